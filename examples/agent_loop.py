@@ -1,4 +1,4 @@
-"""An agent: ask, run what it calls, tell it what came out, until it answers.
+"""An agent: send the messages, run the calls of the model, and add their results, until it answers.
 
 make run            # or: unspool serve MODEL
 OPENAI_BASE_URL=http://127.0.0.1:8765/v1 OPENAI_API_KEY=x python examples/agent_loop.py "Who is at home?"
@@ -13,12 +13,12 @@ from openai import OpenAI
 
 
 def list_files(folder: str) -> list[str]:
-    """The files in a folder."""
+    """List the files in a folder."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
 def read_file(path: str) -> str:
-    """The text of a file."""
+    """Return the text of a file."""
     return Path(path).read_text(encoding="utf-8")
 
 
@@ -26,22 +26,22 @@ TOOLS = {function.__name__: function for function in (list_files, read_file)}
 
 
 def schema(function: Any) -> dict[str, Any]:
-    """What the model is told of a tool."""
+    """Return the declaration of a tool for the model."""
     names = [name for name in function.__annotations__ if name != "return"]
     parameters = {
         "type": "object",
         "properties": {name: {"type": "string"} for name in names},
         "required": names,
     }
-    told = {"name": function.__name__, "description": function.__doc__, "parameters": parameters}
-    return {"type": "function", "function": told}
+    declaration = {"name": function.__name__, "description": function.__doc__, "parameters": parameters}
+    return {"type": "function", "function": declaration}
 
 
 def run(name: str, arguments: str) -> str:
-    """What a call came to."""
+    """Run a call, and return its result as text."""
     try:
         return json.dumps(TOOLS[name](**json.loads(arguments)))
-    except Exception as error:  # noqa: BLE001 - the model can do something about it
+    except Exception as error:  # noqa: BLE001 - the model can correct its call
         return f"error: {error!r}"
 
 

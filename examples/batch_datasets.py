@@ -1,4 +1,4 @@
-"""Hugging Face ``datasets``: outputs, taken apart by two processes.  ``make examples`` runs this."""
+"""Parsing of a Hugging Face dataset of outputs in two processes.  ``make examples`` runs this."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""pandas: a frame of outputs, taken apart.  ``make examples`` runs this."""
+"""Parsing of a pandas data frame of outputs.  ``make examples`` runs this."""
 
 import pandas as pd
 import pyarrow as pa

@@ -1,8 +1,8 @@
-"""A file of outputs in, a file of messages out: Parquet, with a column for each part.
+"""Parsing of a Parquet file of outputs into a Parquet file of messages, with a column for each part.
 
     pip install 'unspool[batch]' && python examples/batch_parquet.py outputs.parquet messages.parquet
 
-For files larger than memory, several processes and runs that go on where they were killed: ``unspool batch``.
+For files larger than memory, several processes and resumable runs, use ``unspool batch``.
 """
 
 import sys
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from unspool.batch import parse_batch
 
 source, target = sys.argv[1:]
-outputs = pq.read_table(source)  # "id" names a row, "text" is what the model wrote
+outputs = pq.read_table(source)  # "id" identifies a row, "text" is the output of the model
 messages = parse_batch(outputs, "hermes", key="id", keep=["id"])
 pq.write_table(messages, target)
 

@@ -1,4 +1,4 @@
-"""Polars: a frame of outputs, taken apart.  ``make examples`` runs this."""
+"""Parsing of a Polars data frame of outputs.  ``make examples`` runs this."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Ray Data: a dataset of outputs, taken apart by a cluster.  ``make ray`` has what this needs."""
+"""Parsing of a Ray dataset of outputs on a cluster.  ``make ray`` installs what this needs."""
 
 import ray
 

@@ -1,4 +1,4 @@
-"""Spark: ``mapInArrow`` hands over what ``parse_batches`` takes.  ``make examples`` runs this, with Java."""
+"""Parsing of a Spark data frame of outputs with ``mapInArrow``.  ``make examples`` runs this, with Java."""
 
 import os
 import sys

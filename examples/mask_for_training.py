@@ -1,8 +1,8 @@
-"""What to train on: every token of a rollout, with what it is; a mask of those that count.
+"""Labels for every token of a rollout, and a mask of the tokens to train on.
 
     pip install unspool tokenizers && python examples/mask_for_training.py [tokenizer.json]
 
-Without a file it makes a vocabulary of bytes.  docs/rollouts.md goes on from here.
+Without a file it uses a vocabulary of bytes.  docs/rollouts.md has more.
 """
 
 import sys
@@ -19,21 +19,23 @@ ROLLOUT = (
 
 
 def bytes_only() -> Tokenizer:
-    """A vocabulary that needs no download."""
+    """Return a vocabulary of single bytes, which needs no download."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens(["<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"])
-    return made
+    ids = {letter: number for number, letter in enumerate(letters)}
+    vocabulary = Tokenizer(models.BPE(ids, []))
+    vocabulary.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    vocabulary.decoder = decoders.ByteLevel()
+    vocabulary.add_special_tokens(["<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"])
+    return vocabulary
 
 
 tokenizer = Tokenizer.from_file(sys.argv[1]) if len(sys.argv) > 1 else bytes_only()
-sampled = tokenizer.encode(ROLLOUT, add_special_tokens=False).ids  # in a rollout: what the engine sampled
+# In a real rollout, these are the ids that the engine sampled.
+sampled = tokenizer.encode(ROLLOUT, add_special_tokens=False).ids
 
 reading = label_tokens(sampled, "hermes", tokenizer=tokenizer, finish_reason="stop")
 for label in Label:
-    ids = [id for id, found in zip(sampled, reading.labels, strict=True) if found & KIND == label]
+    ids = [id for id, value in zip(sampled, reading.labels, strict=True) if value & KIND == label]
     if ids:
         print(f"{label.name:9} {tokenizer.decode(ids, skip_special_tokens=False)!r}")
 for attempt in reading.attempts:

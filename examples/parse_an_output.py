@@ -1,4 +1,4 @@
-"""What a model wrote, taken apart: reasoning, content, calls, and what was wrong.
+"""Parsing of one output into reasoning, content, calls and diagnostics.
 
 python examples/parse_an_output.py
 """

@@ -1,4 +1,4 @@
-"""An endpoint of your own: any generator of text behind OpenAI's API, in one function.
+"""An endpoint with OpenAI's API for any text generator, in one function.
 
 pip install starlette uvicorn && uvicorn --app-dir examples starlette_endpoint:app
 curl -N localhost:8000/v1/chat/completions -d '{"messages": [], "stream": true}'
@@ -19,7 +19,7 @@ DIALECT = "hermes"
 
 
 async def generate(body: dict[str, Any]) -> AsyncIterator[str]:
-    """Your model: pieces of its raw output, however it cuts them."""
+    """Yield pieces of raw output; replace this by your model."""
     del body
     for piece in ("<think>It is", " noon?</thi", "nk>One mo", "ment.\n<tool_c", 'all>{"name": "now", "argu'):
         yield piece
@@ -27,7 +27,7 @@ async def generate(body: dict[str, Any]) -> AsyncIterator[str]:
 
 
 async def chat(request: Request) -> Response:
-    """``POST /v1/chat/completions``."""
+    """Answer ``POST /v1/chat/completions``."""
     body = await request.json()
     parser = unspool.Parser(DIALECT, tools=body.get("tools"))
     wire = ChatStream(parser, model=body.get("model", "local"))

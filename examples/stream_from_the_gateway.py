@@ -1,4 +1,4 @@
-"""A stream of OpenAI's client, through the gateway: reasoning, text and a call as they are written.
+"""Streaming with OpenAI's client through the gateway: reasoning, text and a call as they arrive.
 
 make run            # or: unspool serve MODEL
 OPENAI_BASE_URL=http://127.0.0.1:8765/v1 OPENAI_API_KEY=x python examples/stream_from_the_gateway.py
@@ -13,7 +13,7 @@ TOOL = {
 }
 
 stream = OpenAI().chat.completions.create(
-    model="local",  # a gateway with one model answers to any name
+    model="local",  # a gateway with one model accepts any name
     messages=[{"role": "user", "content": "What is the weather in Paris?"}],
     tools=[{"type": "function", "function": TOOL}],
     stream=True,

@@ -33,7 +33,7 @@ from unspool.conformance._adapters import ParserFailed, Unsupported
 from unspool.conformance._cases import TestCase
 from unspool.conformance._delta_reader import decode_stream
 from unspool.conformance.stdio import Program
-from unspool.models._doctor.engine_parsers import DEFECTS
+from unspool.models.doctor.engine_parsers import DEFECTS
 from unspool.testing._round_trip_law import MessageCapabilities
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "coming-from.md"

@@ -32,9 +32,9 @@ from unspool.chat_templates._prefix_stability import (
     make_turn,
     thinking_variables,
 )
-from unspool.models._detection.probe_messages import FLAT_TOOLS
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.training_checks import CASES, Training, training
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
 from unspool.tokens import extend
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -61,7 +61,7 @@ def small_tokenizer() -> str:
     return str(tokenizer.to_str())
 
 
-def make_tokenizer(template: Probe, base: str) -> Any:
+def make_tokenizer(template: TemplateProbe, base: str) -> Any:
     """Create a Transformers tokenizer with this chat template, and its tags as tokens."""
     wants = template.capabilities
     question = make_message(wants, "user", QUESTION)
@@ -97,9 +97,9 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
     base = small_tokenizer()
     agreed: Counter[str] = Counter()
     for path in sorted((ROOT / ".templates").glob("*/*.jinja")):
-        template = Probe(path.read_text("utf-8"), PLAIN)
+        template = TemplateProbe(path.read_text("utf-8"), PLAIN)
         tokenizer = make_tokenizer(template, base)
-        ours = training(template, FLAT_TOOLS)
+        ours = check_training(template, FLAT_TOOLS)
         theirs = call_trl(is_chat_template_prefix_preserving, tokenizer)
         name = f"{path.parent.name}/{path.stem}"
         if theirs is None or template.capabilities.calls == "none":
@@ -116,12 +116,12 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
 
 
 def _tool_result_kept(found: Training) -> bool | None:
-    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == CASES[0]}
+    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == PREFIX_CASES[0]}
     verdict = verdicts[True] if verdicts.get(False) == "opens" else verdicts.get(False, "")
     return {"kept": True, "broken": False}.get(verdict)
 
 
-def _prefix_reason(template: Probe, ours: Training, *, kept: bool) -> str:
+def _prefix_reason(template: TemplateProbe, ours: Training, *, kept: bool) -> str:
     question = make_message(template.capabilities, "user", QUESTION)
     marks = find_reasoning_markers(template)
     prompts = [template.prompt(**thinking_variables(template, on=on)).rstrip() for on in (False, True)]

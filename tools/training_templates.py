@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from unspool import UnspoolError
-from unspool.models._detection.probe_messages import FLAT_TOOLS
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.training_checks import CASES, Training, training
-from unspool.models._sources import read_source
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
+from unspool.models.sources import read_source
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-COLUMNS: Final = (*(f"{case}, {mode}" for mode in ("without", "with") for case in CASES), "marks")
+COLUMNS: Final = (*(f"{case}, {mode}" for mode in ("without", "with") for case in PREFIX_CASES), "marks")
 SIGNS: Final = {"kept": "kept", "broken": "BROKEN", "refused": "refused", "opens": "opens"}
 
 
@@ -40,7 +40,7 @@ def row(found: Training) -> tuple[str, ...]:
     mask = found.mask
     outside = [name for name, inside in mask._asdict().items() if inside is False]
     marks = "none" if not mask.answer else f"without {', '.join(outside)}" if outside else "all"
-    cells = [verdicts.get((case, thinking), "-") for thinking in (False, True) for case in CASES]
+    cells = [verdicts.get((case, thinking), "-") for thinking in (False, True) for case in PREFIX_CASES]
     return (*cells, marks + (", empty block" if mask.empty_block else ""))
 
 
@@ -59,7 +59,7 @@ def main() -> int:
     for name, path in sources(options.path):
         try:
             model = read_source(path)
-            cells = row(training(Probe(model.template, model.tokens), FLAT_TOOLS))
+            cells = row(check_training(TemplateProbe(model.template, model.tokens), FLAT_TOOLS))
         except UnspoolError as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue

@@ -15,11 +15,11 @@ from typing import Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from unspool import UnspoolError
-from unspool.models._sources import from_stream, read_source
-from unspool.models._sources.gguf import MAGIC
-from unspool.models._sources.ollama import from_modelfile
-from unspool.models._sources.source import Source
-from unspool.models._sources.special_tokens import load_vocabulary
+from unspool.models.sources import from_stream, read_source
+from unspool.models.sources.gguf import MAGIC
+from unspool.models.sources.ollama import from_modelfile
+from unspool.models.sources.source import Source
+from unspool.models.sources.special_tokens import load_vocabulary
 
 _NOWHERE: Final = Path("/nonexistent")
 

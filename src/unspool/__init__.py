@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from ._core.explain import explain, state_diagram
     from ._core.render.message import render
     from ._core.stages.reasoning_splitter import ReasoningSplit, ReasoningSplitter
-    from .models._convert.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
-    from .models._convert.from_response_template import from_response_template
-    from .models._convert.to_response_template import ExportError, to_response_template
-    from .models._detection.detect import detect
-    from .models._detection.result import Detection, Reasoning
+    from .models.convert.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
+    from .models.convert.from_response_template import from_response_template
+    from .models.convert.to_response_template import ExportError, to_response_template
+    from .models.detect.detect_dialect import detect
+    from .models.detect.result import Detection, Reasoning
     from .planning import Constraint, Plan, plan
 
 __all__ = [
@@ -135,22 +135,22 @@ __all__ = [
 
 _LATER = {
     "Constraint": "planning",
-    "Detection": "models._detection.result",
-    "ExportError": "models._convert.to_response_template",
+    "Detection": "models.detect.result",
+    "ExportError": "models.convert.to_response_template",
     "ReasoningSplit": "_core.stages.reasoning_splitter",
     "Plan": "planning",
-    "Reasoning": "models._detection.result",
+    "Reasoning": "models.detect.result",
     "ReasoningSplitter": "_core.stages.reasoning_splitter",
-    "detect": "models._detection.detect",
-    "dialect_from_json": "models._convert.dialect_json",
-    "dialect_schema": "models._convert.dialect_json",
-    "dialect_to_json": "models._convert.dialect_json",
+    "detect": "models.detect.detect_dialect",
+    "dialect_from_json": "models.convert.dialect_json",
+    "dialect_schema": "models.convert.dialect_json",
+    "dialect_to_json": "models.convert.dialect_json",
     "explain": "_core.explain",
-    "from_response_template": "models._convert.from_response_template",
+    "from_response_template": "models.convert.from_response_template",
     "plan": "planning",
     "render": "_core.render.message",
     "state_diagram": "_core.explain",
-    "to_response_template": "models._convert.to_response_template",
+    "to_response_template": "models.convert.to_response_template",
 }
 """Modules that define the names that parsing does not need; imported on first use."""
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspool.batch import _inputs as batch_inputs
+from unspool.batch import _input_files as batch_inputs
 from unspool.batch import parse_batch
-from unspool.batch._inputs import cut, find_inputs, read, schema_of
-from unspool.batch._run_parts import Here, drive
+from unspool.batch._input_files import cut, find_inputs, read, schema_of
+from unspool.batch._run_job import InProcess, run_job
 from unspool.cli import main
 from unspool.cli.batch import Progress
 
@@ -180,8 +180,8 @@ def test_nothing_of_a_line_is_lost(tmp_path: Path) -> None:
     assert [row["other"] for row in found[-2:]] == ["no JSON", "[1]"]
     assert [row["ok"] for row in found] == [True] * 1000 + [False] * 4
     assert [row["error"] for row in found[-2:]] == [
-        "the line is no JSON object: 'no JSON'",
-        "the line is no JSON object: '[1]'",
+        "the line is not a JSON object: 'no JSON'",
+        "the line is not a JSON object: '[1]'",
     ]
 
     assert batch(source, tmp_path / "table", "--dialect", "hermes") == 0
@@ -255,7 +255,7 @@ def test_the_summary_says_what_people_want_to_know(
     assert page.startswith("60 rows of 1 file in 1 part: ")
     for line in (
         "bad rows       1\n",
-        "1  there is no output: 'text' is null\n",
+        "1  the row has no output: 'text' is null\n",
         "calls          59\n",
         "58  complete\n",
         " 1  truncated\n",
@@ -264,7 +264,7 @@ def test_the_summary_says_what_people_want_to_know(
     ):
         assert line in page
     assert main(["batch", str(source), str(tmp_path / "out"), "--dialect", "hermes"]) == 0
-    assert "nothing: an earlier run had done all of it" in capsys.readouterr().out
+    assert "nothing; all parts were done in an earlier run" in capsys.readouterr().out
     assert main(["batch", "--json", str(source), str(tmp_path / "out"), "--dialect", "hermes"]) == 0
     assert json.loads(capsys.readouterr().out)["calls"] == {"complete": 58, "truncated": 1}
 
@@ -280,7 +280,7 @@ def test_progress_is_a_line_that_is_written_again(capsys: pytest.CaptureFixture[
     options = [str(source), str(tmp_path / "out"), "--dialect", "hermes", "--part-size", "0.004"]
     job = job_of(parser.parse_args(options))
     progress = Progress(source.stat().st_size, shown=True)
-    outcome = drive(job, Here(), progress)
+    outcome = run_job(job, InProcess(), progress)
     progress.close()
     shown = capsys.readouterr().err.split("\r\x1b[K")
     assert outcome.parts > 1
@@ -294,16 +294,16 @@ def test_progress_is_a_line_that_is_written_again(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--dialect", "klingon"], "nor is there a column 'klingon'"),
+        (["--dialect", "klingon"], "there is no column 'klingon', either"),
         (
             ["--dialect", "hermes", "--text", "output"],
             "the first rows have no 'output'; they have id, text, n",
         ),
-        (["--dialect", "hermes", "--tools", "tools.json"], "no such column, and no such file"),
+        (["--dialect", "hermes", "--tools", "tools.json"], "no column and no file of that name"),
         (["--dialect", "hermes", "--to", "klingon"], "klingon"),
-        (["--dialect", "hermes", "--keep", "m"], "there is no column 'm'"),
+        (["--dialect", "hermes", "--keep", "m"], "exactly one column 'm'"),
         (["--dialect", "hermes", "--jobs", "0"], "at least one"),
-        (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "not both"),
+        (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "exclude each other"),
         (["--dialect", "hermes", "--labels"], "labels=True needs ids"),
         (["--dialect", "hermes", "--token-ids", "n", "--tokenizer", "."], "no tokenizer.json"),
     ],
@@ -323,10 +323,10 @@ def test_inputs_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.Captur
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"text": ["Hi."]}), other)
     for inputs, said in (
-        ([tmp_path / "nowhere"], "is no file or directory"),
-        ([tmp_path / "rows.csv"], "what is in it?"),
-        ([rows, table], "one kind at a time"),
-        ([table, other], "has other columns than"),
+        ([tmp_path / "nowhere"], "is not a file or directory"),
+        ([tmp_path / "rows.csv"], "has an unknown suffix"),
+        ([rows, table], "run each format by itself"),
+        ([table, other], "does not have the same columns as"),
     ):
         assert batch(*inputs, tmp_path / "out", "--dialect", "hermes") == 2
         assert said in capsys.readouterr().err
@@ -349,15 +349,15 @@ def test_a_second_run_refuses_other_work_and_says_what_differs(
     before = files(out)
     assert batch(source, out, "--dialect", "mistral", "--keep", "id") == 2
     said = capsys.readouterr().err
-    assert 'dialect was "hermes", and is "mistral"; keep was "all", and is "id"' in said
+    assert 'dialect was "hermes", and is now "mistral"; keep was "all", and is now "id"' in said
     assert batch(source, write(tmp_path / "more.jsonl"), out, "--dialect", "hermes") == 2
-    assert "more.jsonl was no input" in capsys.readouterr().err
+    assert "more.jsonl is a new input" in capsys.readouterr().err
     source.write_bytes(lines().replace(b"Ok.", b"No."))
     assert batch(source, out, "--dialect", "hermes") == 2
     assert "has changed" in capsys.readouterr().err
     source.write_bytes(lines() * 2)
     assert batch(source, out, "--dialect", "hermes") == 2
-    assert f"had {len(lines()):,} bytes, and has {2 * len(lines()):,}" in capsys.readouterr().err
+    assert f"had {len(lines()):,} bytes, and now has {2 * len(lines()):,}" in capsys.readouterr().err
     assert files(out) == before
 
 
@@ -378,9 +378,7 @@ def test_a_part_that_fails_is_told_and_done_again(tmp_path: Path, capsys: pytest
     bad.write_bytes(whole[:-10])
     out = tmp_path / "out"
     assert batch(good, bad, out, "--dialect", "hermes") == 1
-    assert (
-        "part-00001-00000 could not be done: OSError: Truncated compressed stream" in capsys.readouterr().err
-    )
+    assert "part-00001-00000 failed: OSError: Truncated compressed stream" in capsys.readouterr().err
     assert len(rows_of(out)) == len(ROWS)
     assert not (out / "_summary.json").exists()
 
@@ -415,7 +413,7 @@ def test_only_newlines_end_json_lines(tmp_path: Path, suffix: str, size: float) 
 def test_line_over_the_limit_is_an_error_of_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, size: float
 ) -> None:
-    monkeypatch.setattr(batch_inputs, "_LONGEST_LINE", 3000)
+    monkeypatch.setattr(batch_inputs, "_MAX_LINE_BYTES", 3000)
     source = tmp_path / f"rows{suffix}"
     short = [{"text": f"Row {n}."} for n in range(9)]
     data = (
@@ -433,14 +431,14 @@ def test_line_over_the_limit_is_an_error_of_its_row(
     assert [row["text"] for row in found if row["ok"]] == [row["text"] for row in short]
     bad = [row for row in found if not row["ok"]]
     assert [row["error"] for row in bad] == [
-        "the line has more than 3,000 bytes: only its beginning is kept, in 'other'"
+        "the line has more than 3,000 bytes; only its start is kept, in 'other'"
     ] * 2
     assert [json.loads(row["other"])[:12] for row in bad] == ['{"text": "xx', '{"text": "yy']
     assert all(len(row["other"]) < 1100 for row in bad)
 
 
 def test_endless_line_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_inputs, "_LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(batch_inputs, "_MAX_LINE_BYTES", 1 << 20)
     source = tmp_path / "rows.jsonl.gz"
     source.write_bytes(gzip.compress(bytes(64 << 20)))  # not one newline
     (one,) = find_inputs([str(source)])
@@ -534,7 +532,7 @@ def test_input_that_ends_too_early_fails_alone(tmp_path: Path, capsys: pytest.Ca
     bad.write_bytes(gzip.compress(random.Random(1).randbytes(3000).hex().encode())[:-10])  # noqa: S311
     out = tmp_path / "out"
     assert batch(good, bad, out, "--dialect", "hermes", "--part-size", "0.001") == 1
-    assert "b.jsonl.gz could not be done: OSError: Truncated compressed stream" in capsys.readouterr().err
+    assert "b.jsonl.gz failed: OSError: Truncated compressed stream" in capsys.readouterr().err
     assert [row["id"] for row in rows_of(out) if row["id"]] == [row["id"] for row in ROWS]
 
 
@@ -593,7 +591,7 @@ def test_manifest_that_was_changed_is_a_mistake_in_one_line(
     (out / "_manifest.json").write_text(text)
     assert batch(source, out, "--dialect", "hermes") == 2
     said = capsys.readouterr().err
-    assert "_manifest.json was not written by unspool batch, or was changed since" in said
+    assert "_manifest.json is not a manifest of unspool batch, or was changed" in said
     assert said.count("\n") == 1
 
 

@@ -195,7 +195,7 @@ def test_what_is_wrong_with_a_row_is_in_the_row() -> None:
     parsed = parse_batch(rows, Column("dialect"), tools=Column("tools")).to_pylist()
     assert [row["ok"] for row in parsed] == [True, False, False, False, False, False]
     said = [row["error"] for row in parsed]
-    assert said[:2] == [None, "there is no output: 'text' is null"]
+    assert said[:2] == [None, "the row has no output: 'text' is null"]
     assert "klingon" in said[2]
     assert "None" in said[3]
     assert "not JSON" in said[4]
@@ -303,15 +303,18 @@ def test_padding_is_no_output() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"text": "output"}, "there is no column 'output', or more than one; there are: 'text', 'n'"),
+        ({"text": "output"}, "exactly one column 'output'; it has: 'text', 'n'"),
         ({"text": "n"}, "the column 'n' holds int64, not text"),
-        ({"tools": Column("tool")}, "there is no column 'tool'"),
+        ({"tools": Column("tool")}, "exactly one column 'tool'"),
         ({"tools": [{"type": "function"}]}, "function without a name"),
-        ({"keep": "text"}, "give a list of columns, or 'all'"),
+        ({"keep": "text"}, "pass a list of columns, or 'all'"),
         ({"keep": ["m"]}, "there is no column 'm'"),
-        ({"labels": True}, "labels=True needs ids"),
+        ({"labels": True}, "labels=True needs token ids"),
         ({"token_ids": "n"}, "token_ids= needs the tokenizer"),
-        ({"token_ids": "text", "tokenizer": bytes_for("hermes")}, "holds string, not lists of token ids"),
+        (
+            {"token_ids": "text", "tokenizer": bytes_for("hermes")},
+            "has the type string; it must be lists of token ids",
+        ),
         ({"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"}, "the prompt is ids, too"),
         ({"policies": "strict"}, "policies must be a Policies value"),
     ],
@@ -323,7 +326,7 @@ def test_a_mistake_that_concerns_all_rows_is_said_at_once(options: dict[str, Any
 
 def test_a_column_would_be_there_twice() -> None:
     rows = batch(text=[HERMES], content=["mine"])
-    with pytest.raises(UsageError, match="'content' would be there twice"):
+    with pytest.raises(UsageError, match="would have 'content' twice"):
         parse_batch(rows, "hermes", keep="all")
     parsed = parse_batch(rows, "hermes", keep="all", prefix="read_")
     assert parsed.schema.names == ["text", "content", *(f"read_{name}" for name in PARSED.names)]
@@ -414,7 +417,7 @@ def test_calls_convert_between_all_of_the_dozen() -> None:
         ('<tool_call>{"name": "now", "arguments": {"a": }}</tool_call>', "malformed call in the output"),
         (HERMES[:40], "truncated call in the output"),
         ("<tool_call>\n", "cut head in the output"),
-        (None, "there is no output"),
+        (None, "the row has no output"),
     ],
 )
 def test_what_is_no_message_is_not_converted(text: str | None, said: str) -> None:
@@ -423,7 +426,7 @@ def test_what_is_no_message_is_not_converted(text: str | None, said: str) -> Non
     assert (row["converted"], row["ok"]) == (None, False)
     assert said in row["error"]
     (again,) = render_batch(parse_batch(rows, "hermes"), "mistral").to_pylist()
-    assert again["ok"] or said == "there is no output" or "there is no message to write" in again["error"]
+    assert again["ok"] or said == "the row has no output" or "so it cannot be rendered" in again["error"]
 
 
 def test_without_the_proof_it_is_written_anyway() -> None:
@@ -454,9 +457,9 @@ def test_a_parsed_table_renders_as_its_messages_do(dialect: Dialect) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ({"name": "f", "arguments": {"n": 1}}, "the arguments of 'f' are JSON text, got dict"),
+        ({"name": "f", "arguments": {"n": 1}}, "the arguments of 'f' must be JSON text, got dict"),
         ({"name": "f", "arguments": "{}", "status": "truncated"}, "the call of 'f' is truncated"),
-        ({"id": "x"}, "a call has a name and arguments"),
+        ({"id": "x"}, "expected a call with a name and arguments"),
     ],
 )
 def test_calls_that_cannot_be_written_say_so(call: dict[str, Any], said: str) -> None:

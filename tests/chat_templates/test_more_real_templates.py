@@ -10,8 +10,8 @@ import pytest
 
 from paths import MORE_TEMPLATES
 from unspool import UsageError
-from unspool.models._detection.detect import examine
-from unspool.models._sources import read_source
+from unspool.models.detect.detect_dialect import detect_dialect
+from unspool.models.sources import read_source
 
 pytestmark = pytest.mark.skipif(not MORE_TEMPLATES, reason="no chat templates: make templates")
 
@@ -125,20 +125,20 @@ def test_every_template_is_known() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_family(name: str) -> None:
-    found = examine(read_source(MORE_TEMPLATES[name]))
+    found = detect_dialect(read_source(MORE_TEMPLATES[name]))
     assert found.dialect is not None
     assert found.dialect.name == EXPECTED[name]
 
 
 @pytest.mark.parametrize("name", NO_CALLS.split())
 def test_writes_no_calls(name: str) -> None:
-    assert not examine(read_source(MORE_TEMPLATES[name])).renders_calls
+    assert not detect_dialect(read_source(MORE_TEMPLATES[name])).renders_calls
 
 
 @pytest.mark.parametrize("name", PARTS.split())
 def test_content_as_parts_is_no_crash(name: str) -> None:
     try:
-        found = examine(read_source(MORE_TEMPLATES[name]))
+        found = detect_dialect(read_source(MORE_TEMPLATES[name]))
     except UsageError as error:
         assert name.partition("/")[2] in str(error)  # noqa: PT017 - either answer will do
     else:

@@ -28,7 +28,7 @@ from unspool.chat_templates import (
 from unspool.chat_templates._jinja_environment import RenderMode, environment
 from unspool.chat_templates._render_job import HEADER, KINDS, READY, RenderJob, TemplateRunner
 from unspool.chat_templates._render_pool import RenderPool
-from unspool.models._detection import template_probe as probe
+from unspool.models.detect import template_probe as probe
 
 USER = {"role": "user", "content": "Hi"}
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the kernel of Linux")
@@ -126,15 +126,15 @@ def test_what_a_template_wants_is_not_guessed_from_probes_that_take_too_long() -
 
 
 def test_a_bomb_is_not_detected_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_SECONDS", 0.1)
+    monkeypatch.setattr(probe, "_RENDER_TIMEOUT", 0.1)
     source = "{{ messages[0].content }}{% if messages | length > 1 %}" + NOT_INTERRUPTED + "{% endif %}"
     with pytest.raises(UnspoolError, match=r"longer than 0\.1 seconds"):
         detect({"chat_template": source})
 
 
 def test_all_that_a_template_is_asked_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = probe.Probe("{{ messages[0].content }}", {})
-    monkeypatch.setattr(asked, "_spent", probe._ALL_SECONDS)
+    asked = probe.TemplateProbe("{{ messages[0].content }}", {})
+    monkeypatch.setattr(asked, "_spent", probe._TOTAL_TIMEOUT)
     with pytest.raises(ChatTemplateLimit):
         asked.conversation(USER)
 

@@ -29,7 +29,8 @@ from vllm.tool_parsers import ToolParser, ToolParserManager
 
 from engine_models import prompt_ends, recordings, write_model
 from unspool import integrations
-from unspool.integrations.vllm import parsers, register
+from unspool.integrations.vllm import _parser_classes as parsers
+from unspool.integrations.vllm import register
 
 DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 
@@ -87,7 +88,7 @@ def unregistrable() -> list[str]:
         register()
     finally:
         vllm_reasoning.ReasoningParserManager = manager
-        parsers._say_once.cache_clear()
+        parsers._warn_once.cache_clear()
     return LINES.take()
 
 
@@ -110,8 +111,8 @@ def unknown_release() -> dict[str, Any]:
         ).__name__
     finally:
         vllm.sampling_params.StructuredOutputsParams = params
-        parsers._say_once.cache_clear()
-        parsers.part.cache_clear()
+        parsers._warn_once.cache_clear()
+        parsers.parser_class.cache_clear()
         ToolParserManager.tool_parsers.clear()
         ReasoningParserManager.reasoning_parsers.clear()
         for name in [name for name in sys.modules if name.startswith(f"{integrations.__name__}.vllm.")]:
@@ -205,10 +206,10 @@ def detected(tokenizer: Any) -> dict[str, Any]:
     )
     said = LINES.take()
     tokenizer.chat_template = "{{ messages }}"
-    from unspool.integrations.vllm import _model_dialect as speech
+    from unspool.integrations.vllm import _model_format
 
-    speech.speech_of.cache_clear()
-    speech._detected.cache_clear()
+    _model_format.model_format.cache_clear()
+    _model_format._detect.cache_clear()
     try:
         ParserManager.get_parser(
             "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer

@@ -15,7 +15,7 @@ from unspool import (
     list_dialects,
 )
 from unspool._core.render.example import example
-from unspool.integrations._deltas import Delta, Deltas
+from unspool.integrations._deltas import Delta, DeltaEncoder
 from unspool.wire import ChatStream
 from unspool.wire._poisoned_calls import is_poisoned
 
@@ -28,7 +28,7 @@ def new_id(name: str, index: int) -> str:
 
 def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     parser = Parser(dialect, new_id=new_id)
-    deltas = Deltas(parser)
+    deltas = DeltaEncoder(parser)
     steps = [parser.feed(text[at : at + size]) for at in range(0, len(text), size)] + [parser.finish()]
     reasoning = content = ""
     calls: list[list[str | None]] = []
@@ -40,7 +40,7 @@ def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
                 assert call.index == len(calls)
                 calls.append([call.id, call.name, ""])
             calls[call.index][2] = f"{calls[call.index][2]}{call.arguments}"
-    assert deltas.called == bool(calls)
+    assert deltas.has_calls == bool(calls)
     return reasoning, content, calls, deltas.finish_reason
 
 
@@ -78,7 +78,7 @@ def test_a_call_that_was_cut_can_not_be_run() -> None:
 
 def test_what_the_policies_call_an_error_is_one() -> None:
     parser = Parser("hermes", policies=Policies(malformed_call="error"))
-    deltas = Deltas(parser)
+    deltas = DeltaEncoder(parser)
     with pytest.raises(MalformedOutput):
         deltas.push(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
 
@@ -86,4 +86,4 @@ def test_what_the_policies_call_an_error_is_one() -> None:
 def test_a_step_that_brings_nothing_is_empty() -> None:
     assert not Delta()
     parser = Parser("hermes")
-    assert not Deltas(parser).push(parser.feed("<tool"))
+    assert not DeltaEncoder(parser).push(parser.feed("<tool"))

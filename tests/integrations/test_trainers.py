@@ -105,7 +105,7 @@ def test_verl_gets_content_and_calls(registry: dict[str, type], name: str) -> No
 def test_verl_gets_the_text_of_a_broken_call(registry: dict[str, type]) -> None:
     tokenizer = Tokenizer("hermes")
     parser = registry["unspool_hermes"](tokenizer)
-    content, calls = parser.read(tokenizer.encode(f"Look: {BROKEN}<|im_end|>"))
+    content, calls = parser.parse(tokenizer.encode(f"Look: {BROKEN}<|im_end|>"))
     assert (content, calls) == (f"Look: {BROKEN}", [])
 
 
@@ -115,7 +115,7 @@ def test_verl_gets_the_model_s_own_ids(registry: dict[str, type]) -> None:
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
         '{"days": 3}<|tool_call_end|><|tool_calls_section_end|>'
     )
-    _, calls = registry["unspool_kimi_k2"](tokenizer).read(tokenizer.encode(text), TOOLS)
+    _, calls = registry["unspool_kimi_k2"](tokenizer).parse(tokenizer.encode(text), TOOLS)
     assert calls == [FunctionCall("get_weather", '{"days": 3}', "functions.get_weather:0")]
 
 
@@ -123,7 +123,7 @@ def test_reasoning_of_framed_messages_is_not_content(registry: dict[str, type]) 
     tokenizer = Tokenizer("harmony")
     text = "<|channel|>analysis<|message|>Rain?<|end|>"
     text += "<|start|>assistant<|channel|>final<|message|>Rain.<|return|>"
-    assert registry["unspool_harmony"](tokenizer).read(tokenizer.encode(text)) == ("Rain.", [])
+    assert registry["unspool_harmony"](tokenizer).parse(tokenizer.encode(text)) == ("Rain.", [])
 
 
 def test_a_verl_without_a_registry_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:

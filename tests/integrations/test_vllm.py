@@ -55,7 +55,7 @@ def test_registration_leaves_the_engines_own_names(inside: Any) -> None:
 
 
 def test_registration_loads_no_parser(inside: Any) -> None:
-    assert inside["loaded"] == ["unspool.integrations.vllm.parsers"]
+    assert inside["loaded"] == ["unspool.integrations.vllm._parser_classes"]
     assert inside["said"] == []
 
 

@@ -40,12 +40,12 @@ from unspool.chat_templates import ChatTemplate, ChatTemplateError
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import RequestFacts, Thinking
 from unspool.dialects._validation import check_facts
-from unspool.models._convert.python_source import declaration
-from unspool.models._detection.detect import detect, examine
-from unspool.models._detection.infer import infer
-from unspool.models._detection.probe_messages import TOOLS, Writing
-from unspool.models._detection.result import Detection
-from unspool.models._sources import Source, read_source
+from unspool.models.convert.python_source import python_source
+from unspool.models.detect.detect_dialect import detect, detect_dialect
+from unspool.models.detect.infer_dialect import infer_dialect
+from unspool.models.detect.probe_messages import TOOLS, RenderedTurn
+from unspool.models.detect.result import Detection
+from unspool.models.sources import Source, read_source
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",
@@ -123,7 +123,7 @@ def path(name: str) -> Path:
 
 @cache
 def detection(name: str) -> Detection:
-    return examine(read_source(path(name)))
+    return detect_dialect(read_source(path(name)))
 
 
 # -- real templates
@@ -165,7 +165,7 @@ def test_takes_a_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Parser, "__init__", counting("read", Parser.__init__))
     monkeypatch.setattr(ChatTemplate, "render", counting("written", ChatTemplate.render))
-    examine(read_source(path(name)))
+    detect_dialect(read_source(path(name)))
     assert counts["read"] or EXPECTED[name] is None
     assert counts["read"] <= 2 * len(list_dialects())
     assert 0 < counts["written"] <= 40
@@ -206,7 +206,7 @@ def test_what_transformers_refuses_is_said() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
 def test_inferred_where_no_dialect_is_known(name: str) -> None:
-    found = examine(read_source(path(name)), dialects=())
+    found = detect_dialect(read_source(path(name)), dialects=())
     assert found.renders_calls
     if name in BEYOND_INFERENCE:
         assert found.dialect is None
@@ -237,7 +237,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     ],
 )
 def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
-    found = examine(read_source(path(name)), dialects=()).dialect
+    found = detect_dialect(read_source(path(name)), dialects=()).dialect
     assert found is not None
     assert found.call == (call,)
     assert found.section == (section,)
@@ -379,12 +379,12 @@ def test_inference(kind: str) -> None:
 
 def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
-        found = examine(read_source(chatml(calls)))
+        found = detect_dialect(read_source(chatml(calls)))
         assert found.inferred, (kind, found.dialect)
 
 
 def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
-    found = examine(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    found = detect_dialect(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
@@ -401,7 +401,7 @@ def test_what_cannot_be_inferred_is_not_made_up() -> None:
     found = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
     assert found.dialect is None
     assert found.renders_calls
-    assert "None could be inferred either." in found.evidence
+    assert "No dialect could be inferred from it either." in found.evidence
     assert "get_weather" in found.turn
 
 
@@ -414,15 +414,15 @@ def test_inference_from_our_own_writing(name: str) -> None:
     """``render`` is a template, too: what is inferred from it reads what it writes."""
     dialect = get_dialect(name)
 
-    def write(message: Message) -> Writing:
+    def write(message: Message) -> RenderedTurn:
         for given in (message, replace(message, reasoning=None)):
             try:
-                return Writing("", render(dialect, given), "")
+                return RenderedTurn("", render(dialect, given), "")
             except UsageError:
                 continue
-        return Writing("", "", "")
+        return RenderedTurn("", "", "")
 
-    found = infer(write)
+    found = infer_dialect(write)
     assert (found is None) == (name in NEVER_INFERRED)
     if found is not None:
         message = Message(tool_calls=EXAMPLE.tool_calls)
@@ -445,7 +445,7 @@ def test_a_declaration_says_what_is_not_a_default() -> None:
     dialect = Dialect(
         "my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), envelope=Envelope(keyed=True)
     )
-    assert declaration(dialect) == (
+    assert python_source(dialect) == (
         "MY_MODEL = Dialect(\n"
         '    name="my-model",\n'
         "    call=(\"<c a='1'>\\n{envelope}</c>\",),\n"
@@ -456,7 +456,7 @@ def test_a_declaration_says_what_is_not_a_default() -> None:
         ")"
     )
     for registered in list_dialects():
-        assert f'name="{registered.name}"' in declaration(registered)
+        assert f'name="{registered.name}"' in python_source(registered)
 
 
 # -- content as parts
@@ -607,7 +607,7 @@ def test_of_named_templates_the_one_for_tools_counts() -> None:
         {"name": "tool_use", "template": chatml(HERMES_CALLS)},
     ]
     model = read_source({"chat_template": named})
-    assert examine(model).dialect is get_dialect("hermes")
+    assert detect_dialect(model).dialect is get_dialect("hermes")
     assert list(model.others) == ["the template 'default'"]
     assert read_source({"chat_template": named[:1]}).template == named[0]["template"]
 
@@ -641,8 +641,8 @@ def test_a_response_template_is_used_where_no_dialect_reads() -> None:
         ("x" * 300, "cannot read x+: File name too long"),
         ({"model_max_length": 4096}, "has no field chat_template"),
         (7, "takes a chat template"),
-        ("{{ messages | length }}", "leaves out what the user says"),
-        ("{% for m in messages %}{{ m.nothing.more }}{% endfor %}", "renders no conversation"),
+        ("{{ messages | length }}", "leaves out the user's message"),
+        ("{% for m in messages %}{{ m.nothing.more }}{% endfor %}", "does not render a conversation"),
         ("{{ raise_exception('Not for chats') }}", "Not for chats"),
     ],
 )
@@ -660,7 +660,7 @@ def test_a_template_that_is_cut_off_is_refused() -> None:
     ("name", "content", "message"),
     [
         ("x.json", b"{", "is not JSON"),
-        ("x.json", b"[]", "holds no JSON object"),
+        ("x.json", b"[]", "does not hold a JSON object"),
         ("x.bin", b"\xff\xfe", "is not UTF-8 text"),
         ("x.txt", b"text", "is not a chat template"),
     ],
@@ -672,13 +672,13 @@ def test_refused_files(tmp_path: Path, name: str, content: bytes, message: str) 
 
 
 def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"put chat_template\.jinja there"):
+    with pytest.raises(UsageError, match=r"add chat_template\.jinja"):
         detect(tmp_path)
 
 
 def test_a_broken_response_template_does_not_matter() -> None:
     config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
-    assert examine(read_source(config)).inferred
+    assert detect_dialect(read_source(config)).inferred
     with pytest.raises(SpecError):
         Dialect("")
 
@@ -696,7 +696,7 @@ def test_detection_as_json() -> None:
 
 def test_a_model_is_a_value() -> None:
     model = Source(chatml(HERMES_CALLS), "here")
-    assert examine(model).dialect is get_dialect("hermes")
+    assert detect_dialect(model).dialect is get_dialect("hermes")
     call = ToolCall("a", "get_weather", "{}")
-    assert examine(model, dialects=[get_dialect("hermes")]).runners_up == ()
+    assert detect_dialect(model, dialects=[get_dialect("hermes")]).runners_up == ()
     assert call.name in str(TOOLS)

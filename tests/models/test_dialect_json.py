@@ -52,7 +52,7 @@ def test_what_is_missing_has_its_default() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({}, "name is missing"),
+        ({}, "missing field name"),
         ({"name": "mine", "cal": []}, "there is no cal"),
         ({"name": 3}, "expected string, got 3"),
         ({"name": "mine", "call": "<call>"}, "dialect.call: expected tuple"),
@@ -63,7 +63,7 @@ def test_what_is_missing_has_its_default() -> None:
             {"name": "mine", "family": {"variants": [["a"]]}},
             r"dialect.family.variants\[0\]: expected 2 items",
         ),
-        ({"name": "mine", "frame": 3}, "dialect.frame: 3 is none of"),
+        ({"name": "mine", "frame": 3}, "dialect.frame: expected"),
         ({"name": "mine", "id_format": {"pattern": "{random}", "length": True}}, "expected integer"),
     ],
 )

@@ -13,11 +13,11 @@ from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chat
 from paths import TEMPLATES, real
 from unspool import UsageError, get_dialect
 from unspool.cli import main
-from unspool.models._doctor import doctor
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._doctor.report import Diagnosis, Finding
-from unspool.models._sources import read_source
-from unspool.models._sources.source import Vocabulary
+from unspool.models.doctor import diagnose as doctor
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.doctor.report import Diagnosis, Finding
+from unspool.models.sources import read_source
+from unspool.models.sources.source import Vocabulary
 
 LLAMA = (
     "{%- for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content or '' }}"
@@ -140,7 +140,7 @@ def test_a_checkpoint_that_opens_reasoning_is_planned_as_such(make: Make) -> Non
     assert report.healthy
     assert {case.settings["start"] for case in report.cases} == {"reasoning"}
     assert not any(case.warnings for case in report.cases)
-    assert any("does not look at the prompt" in finding.text for finding in report.breaks)
+    assert any("does not see the prompt" in finding.text for finding in report.breaks)
 
 
 # -- what does not fit
@@ -155,7 +155,7 @@ def test_a_missing_tokenizer(make: Make) -> None:
     assert finding.fix == f"Put tokenizer.json (or tekken.json) into {directory}"
     assert {marker.kind for marker in report.markers} == {"unknown"}
     (stripped,) = (each for each in report.breaks if "skip_special_tokens" in each.text)
-    assert "if the vocabulary has them as special tokens" in stripped.text
+    assert "if they are special tokens" in stripped.text
     assert stripped.level == "warning"
 
 
@@ -164,7 +164,7 @@ def test_a_template_alone_says_what_is_missing() -> None:
     assert report.healthy
     (finding,) = report.findings
     assert finding.level == "warning"
-    assert finding.fix == "Give the model directory, with tokenizer.json in it"
+    assert finding.fix == "Give the model directory with its tokenizer.json"
 
 
 def test_the_template_of_another_model(make: Make) -> None:
@@ -173,17 +173,17 @@ def test_the_template_of_another_model(make: Make) -> None:
     assert report.dialect is get_dialect("llama3_json")
     (problem,) = (finding for finding in report.findings if finding.level == "problem")
     assert problem.text == (
-        "The template writes <|start_header_id|>, <|end_header_id|> and <|eot_id|>, which are no tokens of "
-        "the vocabulary: the model will see pieces."
+        "The template renders <|start_header_id|>, <|end_header_id|> and <|eot_id|>, which are not tokens of "
+        "the vocabulary, so the model sees ordinary pieces of text instead."
     )
-    assert problem.fix == "Take template and tokenizer from the same model"
+    assert problem.fix == "Use the chat template and the tokenizer of the same model"
 
 
 @pytest.mark.parametrize("eos", [100, [100], [100, 105]])
 def test_an_end_of_turn_that_does_not_end_generation(make: Make, eos: object) -> None:
     report = diagnose(make(eos=eos))
     (finding,) = (finding for finding in report.findings if finding.level == "problem")
-    assert "the model will run on, except in engines that stop at the tokenizer's eos_token" in finding.text
+    assert "so the model runs on, except in engines that stop at the tokenizer's eos_token" in finding.text
     assert finding.fix == "Add 101 to eos_token_id in generation_config.json"
 
 
@@ -193,19 +193,19 @@ def test_no_generation_config(make: Make) -> None:
     assert any("vLLM and SGLang do" in text for text in found(report, "note"))
     (finding,) = diagnose(make(eos=None, config={"eos_token": "<|endoftext|>"})).findings
     assert finding.level == "warning"
-    assert finding.text.endswith("nothing says where generation ends.")
-    assert finding.fix == "Add it, with the id of <|im_end|> (101)"
+    assert finding.text.endswith("generation does not stop at the end of a turn.")
+    assert finding.fix == "Add eos_token_id with the id of <|im_end|> (101)"
 
 
 def test_two_templates(make: Make) -> None:
     directory = make(config={"chat_template": LLAMA})
     report = diagnose(directory)
     (warning,) = found(report, "warning")
-    assert "tokenizer_config.json differs from it and speaks llama3_json" in warning
+    assert "tokenizer_config.json differs from it and has the dialect llama3_json" in warning
     assert f"--chat-template {directory / 'chat_template.jinja'}" in report.flags["vllm"].command
     report = diagnose(make(config={"chat_template": chatml(HERMES_CALLS) + "{# 2 #}"}))
     (note,) = found(report, "note")
-    assert note.endswith("tokenizer_config.json differs from it; both speak the same dialect.")
+    assert note.endswith("tokenizer_config.json differs from it; both have the same dialect.")
     report = diagnose(make(config={"chat_template": chatml("")}))
     assert any("renders no tool calls" in text for text in found(report, "warning"))
     report = diagnose(make(config={"chat_template": "{{ messages[0].no.thing }}"}))
@@ -217,7 +217,7 @@ def test_two_begins_of_sentence(make: Make) -> None:
         make("{{ bos_token }}" + chatml(HERMES_CALLS), config={"bos_token": "<s>", "add_bos_token": True})
     )
     (note,) = found(report, "note")
-    assert note == "Both the template and the tokenizer put <s> before a prompt."
+    assert note == "Both the template and the tokenizer add <s> to the start of a prompt."
 
 
 def test_a_template_that_transformers_cannot_render(make: Make) -> None:
@@ -240,8 +240,8 @@ def test_a_template_without_calls_whose_text_speaks_of_them(make: Make) -> None:
 
 def test_our_parser_is_recommended_with_the_reasons(make: Make) -> None:
     page = diagnose(make()).markdown()
-    assert "What is known against its own parsers:" in page
-    assert "- An answer that only mentions `<tool_call>` ends there (streamed)." in page
+    assert "Known faults of its own parsers:" in page
+    assert "- An answer that mentions `<tool_call>` in its text ends there (streamed)." in page
     assert "--tool-call-parser unspool_hermes \\\n    --reasoning-parser unspool_hermes" in page
 
 
@@ -274,13 +274,13 @@ def breaks(report: Diagnosis, text: str) -> Finding:
 
 
 def test_stripped_special_tokens(make: Make) -> None:
-    assert "harmless" in breaks(diagnose(make()), "skip_special_tokens").text
+    assert "no harm" in breaks(diagnose(make()), "skip_special_tokens").text
     special = dict.fromkeys(TOKENS, True)
     finding = breaks(diagnose(make(tokens=special)), "skip_special_tokens")
     assert finding.level == "problem"
     assert finding.text == (
         "skip_special_tokens=true (the default of detokenizers) removes </tool_call>, <tool_call>, </think>, "
-        "<think>: no call is found; reasoning ends up in the content."
+        "<think>: no call is found; reasoning stays in the content."
     )
     assert "skip_special_tokens=false" in finding.fix
 
@@ -295,7 +295,7 @@ def test_a_special_token_that_is_not_always_written(make: Make) -> None:
     finding = breaks(diagnose(make(LLAMA, special, eos=[102])), "skip_special_tokens")
     assert finding.level == "warning"
     assert finding.text.startswith(
-        "skip_special_tokens=true removes <|python_tag|>, which the model does not"
+        "skip_special_tokens=true removes <|python_tag|>, which the model writes only"
     )
 
 
@@ -310,7 +310,7 @@ def test_no_reasoning_parser(make: Make) -> None:
     report = diagnose(make())
     assert breaks(report, "No --reasoning-parser").level == "warning"
     # SGLang's parser of the same name waits for the marker.
-    assert breaks(report, "taken for reasoning").text.startswith("--reasoning-parser qwen3 of vLLM: ")
+    assert breaks(report, "reported as reasoning").text.startswith("--reasoning-parser qwen3 of vLLM: ")
 
 
 def test_nothing_about_reasoning_where_there_is_none(make: Make) -> None:
@@ -366,10 +366,10 @@ def test_doctor_prints_a_page(make: Make, capsys: pytest.CaptureFixture[str]) ->
     page = capsys.readouterr().out
     for heading in (
         "# hermes",
-        "## Does it fit together?",
+        "## Setup",
         "## Markers",
-        "## What is decided about typical requests",
-        "## What would break without a word",
+        "## Plans of typical requests",
+        "## Server settings that break the output",
         "## Flags",
     ):
         assert f"{heading}\n" in page
@@ -379,7 +379,7 @@ def test_doctor_prints_a_page(make: Make, capsys: pytest.CaptureFixture[str]) ->
 
 def test_doctor_fails_if_something_must_be_changed(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(make(tokens=None))]) == 1
-    assert "No. This must be changed:" in capsys.readouterr().out
+    assert "The setup has problems. Change this:" in capsys.readouterr().out
 
 
 def test_doctor_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
@@ -412,7 +412,7 @@ def test_detect_prints_a_declaration_to_paste(make: Make, capsys: pytest.Capture
 
 def test_detect_says_that_there_are_no_calls(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detect", str(make(chatml("")))]) == 0
-    assert capsys.readouterr().out.startswith("# This template renders no tool calls\n")
+    assert capsys.readouterr().out.startswith("# This template does not render tool calls\n")
 
 
 def test_detect_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
@@ -424,9 +424,9 @@ def test_detect_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "has no chat template: put chat_template.jinja there"),
+        (None, "has no chat template: add chat_template.jinja"),
         ("{% for m in messages %}", "chat template"),
-        ("{{ messages | length }}", "leaves out what the user says"),
+        ("{{ messages | length }}", "leaves out the user's message"),
     ],
 )
 def test_unusable_templates(
@@ -444,9 +444,9 @@ def test_unusable_templates(
     [
         (
             "no/such/model",
-            "does not exist: there is no such path",
+            "does not exist: it is not a path",
         ),
-        ("Qwen/Qwen3-8B", "and no such model in"),
+        ("Qwen/Qwen3-8B", "not a model in"),
         ("templates/qwen.jinja", "does not exist: give a chat template"),
         ("/dev/null", "is neither a file nor a directory"),
     ],
@@ -462,7 +462,7 @@ def test_a_path_that_does_not_exist(
     ("name", "message"),
     [
         ("model.gguf", "ends inside its GGUF header"),
-        ("tokenizer.json", "holds no chat template: give the directory"),
+        ("tokenizer.json", "does not hold a chat template: give its directory"),
         ("notes.txt", "is not a chat template"),
         ("other.json", "has no field chat_template"),
     ],

@@ -33,10 +33,10 @@ from unspool import (
 )
 from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
 from unspool.conformance.peers import of_one_checkpoint
-from unspool.integrations._engine import offered
+from unspool.integrations._parser_names import parser_names
 from unspool.message import ToolCall
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.engine_parsers import (
+from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.doctor.engine_parsers import (
     ASSUME_OPEN,
     CAVEATS,
     COMMON_PARSERS,
@@ -45,12 +45,10 @@ from unspool.models._doctor.engine_parsers import (
     PARSERS,
     VERSIONS,
     EngineName,
-    Flags,
-    Serving,
-    flags,
     parsers_for,
 )
-from unspool.models._doctor.server_settings import reading
+from unspool.models.doctor.server_flags import ServerFlags, ServerModel, server_flags
+from unspool.models.doctor.server_settings import read_with_parser
 
 PEERS = ROOT / ".peers"
 NOON = "It is noon."
@@ -118,29 +116,33 @@ def test_reasoning_of_another_dialect() -> None:
 
 
 def test_commands_survive_a_shell() -> None:
-    serving = Serving("hermes", "my models/it's", "", "a b.jinja", calls=True, reasons=True)
-    for engine, given in flags(serving).items():
+    serving = ServerModel("hermes", "my models/it's", "", "a b.jinja", has_calls=True, has_reasoning=True)
+    for engine, given in server_flags(serving).items():
         assert "'a b.jinja'" in given.command
         assert ("'my models/it'\"'\"'s'" in given.command) == (engine != "llama.cpp")
 
 
 def test_what_no_engine_reads_is_left_to_us() -> None:
-    given = flags(Serving("watt", "MODEL", "", "", calls=True, reasons=True))
+    given = server_flags(ServerModel("watt", "MODEL", "", "", has_calls=True, has_reasoning=True))
     assert "--skip-chat-parsing --special" in given["llama.cpp"].command
-    given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=True))
+    given = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=True))
     assert given["vllm"].command == "vllm serve MODEL"
     assert [note.partition(":")[0] for note in given["vllm"].notes] == ["It has no parser for these calls"]
-    assert any("not tried" in note for note in given["llama.cpp"].notes)
+    assert any("not tested" in note for note in given["llama.cpp"].notes)
 
 
 def test_models_without_calls_need_no_parser_for_them() -> None:
-    given = flags(Serving("passthrough+hermes", "MODEL", "", "", calls=False, reasons=True))
-    assert given["vllm"] == Flags("vllm serve MODEL --reasoning-parser qwen3")
-    assert given["sglang"] == Flags("sglang serve --model-path MODEL --reasoning-parser qwen3")
+    given = server_flags(
+        ServerModel("passthrough+hermes", "MODEL", "", "", has_calls=False, has_reasoning=True)
+    )
+    assert given["vllm"] == ServerFlags("vllm serve MODEL --reasoning-parser qwen3")
+    assert given["sglang"] == ServerFlags("sglang serve --model-path MODEL --reasoning-parser qwen3")
 
 
 def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
-    given = flags(Serving("qwen3_coder", "MODEL", "", "a b.jinja", calls=True, reasons=True))
+    given = server_flags(
+        ServerModel("qwen3_coder", "MODEL", "", "a b.jinja", has_calls=True, has_reasoning=True)
+    )
     name = "unspool_qwen3_coder"
     ours = f"--tool-call-parser {name} --reasoning-parser {name} --chat-template 'a b.jinja'"
     assert given["vllm"].instead == f"vllm serve MODEL --enable-auto-tool-choice {ours}"
@@ -151,26 +153,30 @@ def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
 @pytest.mark.parametrize("dialect", [name for name in PARSERS if name != "response_template"])
 def test_what_is_recommended_is_there(dialect: str) -> None:
     """The names are those that the plug-ins offer."""
-    for given in flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=True)).values():
-        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(offered())
+    for given in server_flags(
+        ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=True)
+    ).values():
+        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(parser_names())
 
 
 def test_what_an_engine_has_no_parser_for_ours_reads() -> None:
-    given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=False))
+    given = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=False))
     assert given["vllm"].instead == (
         "vllm serve MODEL --enable-auto-tool-choice --tool-call-parser unspool_solar_open"
     )
 
 
 def test_reasoning_of_another_dialect_is_ours_as_well() -> None:
-    given = flags(Serving("llama3_json+hermes", "MODEL", "", "", calls=True, reasons=True))
+    given = server_flags(
+        ServerModel("llama3_json+hermes", "MODEL", "", "", has_calls=True, has_reasoning=True)
+    )
     assert "unspool_llama3_json --reasoning-parser unspool_hermes" in given["vllm"].instead
 
 
 @pytest.mark.parametrize("dialect", ["granite4", "my_own", "response_template"])
 def test_ours_is_not_recommended_without_a_reason(dialect: str) -> None:
     """Nothing is known against the first, and the others are none of ours."""
-    given = flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=False))
+    given = server_flags(ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=False))
     assert (given["vllm"].instead, given["vllm"].because) == ("", ())
 
 
@@ -190,7 +196,7 @@ def test_where_a_defect_shows() -> None:
 
 def test_caveats_about_reasoning_are_for_models_that_reason() -> None:
     for reasons in (True, False):
-        given = flags(Serving("granite", "MODEL", "", "", calls=True, reasons=reasons))
+        given = server_flags(ServerModel("granite", "MODEL", "", "", has_calls=True, has_reasoning=reasons))
         assert any("<response>" in note for note in given["vllm"].notes) == reasons
 
 
@@ -352,7 +358,9 @@ def test_names_flags_and_readings(engine: EngineName) -> None:
     else:
         assert {row.sglang for row in rows} <= {"", *answer["tools"]}
         assert {row.sglang_reasoning for row in rows} | ASSUME_OPEN["sglang"] <= {"", *answer["reasoning"]}
-    command = flags(Serving("hermes", "MODEL", "", "x.jinja", calls=True, reasons=True))[engine].command
+    command = server_flags(ServerModel("hermes", "MODEL", "", "x.jinja", has_calls=True, has_reasoning=True))[
+        engine
+    ].command
     assert set(re.findall(r"--[a-z-]+", command)) <= set(answer["flags"])
 
     unknown = {
@@ -378,7 +386,7 @@ def test_names_flags_and_readings(engine: EngineName) -> None:
         right = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
         calls = [(name, json_value(arguments)) for name, arguments in result.get("calls", ())]
         theirs = "fine" if calls == calls_of(right) else "wrong" if calls else "nothing"
-        ours = reading(parser, dialect, text, right)
+        ours = read_with_parser(parser, dialect, text, right)
         if ours != theirs:
             misread[dialect.name, parser] = (ours, theirs)
     assert not misread
@@ -400,9 +408,9 @@ def test_flags_of_llama_cpp() -> None:
     assert library is not None
     known = library.read_bytes()
     for dialect in ("hermes", "watt"):
-        command = flags(Serving(dialect, "MODEL", "", "x.jinja", calls=True, reasons=True))[
-            "llama.cpp"
-        ].command
+        command = server_flags(
+            ServerModel(dialect, "MODEL", "", "x.jinja", has_calls=True, has_reasoning=True)
+        )["llama.cpp"].command
         for flag in re.findall(r"--[a-z-]+", command):
             assert f"\0{flag}\0".encode() in known
 
@@ -450,7 +458,7 @@ def test_llama_cpp_takes_what_the_family_writes(name: str) -> None:
     message = Message(tool_calls=(call,))
     written = [render(dialect, message)]
     if EXPECTED[name]:
-        written.append(Probe(source, {}).write(message).turn)
+        written.append(TemplateProbe(source, {}).render_turn(message).turn)
     # The token that ends a turn is not for a grammar.
     texts = {each for text in written for each in (text, text.rstrip(), re.sub(r"<[^<>\s]+>\s*$", "", text))}
     taken = any(grammar(lead + text) for text in texts)

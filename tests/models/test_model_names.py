@@ -6,7 +6,7 @@ import pytest
 from test_detect import EXPECTED, HINTS
 
 from unspool import list_dialects
-from unspool.models._detection.model_names import known_model, models_like, words
+from unspool.models.detect.model_names import known_model, models_like, words
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -59,7 +59,7 @@ def test_what_begins_alike() -> None:
     assert {"Qwen3 Coder", "Qwen3.5"} < {each.model for each in found}
     assert len({(each.model, each.dialect.name) for each in found}) == len(found)
     assert [each.dialect.name for each in models_like("openai-gptoss")] == ["harmony"]
-    assert [each.why for each in models_like("deepseek_v31")] == ["deepseek_v31 is another name of it"]
+    assert [each.why for each in models_like("deepseek_v31")] == ["deepseek_v31 is one of its aliases"]
     assert not models_like("nothing at all")
     assert not models_like("")
 

@@ -23,18 +23,18 @@ from unspool import (
 
 DIALECTS = exported()
 REFUSED = {
-    "apertus": "objects whose key is the function's name",
-    "cohere_cofl": "values that are made of values",
-    "command_r": "functions that mean no call",
-    "deepseek_v3_2": "values that say what type they are",
-    "granite": "reasoning that opens only where an output begins",
-    "harmony": "messages whose headers say what they are",
+    "apertus": "objects with the function name as a key",
+    "cohere_cofl": "nested values in tags",
+    "command_r": "function names that mean that there is no call",
+    "deepseek_v3_2": "values with their types",
+    "granite": "reasoning that can open only at the start of an output",
+    "harmony": "messages with headers",
     "kimi_k3": "escaped attributes",
     "lfm2": "arguments as Python keywords without escapes",
-    "llama3_json": "calls without a marker in front of them",
-    "minimax_append_think": "text that is put before the output",
-    "minimax_m1": "calls without a marker in front of them",
-    "mistral": "calls that nothing ends",
+    "llama3_json": "calls without an opening marker",
+    "minimax_append_think": "text before the output that the prompt supplies",
+    "minimax_m1": "calls without an opening marker",
+    "mistral": "calls without a closing marker",
     "pythonic": "arguments as Python keywords",
 }
 """One dialect for each thing that cannot be said."""
@@ -93,7 +93,7 @@ def test_where_a_turn_begins(dialect: str, given: str, pattern: str) -> None:
 
 
 def test_where_a_turn_begins_is_not_guessed() -> None:
-    with pytest.raises(ExportError, match="where a turn begins"):
+    with pytest.raises(ExportError, match="the start of a turn"):
         to_response_template("longcat")
 
 

@@ -12,10 +12,10 @@ from paths import TEMPLATES, real
 from unspool.chat_templates import ChatTemplate, ChatTemplateLimit
 from unspool.chat_templates import _prefix_stability as prefix
 from unspool.cli import main
-from unspool.models._detection.probe_messages import FLAT_TOOLS
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._doctor.training_checks import CASES, MaskMarks, Training, training
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.doctor.training_checks import PREFIX_CASES, MaskMarks, Training, check_training
 
 CHATML = r"""
 {%- for message in messages %}<|im_start|>{{ message.role }}
@@ -36,7 +36,7 @@ FORGETS = CHATML.replace(
 
 
 def tried(source: str) -> Training:
-    return training(Probe(source, {}), FLAT_TOOLS)
+    return check_training(TemplateProbe(source, {}), FLAT_TOOLS)
 
 
 def verdicts(found: Training) -> dict[tuple[str, bool], str]:
@@ -44,13 +44,15 @@ def verdicts(found: Training) -> dict[tuple[str, bool], str]:
 
 
 def test_a_template_that_writes_every_message_alike_keeps_all() -> None:
-    assert verdicts(tried(CHATML)) == {(case, False): "kept" for case in CASES}
+    assert verdicts(tried(CHATML)) == {(case, False): "kept" for case in PREFIX_CASES}
 
 
 def test_reasoning_that_is_written_in_the_last_message_only_breaks_all() -> None:
     found = tried(FORGETS)
     assert verdicts(found) == {
-        (case, thinking): "broken" if thinking else "kept" for case in CASES for thinking in (False, True)
+        (case, thinking): "broken" if thinking else "kept"
+        for case in PREFIX_CASES
+        for thinking in (False, True)
     }
     difference = found.prefixes[-1].difference
     assert difference is not None
@@ -144,13 +146,13 @@ def test_the_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "| the next question | kept | **broken** |" in page
     assert "<think>Unspool's thought." in page
     assert "^\n~~~~" in page
-    assert "`{% generation %}` marks what the model says." in page
+    assert "`{% generation %}` marks what the model writes." in page
     main(["doctor", "--json", str(path)])
     report: dict[str, Any] = json.loads(capsys.readouterr().out)["training"]
     assert report["generation"].pop("empty_block") is None
     assert set(report["generation"].values()) == {True}
     broken = [case for case in report["prefix"] if case["verdict"] == "broken"]
-    assert {case["appended"] for case in broken} == set(CASES)
+    assert {case["appended"] for case in broken} == set(PREFIX_CASES)
     assert all(len(case["difference"]["was"]) <= 60 for case in broken)
 
 
@@ -161,7 +163,7 @@ def test_a_long_run_of_tags_is_looked_at_once() -> None:
     run = "<think>" * 300_000
     assert prefix._seed(f"{run}x", prefix.ReasoningMarkers("<think>", "</think>")) == ""
     assert prefix._seed(f"{run}x<think>\n", prefix.ReasoningMarkers("<think>", "</think>")) == "<think>\n"
-    renderer = prefix.ConversationRenderer(Probe(CHATML, {}), None, {})
+    renderer = prefix.ConversationRenderer(TemplateProbe(CHATML, {}), None, {})
     called = {"role": "assistant", "content": "", "tool_calls": [{}]}
     assert renderer._end(called, f"{run}x") == ""
     assert renderer._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
@@ -169,4 +171,4 @@ def test_a_long_run_of_tags_is_looked_at_once() -> None:
 
 def test_what_a_probe_writes_is_bounded() -> None:
     with pytest.raises(ChatTemplateLimit, match="max_length"):
-        Probe("{{ 'x' * 99999 }}", {}).render([])
+        TemplateProbe("{{ 'x' * 99999 }}", {}).render([])

@@ -212,7 +212,7 @@ def test_a_template_tells_the_dialect_and_why() -> None:
 def test_half_a_header_asks_for_more() -> None:
     assert answer({"ask": "detect", "base64": "\x80"})["error"].startswith("base64: ")
     data = base64.b64encode(b"GGUF\x03\x00\x00\x00" + bytes(8)).decode()
-    assert answer({"ask": "detect", "base64": data})["kind"] == "CutHeader"
+    assert answer({"ask": "detect", "base64": data})["kind"] == "TruncatedHeader"
 
 
 def added(id: int, content: str, *, special: bool = False) -> dict[str, Any]:

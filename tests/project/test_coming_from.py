@@ -7,7 +7,7 @@ import pytest
 import coming_from
 from coming_from import TOPICS, ClientMessage, Topic
 from unspool import Policies
-from unspool.models._doctor.engine_parsers import DEFECTS
+from unspool.models.doctor.engine_parsers import DEFECTS
 
 LIKE = {
     "text after a call": ("dropped", "kept"),

@@ -1,4 +1,4 @@
-"""How parrots call tools."""
+"""A dialect for parrots."""
 
 from unspool import Dialect, Family
 

@@ -1,8 +1,7 @@
-"""Batches: tables of outputs, parsed, rendered and converted, a row at a time.
+"""Parsing, rendering and conversion of tables of outputs.
 
-A row never raises: what is wrong with it is in its columns ``ok`` and ``error``,
-what is odd about its output in ``diagnostics``.  Mistakes that concern all rows, such
-as a column that is not there, raise ``UsageError``.
+A bad row raises no exception: its columns ``ok`` and ``error`` say what is wrong, and ``diagnostics`` has the
+diagnostics of its output.  Mistakes that concern all rows, such as a missing column, raise ``UsageError``.
 
 >>> import pyarrow
 >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
@@ -20,9 +19,9 @@ import pyarrow as pa
 
 from ..dialects._declaration import Dialect
 from ..parser import ToolList
-from ._columns import PARSED
-from ._convert import Writer, converted, rendered
-from ._rows import Column, ParseOptions, RowOptions, RowReader
+from ._arrow_columns import PARSED
+from ._convert import RowWriter, convert_rows, render_rows
+from ._row_reader import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
     "PARSED",
@@ -43,24 +42,24 @@ def parse_batch(
     first_row: int = 0,
     **options: Unpack[ParseOptions],
 ) -> pa.RecordBatch:
-    """Take every output of a batch apart; the result has a row for each, with the columns of ``PARSED``.
+    """Parse every output of a batch; the result has one row per output, with the columns of ``PARSED``.
 
-    :param batch: a record batch, or a table, of which a table is made.
-    :param dialect: for all rows, or a ``Column``.
-    :param first_row: the number of the first row, from which ids follow where no ``key`` is given.
+    :param batch: a record batch, or a table; the result is of the same kind.
+    :param dialect: the dialect of all rows, or a ``Column``.
+    :param first_row: the number of the first row; without ``key``, call ids follow from the row numbers.
     :param options: see ``ParseOptions``.
     """
     reader = RowReader(dialect, **options)
-    return _each(batch, reader.parse, first_row)
+    return _apply(batch, reader.parse, first_row)
 
 
 def parse_batches(
     batches: Iterable[pa.RecordBatch], dialect: str | Dialect | Column, **options: Unpack[ParseOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """The same for a stream of batches, one at a time; rows are numbered through.
+    """Parse a stream of batches, one at a time; row numbers continue from batch to batch.
 
-    Whatever gives record batches will do: a ``RecordBatchReader``, ``ParquetFile.iter_batches``,
-    the iterator that Spark's ``mapInArrow`` passes.
+    :param batches: any iterable of record batches: a ``RecordBatchReader``, ``ParquetFile.iter_batches`` or
+        the iterator of Spark's ``mapInArrow``.
     """
     return _numbered(batches, RowReader(dialect, **options).parse)
 
@@ -74,19 +73,19 @@ def render_batch(
     keep: Sequence[str] | Literal["all"] = (),
     prefix: str = "",
 ) -> pa.RecordBatch:
-    """The text that a model would have written for every message of a parsed table.
+    """Render every message of a parsed table as the text that a model would write.
 
     The result has the columns ``text``, ``ok`` and ``error``.
 
-    :param batch: with the columns ``reasoning``, ``content`` and ``tool_calls``, or some of them.
-    :param tools: those that the text will be read with; without, such as fit each message.
-    :param verify: read each text again, and give none but those that are the message.
-    :param keep: columns of the input that go into the result, in front.
-    :param prefix: what the names of the message's columns begin with.
+    :param batch: a table with the columns ``reasoning``, ``content`` and ``tool_calls``, or some of them.
+    :param tools: the tools for parsing the text; by default, tools that fit each message.
+    :param verify: parse each text again, and keep only a text that gives the same message.
+    :param keep: columns of the input to keep, before the new ones.
+    :param prefix: the prefix of the names of the message's columns.
     """
-    writer = Writer(dialect, verify=verify, keep=keep)
+    writer = RowWriter(dialect, verify=verify, keep=keep)
     reader = RowReader(dialect, tools=tools)
-    return _each(batch, lambda one, _: rendered(reader, writer, one, prefix))
+    return _apply(batch, lambda each, _: render_rows(reader, writer, each, prefix))
 
 
 def convert_batch(
@@ -98,19 +97,19 @@ def convert_batch(
     first_row: int = 0,
     **options: Unpack[RowOptions],
 ) -> pa.RecordBatch:
-    """Outputs of one dialect, as another would write them.
+    """Convert outputs of one dialect to another dialect.
 
-    The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify`` each text is
-    read again, with the row's tools; where that is not the same message, the row has no
-    text, and its error says what differs.  A row whose calls are malformed or cut has none, either.
+    The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify``, each text is parsed
+    again with the row's tools.  If that does not give the same message, the row has no text, and its error
+    says what differs. A row with malformed or truncated calls has no text, either.
     """
     reader = RowReader(dialect, **options)
-    writer = Writer(to, verify=verify, keep=options.get("keep", ()), name="converted")
-    return _each(batch, lambda one, rows: converted(reader, writer, one, rows), first_row)
+    writer = RowWriter(to, verify=verify, keep=options.get("keep", ()), name="converted")
+    return _apply(batch, lambda each, rows: convert_rows(reader, writer, each, rows), first_row)
 
 
-def _each(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """A batch of a batch, a table of a table; the work is told which rows they are."""
+def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
+    """Apply a function to a batch, or to each batch of a table; it gets the batch and its row numbers."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

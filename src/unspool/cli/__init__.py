@@ -1,8 +1,7 @@
 """The ``unspool`` command.
 
-Only the standard library is imported here; rich makes the output of a terminal
-prettier, where it is installed.  A mistake of the user's ends in one line on
-stderr and exit code 2.
+It needs only the standard library; if rich is installed, output on a terminal is formatted.  A mistake of the
+user prints one line on stderr and exits with code 2.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from collections.abc import Sequence
 from .._core.scan.runs import COMPILED
 from .._version import __version__
 from ..errors import UnspoolError
-from ..gateway import command_line as flags
-from . import batch as table
-from . import conformance as suite
+from ..gateway import command_line as serve_command
+from . import batch as batch_command
+from . import conformance as conformance_command
 from . import models
-from . import parse as reading
+from . import parse as parse_command
 from .help import CommandParser, describe, front_page
 from .output import visible_output
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the result is its exit code."""
+    """Run the command, and return its exit code."""
     _never_fail_to_encode()
     options = command_line().parse_args(arguments)  # argparse may colour its help
     with visible_output():
@@ -40,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     except UnspoolError as error:
         sys.stderr.write(f"unspool: {_first_line(error)}\n")
         return 2
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has stopped reading
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -49,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def command_line() -> CommandParser:
-    """All commands and their options."""
+    """Return the parser of all commands and options."""
     parser = CommandParser(prog="unspool")
     build = "compiled" if COMPILED else "pure Python"
     parser.add_argument("--version", action="version", version=f"unspool {__version__} ({build})")
@@ -57,32 +56,32 @@ def command_line() -> CommandParser:
     commands = parser.add_subparsers(metavar="COMMAND")
 
     demo = commands.add_parser("demo", description=_demo.__doc__)
-    demo.add_argument("dialects", nargs="*", metavar="DIALECT", help="which dialects (default: all)")
+    demo.add_argument("dialects", nargs="*", metavar="DIALECT", help="dialects to show (default: all)")
     demo.add_argument(
         "--speed",
         type=_speed,
         metavar="X",
-        help="pieces per second (default: 60 in a terminal, else no limit)",
+        help="pieces per second (default: 60 on a terminal, otherwise no limit)",
     )
-    demo.add_argument("--plain", action="store_true", help="lines of text, no keys to press")
+    demo.add_argument("--plain", action="store_true", help="print lines of text, without keys to press")
     demo.set_defaults(run=_demo)
 
     serve = commands.add_parser("serve", description=_serve.__doc__)
-    flags.add_arguments(serve)
+    serve_command.add_arguments(serve)
     serve.set_defaults(run=_serve)
 
     models.add_commands(commands)
 
-    parse = commands.add_parser("parse", description=reading.run.__doc__)
-    reading.add_arguments(parse)
-    parse.set_defaults(run=reading.run)
+    parse = commands.add_parser("parse", description=parse_command.run.__doc__)
+    parse_command.add_arguments(parse)
+    parse.set_defaults(run=parse_command.run)
 
     batch = commands.add_parser("batch", description=_batch.__doc__)
-    table.add_arguments(batch)
+    batch_command.add_arguments(batch)
     batch.set_defaults(run=_batch)
 
     conformance = commands.add_parser("conformance", description=_conformance.__doc__)
-    suite.add_arguments(conformance)
+    conformance_command.add_arguments(conformance)
     conformance.set_defaults(run=_conformance)
 
     completion = commands.add_parser("completion", description=_completion.__doc__)
@@ -99,7 +98,7 @@ def _help(_: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    """Stream an example output of each dialect through the parser, piece by piece."""
+    """Show the parser at work on an example output of each dialect, piece by piece."""
     from ..sample_outputs import list_samples
     from . import demo
 
@@ -114,28 +113,28 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _batch(options: argparse.Namespace) -> int:
-    """Parse or convert files of outputs, a row each; what was begun and killed goes on where it was."""
-    return table.main(options)
+    """Parse or convert files of outputs, one output per row; resumes an interrupted run."""
+    return batch_command.main(options)
 
 
 def _conformance(options: argparse.Namespace) -> int:
-    """Hold parsers of tool calls against one suite: every dialect, every chunking."""
-    return suite.main(options)
+    """Test tool call parsers with one suite, over all dialects and chunkings."""
+    return conformance_command.main(options)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    """Serve the chat, responses and messages APIs before a text generator."""
+    """Serve OpenAI-, Anthropic- and Ollama-compatible APIs in front of a model."""
     if options.list_settings:
-        print(flags.listing())
+        print(serve_command.listing())
         return 0
-    settings = flags.settings_of(options)
+    settings = serve_command.settings_of(options)
     from ..gateway import serve
 
-    return serve(settings, reload=lambda: flags.settings_of(options))
+    return serve(settings, reload=lambda: serve_command.settings_of(options))
 
 
 def _completion(options: argparse.Namespace) -> int:
-    """Print a script that makes a shell complete commands, options and names of dialects."""
+    """Print a shell script that completes commands, options and names of dialects."""
     from .completion import script
 
     print(script(options.shell, command_line()), end="")
@@ -149,11 +148,11 @@ def _speed(text: str) -> float:
     return value
 
 
-_speed.__name__ = "number"  # as argparse calls it in its errors
+_speed.__name__ = "number"  # the name that argparse uses in errors
 
 
 def _never_fail_to_encode() -> None:
-    """What a model writes may have no place in the terminal's encoding."""
+    """Escape characters that the terminal's encoding does not have, so that printing never fails."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

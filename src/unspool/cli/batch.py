@@ -1,6 +1,6 @@
-"""``unspool batch``: files of outputs on the command line.
+"""The command ``unspool batch``, which parses or converts files of outputs.
 
-Only argparse is imported before the command runs, so that ``unspool --help`` stays quick.
+Before the command runs, only the standard library is imported, so that ``unspool --help`` stays fast.
 """
 
 from __future__ import annotations
@@ -21,51 +21,66 @@ from ..errors import UnknownDialect, UsageError
 from .output import terminal
 
 if TYPE_CHECKING:
-    from ..batch._part import Job, Options
-    from ..batch._run_parts import Outcome, Workers
+    from ..batch._job import Job, Options
+    from ..batch._run_job import Outcome, Workers
 
 _FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of ``unspool batch``."""
+    """Add the arguments of ``unspool batch``."""
     parser.add_argument(
-        "inputs", nargs="+", metavar="IN", help="JSON lines (.gz, .zst too), Parquet, Arrow; or directories"
+        "inputs",
+        nargs="+",
+        metavar="IN",
+        help="JSON lines (also .gz, .zst), Parquet or Arrow files; or directories",
     )
-    parser.add_argument("out", metavar="OUT", help="the directory to write to; a second run goes on there")
+    parser.add_argument("out", metavar="OUT", help="output directory; run again to resume an interrupted run")
     parser.add_argument(
-        "--dialect", required=True, metavar="DIALECT", help="the dialect, or the column that names it"
+        "--dialect", required=True, metavar="DIALECT", help="dialect, or column with the dialect of each row"
     )
-    parser.add_argument("--text", default="text", metavar="COLUMN", help="the outputs (default: text)")
-    parser.add_argument("--token-ids", default="", metavar="COLUMN", help="the outputs, as token ids")
-    parser.add_argument("--tokenizer", default="", metavar="DIR", help="whose ids they are")
-    parser.add_argument("--pad", type=int, metavar="ID", help="the id that sequences are filled up with")
+    parser.add_argument("--text", default="text", metavar="COLUMN", help="column of outputs (default: text)")
+    parser.add_argument("--token-ids", default="", metavar="COLUMN", help="column of outputs as token ids")
+    parser.add_argument(
+        "--tokenizer", default="", metavar="DIR", help="model directory with the tokenizer of the ids"
+    )
+    parser.add_argument("--pad", type=int, metavar="ID", help="padding token id")
     parser.add_argument(
         "--tools",
         default="",
         metavar="NAME",
-        help="the column of the tools, or a JSON file with those of all",
+        help="column of tools, or JSON file with the tools of all rows",
     )
-    parser.add_argument("--prompt", metavar="TEXT", help="the end of every prompt, such as '<think>'")
-    parser.add_argument("--prompt-column", default="", metavar="COLUMN", help="the prompts")
-    parser.add_argument("--finish-reason", default="", metavar="COLUMN", help="why generation stopped")
+    parser.add_argument("--prompt", metavar="TEXT", help="end of every prompt, such as '<think>'")
+    parser.add_argument("--prompt-column", default="", metavar="COLUMN", help="column of prompts")
+    parser.add_argument("--finish-reason", default="", metavar="COLUMN", help="column of finish reasons")
     parser.add_argument(
-        "--key", default="", metavar="COLUMN", help="what names a row; ids of calls follow from it"
+        "--key", default="", metavar="COLUMN", help="column that identifies a row; call ids depend on it"
     )
-    parser.add_argument("--keep", default="all", metavar="COLUMNS", help="with commas between (default: all)")
-    parser.add_argument("--prefix", default="", metavar="TEXT", help="what the new columns' names begin with")
-    parser.add_argument("--labels", action="store_true", help="say of every token what it is")
-    parser.add_argument("--preset", default="", metavar="NAME", help="policies closest to an engine's")
-    parser.add_argument("--to", default="", metavar="DIALECT", help="convert, and prove every row")
-    parser.add_argument("--no-verify", action="store_true", help="convert without the proof")
-    parser.add_argument("--format", choices=_FORMATS, default="parquet", help="of what is written")
     parser.add_argument(
-        "--part-size", type=_megabytes, default=32, metavar="MB", help="of the inputs (default: 32)"
+        "--keep", default="all", metavar="COLUMNS", help="columns to keep, comma-separated (default: all)"
     )
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
-    parser.add_argument("--ray", default="", metavar="ADDRESS", help="do it on a Ray cluster; auto finds one")
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="prefix for the names of new columns")
+    parser.add_argument("--labels", action="store_true", help="add a label for every token")
+    parser.add_argument("--preset", default="", metavar="NAME", help="policies of an engine")
+    parser.add_argument(
+        "--to", default="", metavar="DIALECT", help="convert to another dialect, and verify every row"
+    )
+    parser.add_argument("--no-verify", action="store_true", help="convert without verification")
+    parser.add_argument(
+        "--format", choices=_FORMATS, default="parquet", help="output format (default: parquet)"
+    )
+    parser.add_argument(
+        "--part-size",
+        type=_megabytes,
+        default=32,
+        metavar="MB",
+        help="input size per output file (default: 32)",
+    )
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of processes (default: 1)")
+    parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto finds one")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    parser.add_argument("--quiet", action="store_true", help="no progress, no summary")
+    parser.add_argument("--quiet", action="store_true", help="print no progress and no summary")
 
 
 def _megabytes(text: str) -> float:
@@ -75,45 +90,46 @@ def _megabytes(text: str) -> float:
     return value
 
 
-_megabytes.__name__ = "number"  # as argparse calls it in its errors
+_megabytes.__name__ = "number"  # the name that argparse uses in errors
 
 
 def main(options: argparse.Namespace) -> int:
-    """Do the work; the result is the exit code."""
+    """Run the command, and return the exit code."""
     try:
-        from ..batch._run_parts import Here, Processes, drive
+        from ..batch._run_job import InProcess, Processes, run_job
     except ImportError as error:
         raise UsageError(f"unspool batch needs {error.name}: pip install 'unspool[batch]'") from error
     if options.jobs < 1:
-        raise UsageError(f"--jobs {options.jobs}: at least one")
+        raise UsageError(f"--jobs {options.jobs} is not valid: use at least 1")
     if options.ray and options.jobs > 1:
-        raise UsageError("give either --jobs or --ray: a cluster has as many hands as it has CPUs")
+        raise UsageError("--jobs and --ray exclude each other: a cluster uses all its CPUs")
     with _system_errors():
         job = job_of(options)
-    workers: Workers = _cluster(options.ray) if options.ray else Here()
+    workers: Workers = _cluster(options.ray) if options.ray else InProcess()
     if options.jobs > 1:
         workers = Processes(options.jobs)
     progress = Progress(sum(one.size for one in job.inputs), shown=sys.stderr.isatty() and not options.quiet)
-    begun = time.monotonic()
-    with redirect_stdout(sys.stderr):  # what a cluster has to say is no part of the summary
+    start = time.monotonic()
+    with redirect_stdout(sys.stderr):  # output of a cluster must not mix with the summary
         try:
             with _system_errors():
-                outcome = drive(job, workers, progress)
+                outcome = run_job(job, workers, progress)
         except BrokenExecutor:
             print(
-                "unspool: a worker was killed, for want of memory perhaps; the same command goes on from here"
+                "unspool: a worker was killed, perhaps for lack of memory; run the same command again "
+                "to resume"
             )
             return 1
         finally:
             progress.close()
             workers.close()
-    _report(options, job, outcome, time.monotonic() - begun)
+    _report(options, job, outcome, time.monotonic() - start)
     return int(bool(outcome.failed))
 
 
 @contextmanager
 def _system_errors() -> Iterator[None]:
-    """Turn an error of the operating system into one for the user."""
+    """Turn an error of the operating system into a usage error."""
     try:
         yield
     except OSError as error:
@@ -129,21 +145,24 @@ def _cluster(address: str) -> Workers:
 
 def _report(options: argparse.Namespace, job: Job, outcome: Outcome, seconds: float) -> None:
     if options.json:
-        said = {"parts": outcome.parts, "seconds": round(outcome.seconds, 3), **outcome.counts.stable()}
-        print(json.dumps(said, indent=2, ensure_ascii=False))
+        result = {"parts": outcome.parts, "seconds": round(outcome.seconds, 3), **outcome.counts.stable()}
+        print(json.dumps(result, indent=2, ensure_ascii=False))
     elif not options.quiet:
         print("\n".join(summary(job, outcome, seconds)))
     for part, error in outcome.failed.items():
-        sys.stderr.write(f"unspool: {part} could not be done: {error}\n")
+        sys.stderr.write(f"unspool: {part} failed: {error}\n")
 
 
-# -- what is to be done
+# -- the job
 
 
 def job_of(options: argparse.Namespace) -> Job:
-    """The job that the options describe, if they fit the inputs."""
-    from ..batch._inputs import find_inputs, schema_of
-    from ..batch._part import Job, result_schema
+    """Return the job for the options.
+
+    :raises UsageError: if the options do not fit the inputs.
+    """
+    from ..batch._input_files import find_inputs, schema_of
+    from ..batch._job import Job, result_schema
 
     inputs = find_inputs(options.inputs)
     plain = schema_of(inputs, {})
@@ -158,24 +177,26 @@ def job_of(options: argparse.Namespace) -> Job:
     }
     named = {name: kind for name, kind in types.items() if name}
     if inputs[0].suffixes[0] == "jsonl":
-        # A column that the first lines do not have may still come; one that nobody has is a mistake.
+        # The first lines of JSON lines show the columns; a column that none of them has is probably a typo.
         missing = sorted(name for name in named if name not in plain.names)
         if missing and len(plain.names) > 1:
-            there = ", ".join(plain.names[:-1])
-            raise UsageError(f"the first rows have no {', '.join(map(repr, missing))}; they have {there}")
+            existing = ", ".join(plain.names[:-1])
+            raise UsageError(
+                f"the first rows have no column {', '.join(map(repr, missing))}; they have {existing}"
+            )
     job = Job(tuple(inputs), schema_of(inputs, named), chosen, str(Path(options.out).absolute()))
     result_schema(job)
     return job
 
 
 def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
-    from ..batch._inputs import digest
-    from ..batch._part import Options, tokenizer_file
+    from ..batch._input_files import digest
+    from ..batch._job import Options, tokenizer_file
 
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
     if options.prompt is not None and options.prompt_column:
-        raise UsageError("give either --prompt or --prompt-column, not both")
+        raise UsageError("--prompt and --prompt-column exclude each other: give only one")
     return Options(
         dialect=dialect,
         dialect_column=dialect_column,
@@ -202,25 +223,25 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """A dialect for all, or the column that names each row's."""
+    """Return the dialect of all rows, or the column with the dialect of each row."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
         if name in columns:
             return "", name
-        raise UsageError(f"{error}; nor is there a column {name!r}") from error
+        raise UsageError(f"{error}; there is no column {name!r}, either") from error
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """The tools of all rows, as JSON text, or the column that has each row's."""
-    from ..batch._rows import RowError, tools_in
+    """Return the tools of all rows as JSON text, or the column with the tools of each row."""
+    from ..batch._row_reader import RowError, parse_tools
 
     if not name or name in columns:
         return "", name
     try:
-        return json.dumps(tools_in(Path(name).read_text(encoding="utf-8")), ensure_ascii=False), ""
+        return json.dumps(parse_tools(Path(name).read_text(encoding="utf-8")), ensure_ascii=False), ""
     except OSError as error:
-        raise UsageError(f"--tools {name}: there is no such column, and no such file") from error
+        raise UsageError(f"--tools {name}: there is no column and no file of that name") from error
     except (RowError, UnicodeDecodeError) as error:
         raise UsageError(f"--tools {name}: {error}") from error
 
@@ -229,39 +250,39 @@ def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 class Progress:
-    """A line on the terminal that is written again and again."""
+    """Progress line on the terminal."""
 
     def __init__(self, total: int, *, shown: bool) -> None:
         self._total = max(total, 1)
         self._shown = shown
-        self._begun = time.monotonic()
-        self._found: tuple[int, int] | None = None  # bytes and rows that were done before
+        self._start = time.monotonic()
+        self._resumed: tuple[int, int] | None = None  # bytes and rows that were done in an earlier run
         if shown:
             self._write(0.0, "")
 
     def __call__(self, outcome: Outcome) -> None:
-        """Show how far the work has come."""
+        """Show the progress of a run."""
         if not self._shown:
             return
         rows, weight = outcome.counts.rows, outcome.weight
-        if self._found is None or outcome.parts == outcome.found:
-            self._found = (weight, rows) if outcome.parts == outcome.found else (0, 0)
-        seconds = max(time.monotonic() - self._begun, 1e-9)
-        speed = (rows - self._found[1]) / seconds
-        pace = (weight - self._found[0]) / seconds
+        if self._resumed is None or outcome.parts == outcome.resumed:
+            self._resumed = (weight, rows) if outcome.parts == outcome.resumed else (0, 0)
+        seconds = max(time.monotonic() - self._start, 1e-9)
+        speed = (rows - self._resumed[1]) / seconds
+        pace = (weight - self._resumed[0]) / seconds
         left = f"{_clock((self._total - weight) / pace)} left" if pace > 0 else ""
         bad = f"  {outcome.counts.bad:,} bad" if outcome.counts.bad else ""
         self._write(weight / self._total, f"{rows:,} rows{bad}  {speed:,.0f} rows/s  {left}")
 
-    def _write(self, share: float, said: str) -> None:
+    def _write(self, share: float, text: str) -> None:
         width = 30
         full = round(min(share, 1.0) * width)
         out = terminal(sys.stderr)
-        out.write(f"\r\x1b[K{'█' * full}{'░' * (width - full)} {min(share, 1.0):4.0%}  {said}")
+        out.write(f"\r\x1b[K{'█' * full}{'░' * (width - full)} {min(share, 1.0):4.0%}  {text}")
         out.flush()
 
     def close(self) -> None:
-        """Leave the line to others."""
+        """Remove the line."""
         if self._shown:
             out = terminal(sys.stderr)
             out.write("\r\x1b[K")
@@ -278,16 +299,16 @@ def _clock(seconds: float) -> str:
 
 
 def summary(job: Job, outcome: Outcome, seconds: float) -> Iterator[str]:
-    """What people want to know at the end, line by line."""
+    """Yield the lines of the summary."""
     counts = outcome.counts
-    new = outcome.parts - outcome.found
-    files, parts = _many(len(job.inputs), "file"), _many(outcome.parts, "part")
-    yield f"{_many(counts.rows, 'row')} of {files} in {parts}: {job.out}{os.sep}"
+    new = outcome.parts - outcome.resumed
+    files, parts = _count(len(job.inputs), "file"), _count(outcome.parts, "part")
+    yield f"{_count(counts.rows, 'row')} of {files} in {parts}: {job.out}{os.sep}"
     if new:
         memory = f", at most {outcome.memory / (1 << 20):,.0f} MB in a process" if outcome.memory else ""
-        yield f"  done now       {_many(new, 'part')} in {_clock(seconds)}{memory}"
+        yield f"  done now       {_count(new, 'part')} in {_clock(seconds)}{memory}"
     else:
-        yield "  done now       nothing: an earlier run had done all of it"
+        yield "  done now       nothing; all parts were done in an earlier run"
     yield from _table("bad rows", counts.bad, counts.errors)
     yield from _table("calls", sum(counts.calls.values()), counts.calls)
     yield from _table("diagnostics", sum(counts.diagnostics.values()), counts.diagnostics)
@@ -299,13 +320,13 @@ def summary(job: Job, outcome: Outcome, seconds: float) -> Iterator[str]:
 
 def _table(label: str, total: int, counts: Mapping[str, int]) -> Iterator[str]:
     yield f"  {label:<14} {total:,}"
-    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    width = max((len(f"{count:,}") for _, count in most[:8]), default=0)
-    for name, count in most[:8]:
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    width = max((len(f"{count:,}") for _, count in ranked[:8]), default=0)
+    for name, count in ranked[:8]:
         yield f"  {'':<14}   {count:>{width},}  {name}"
-    if len(most) > 8:
-        yield f"  {'':<14}   and {_many(len(most) - 8, 'other kind')}"
+    if len(ranked) > 8:
+        yield f"  {'':<14}   and {_count(len(ranked) - 8, 'other kind')}"
 
 
-def _many(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count:,} {what}" + "s" * (count != 1)

@@ -1,12 +1,11 @@
-"""Shell completion: scripts that follow from the declared commands and options.
+"""Shell completion scripts for bash, zsh and fish, generated from the declared commands and options.
 
-By hand rather than by a package: shtab knows no fish, argcomplete starts Python
-at every Tab, and either would be installed for this alone.  The scripts start
-nothing: names of dialects are written into them.  What an argument completes to
-is told by its metavar, or by its choices.
+There is no package for this: shtab does not support fish, argcomplete starts Python at every Tab, and either
+would be a dependency for this command alone.  The scripts start no program; names of dialects are written
+into them. The metavar or the choices of an argument decide how it is completed.
 
-Each shell is given the same three things: the path of commands typed so far, the
-words that may follow it, and what belongs to an option's value.
+Each script does three things: it finds the command typed so far, completes the words that may follow it, and
+completes the values of options.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _FOLDERS: Final = {"DIR", "OUT"}
 
 
 class Values(NamedTuple):
-    """What may stand in a place."""
+    """Completions of an argument or of the value of an option."""
 
     kind: Kind
     words: tuple[str, ...] = ()
@@ -39,14 +38,14 @@ class Option(NamedTuple):
     names: tuple[str, ...]
     help: str
     values: Values | None
-    """What follows it; None: nothing does."""
+    """The completions of its value; None if it takes no value."""
 
 
 class Command(NamedTuple):
     """One command, or the command line itself."""
 
     path: str
-    """Its words, ``unspool`` first."""
+    """The words of the command, starting with ``unspool``."""
     help: str
     subcommands: tuple[str, ...]
     options: tuple[Option, ...]
@@ -54,7 +53,7 @@ class Command(NamedTuple):
 
 
 def script(shell: str, root: argparse.ArgumentParser) -> str:
-    """The script for a shell."""
+    """Return the completion script for a shell."""
     writers: dict[str, Callable[[list[Command]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     found = [
         _command(root.prog, root),
@@ -63,14 +62,14 @@ def script(shell: str, root: argparse.ArgumentParser) -> str:
     return "\n".join(writers[shell](found)) + "\n"
 
 
-# -- what there is
+# -- commands and options
 
 
 def _command(path: str, parser: argparse.ArgumentParser) -> Command:
     options: list[Option] = []
     arguments = Values("nothing")
     subcommands: tuple[str, ...] = ()
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to ask what was declared
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public way to list what was declared
         values = None if action.nargs == 0 else _values(action)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             subcommands = tuple(action.choices)
@@ -78,11 +77,13 @@ def _command(path: str, parser: argparse.ArgumentParser) -> Command:
             options.append(
                 Option(tuple(action.option_strings), (action.help or "").partition(" (")[0], values)
             )
-        elif values is not None and arguments.kind != "files":  # files among others: whatever is there
+        elif (
+            values is not None and arguments.kind != "files"
+        ):  # if one argument takes files, all complete to files
             arguments = values
     _, _, name = path.partition(" ")
-    shown = EXAMPLES[name][0].what if name else ""
-    return Command(path, shown, subcommands, tuple(options), arguments)
+    help_text = EXAMPLES[name][0].what if name else ""
+    return Command(path, help_text, subcommands, tuple(options), arguments)
 
 
 def _values(action: argparse.Action) -> Values:
@@ -142,7 +143,7 @@ def _bash_values(values: Values) -> str:
 
 
 def _paths(found: list[Command], between: str) -> str:
-    """All commands below the first, as patterns of a shell."""
+    """Return all subcommands as patterns of a shell."""
     return between.join(f'"{one.path}"' for one in found[1:])
 
 
@@ -186,10 +187,10 @@ def _function(path: str) -> str:
 
 
 def _zsh_option(option: Option) -> str:
-    told = _plain(option.help)
+    help_text = _plain(option.help)
     after = "" if option.values is None else f":value:{_zsh_values(option.values)}"
-    apart = f"({' '.join(option.names)})"
-    return " ".join(shlex.quote(f"{apart}{name}[{told}]{after}") for name in option.names)
+    exclusive = f"({' '.join(option.names)})"
+    return " ".join(shlex.quote(f"{exclusive}{name}[{help_text}]{after}") for name in option.names)
 
 
 def _zsh_values(values: Values) -> str:
@@ -204,7 +205,7 @@ def _zsh_values(values: Values) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what zsh would take for its own signs."""
+    """Return a text without characters that zsh would interpret."""
     return text.translate(str.maketrans("[]:\\", "()  "))
 
 
@@ -227,8 +228,8 @@ def _fish(found: list[Command]) -> Iterator[str]:
     for one in found:
         here = f"complete -c unspool -n {shlex.quote(f'__unspool_at {one.path}')}"
         for name in one.subcommands:
-            told = next(two.help for two in found if two.path == f"{one.path} {name}")
-            yield f"{here} -a {name} -d {_fish_quoted(told)}"
+            help_text = next(two.help for two in found if two.path == f"{one.path} {name}")
+            yield f"{here} -a {name} -d {_fish_quoted(help_text)}"
         if not one.subcommands and one.arguments.kind != "nothing":
             yield f"{here} {_fish_values(one.arguments)}"
         for option in one.options:

@@ -1,7 +1,7 @@
-"""The demo: example outputs, streamed through the parser in pieces the size of tokens.
+"""The command ``unspool demo``, which streams example outputs through the parser in small pieces.
 
-Two views show the same :class:`Show`: plain lines, for pipes and scripts, and a
-live one for terminals, which needs rich.
+There are two views of a :class:`Show`: plain lines for pipes and scripts, and a live view for terminals,
+which needs rich.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 TERMINAL_SPEED: Final = 60.0
 """Pieces per second in a terminal."""
 
-# -- what has come out so far
+# -- state of a show
 
 Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
 
 
 class ShownCall:
-    """A call as far as it has come."""
+    """A call as far as it has arrived."""
 
     __slots__ = ("arguments", "name", "status")
 
@@ -45,45 +45,45 @@ class ShownCall:
 
 
 class Show:
-    """One output being parsed, piece by piece, and all that a view needs to know of it."""
+    """Parsing of one output, piece by piece, with the state that a view needs."""
 
     def __init__(self, recording: SampleOutput) -> None:
         self.recording = recording
         self.parser = Parser(recording.dialect, tools=tools(), prompt=recording.prompt)
         self.raw = ""
-        """What came in."""
+        """The input so far."""
         self.decided = 0
-        """How much of it events account for."""
+        """The length of the input that events cover."""
         self.spans: list[tuple[Kind, int, int]] = []
-        """What it is, as the events say."""
+        """Kinds and offsets of the parts of the input, by the events."""
         self.reasoning = ""
         self.content = ""
         self.calls: list[ShownCall] = []
-        self.notes: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.pieces = 0
-        """How many pieces came in."""
-        self.most_held = 0
-        """The most characters that were held back after one of them."""
-        self._tidy = self.parser.tidy()
+        """The number of pieces so far."""
+        self.max_held = 0
+        """The largest number of characters held back after a piece."""
+        self._whitespace = self.parser.tidy()
 
     @property
     def pending(self) -> int:
-        """Characters that wait for more input."""
+        """The number of characters that wait for more input."""
         return len(self.raw) - self.decided
 
     @property
     def finish_reason(self) -> str:
-        """How the output ended."""
-        return self._tidy.finish_reason
+        """The finish reason of the output."""
+        return self._whitespace.finish_reason
 
     def play(self) -> Iterator[list[Event]]:
-        """Feed the recording; gives the tidy events of each step."""
+        """Feed the recording, and yield the events of each step, without whitespace of the format."""
         for piece in pieces(self.recording.output):
             self.raw += piece
             self.pieces += 1
             events = self.parser.feed(piece)
             self._account(events)
-            self.most_held = max(self.most_held, self.pending)
+            self.max_held = max(self.max_held, self.pending)
             yield self._take(events)
         events = self.parser.finish("stop")
         self._account(events)
@@ -100,7 +100,7 @@ class Show:
                 self.spans.append(("markup", event.start, event.end))
 
     def _take(self, events: Iterable[Event]) -> list[Event]:
-        tidy = self._tidy.push(events)
+        tidy = self._whitespace.push(events)
         for event in tidy:
             if isinstance(event, Text):
                 if event.channel == "reasoning":
@@ -114,7 +114,7 @@ class Show:
             elif isinstance(event, CallEnd):
                 self.calls[event.index].status = event.status
             elif isinstance(event, Diagnostic):
-                self.notes.append(event)
+                self.diagnostics.append(event)
         return tidy
 
 
@@ -122,21 +122,21 @@ class Show:
 
 
 def play_plain(shown: Iterable[SampleOutput], out: TextIO, speed: float) -> None:
-    """Write every output as lines of text, each piece as soon as the parser gives it."""
+    """Write every output as lines of text, each piece as soon as the parser emits it."""
     for number, recording in enumerate(shown):
         if number:
             out.write("\n")
         out.write(f"{_title(recording.dialect)}\n{recording.shows}\n")
         show = Show(recording)
-        lanes = _Lanes(out)
+        lines = _LabelledLines(out)
         for events in show.play():
             for event in events:
-                _write(event, lanes)
+                _write(event, lines)
             out.flush()
             time.sleep(1 / speed)
-        lanes.end()
+        lines.end()
         out.write(
-            f"{len(show.raw)} characters in {show.pieces} pieces, at most {show.most_held} held back, "
+            f"{len(show.raw)} characters in {show.pieces} pieces, at most {show.max_held} held back, "
             f"finish_reason {show.finish_reason}\n"
         )
         out.flush()
@@ -146,26 +146,26 @@ def _title(dialect: Dialect) -> str:
     return f"{dialect.name}: {dialect.family.models}" if dialect.family.models else dialect.name
 
 
-def _write(event: Event, lanes: _Lanes) -> None:
+def _write(event: Event, lines: _LabelledLines) -> None:
     if isinstance(event, Text):
-        lanes.put(event.channel, event.text)
+        lines.put(event.channel, event.text)
     elif isinstance(event, CallStart):
-        lanes.end()
-        lanes.put("call", f"{event.name} ")
+        lines.end()
+        lines.put("call", f"{event.name} ")
     elif isinstance(event, CallArgs):
-        lanes.put("call", event.json)
+        lines.put("call", event.json)
     elif isinstance(event, CallEnd):
         if event.status != "complete":
-            lanes.put("call", f" ({event.status})")
-        lanes.end()
+            lines.put("call", f" ({event.status})")
+        lines.end()
     elif isinstance(event, Diagnostic):
-        lanes.end()
-        lanes.put("note", f"{event.kind}: {event.detail}")
-        lanes.end()
+        lines.end()
+        lines.put("note", f"{event.kind}: {event.detail}")
+        lines.end()
 
 
-class _Lanes:
-    """Text under labels: a new line when the label changes."""
+class _LabelledLines:
+    """Writer of text with labels, which starts a new line when the label changes."""
 
     _WIDTH: Final = 11
 
@@ -206,7 +206,7 @@ _MARKS: Final = {
 
 
 def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
-    """Play in the terminal.  Enter skips to the end of an output and to the next one, q quits."""
+    """Show outputs on the terminal; Enter skips to the end of an output or to the next one, q quits."""
     try:
         from rich.console import Console
         from rich.live import Live
@@ -233,7 +233,7 @@ def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
 
 
 def screen(show: Show, place: str, hint: str) -> Layout:
-    """All of the terminal, as it stands."""
+    """Return the layout of the whole screen."""
     from rich.layout import Layout
     from rich.panel import Panel
     from rich.text import Text as RichText
@@ -248,7 +248,7 @@ def screen(show: Show, place: str, hint: str) -> Layout:
     whole, body, right = Layout(), Layout(), Layout()
     footer = _footer(show, place, hint)
     whole.split_column(Layout(header, size=2), body, Layout(footer, size=2))
-    body.split_row(Layout(Panel(_Tail(_raw(show)), title="what the model writes")), right)
+    body.split_row(Layout(Panel(_Tail(_raw(show)), title="model output")), right)
     right.split_column(
         Layout(Panel(_Tail(RichText(show.reasoning, "italic magenta")), title="reasoning"), ratio=2),
         Layout(Panel(_Tail(RichText(show.content)), title="content"), ratio=2),
@@ -258,7 +258,7 @@ def screen(show: Show, place: str, hint: str) -> Layout:
 
 
 def _raw(show: Show) -> RichText:
-    """The input so far, in the colours of its events; what is held back is marked."""
+    """Return the input so far, in the colours of its events, with text that is held back marked."""
     from rich.text import Text as RichText
 
     text = RichText(show.raw)
@@ -276,14 +276,14 @@ def _footer(show: Show, place: str, hint: str) -> RichText:
     text = RichText(no_wrap=True, overflow="ellipsis")
     text.append(f" mode {parser.mode}", "bold").append("   ")
     text.append(f" {show.pending} held back ", _HELD if show.pending else "dim")
-    text.append(f"   bound: {max_pending}   most so far: {show.most_held}   pieces: {show.pieces}")
-    if show.notes:
-        text.append(f"   note: {show.notes[-1].kind}", "red")
+    text.append(f"   limit: {max_pending}   peak: {show.max_held}   pieces: {show.pieces}")
+    if show.diagnostics:
+        text.append(f"   diagnostic: {show.diagnostics[-1].kind}", "red")
     return text.append(f"\n {place}   {hint}", "dim")
 
 
 class _Tail:
-    """The end of a text, as much as fits."""
+    """The last lines of a text that fit on the screen."""
 
     def __init__(self, text: RichText) -> None:
         self._text = text
@@ -294,7 +294,7 @@ class _Tail:
 
 
 class Keys:
-    """Single key presses from the terminal, without echo."""
+    """Reader of single key presses from the terminal, without echo."""
 
     def __enter__(self) -> Self:
         self._restore: list[Any] | None = None
@@ -315,21 +315,21 @@ class Keys:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)
 
     def wait(self, seconds: float | None) -> str:
-        """``enter``, ``q``, or nothing if the time is up; any other key is ignored."""
+        """Wait for Enter or q and return ``enter`` or ``q``; return an empty text after a timeout."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
             key = _read_key(left)
             if key in ("\n", "\r", " "):
                 return "enter"
-            if key in ("q", "Q", "\x1b", "\x04", "gone"):
+            if key in ("q", "Q", "\x1b", "\x04", "eof"):
                 return "q"
             if until is not None and time.monotonic() >= until:
                 return ""
 
 
 def _read_key(seconds: float | None) -> str:
-    """The next key, ``gone`` if there will be none, or nothing when the time is up."""
+    """Return the next key, ``eof`` at the end of input, or an empty text after a timeout."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -345,5 +345,5 @@ def _read_key(seconds: float | None) -> str:
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
     if not ready:
         return ""
-    # Not sys.stdin.read: its buffer would hide keys from select.
-    return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") or "gone"
+    # sys.stdin.read() would buffer keys, and select() would not see them.
+    return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") or "eof"

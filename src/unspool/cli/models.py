@@ -1,4 +1,4 @@
-"""What is known of dialects and models: ``dialects``, ``explain``, ``detect``, ``doctor``, ``export``."""
+"""The commands ``dialects``, ``explain``, ``detect``, ``doctor`` and ``export``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SOURCE = (
 
 
 def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
-    """The commands of this module."""
+    """Add the commands of this module."""
     detected = commands.add_parser("detect", description=_detect.__doc__)
     detected.add_argument("source", metavar="MODEL", help=_SOURCE)
     detected.add_argument("--json", action="store_true", help="print JSON")
@@ -34,7 +34,9 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     doctor.set_defaults(run=_doctor)
 
     dialects = commands.add_parser("dialects", description=_dialects.__doc__)
-    dialects.add_argument("model", nargs="?", metavar="NAME", help="only those of models of that name")
+    dialects.add_argument(
+        "model", nargs="?", metavar="NAME", help="only dialects of models whose name starts with this"
+    )
     dialects.add_argument("--json", action="store_true", help="print JSON")
     dialects.set_defaults(run=_dialects)
 
@@ -43,31 +45,31 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     explained.add_argument("--json", action="store_true", help="print JSON: which dialect, and why")
     explained.set_defaults(run=_explain)
 
-    export = commands.add_parser("export", description="Write declarations in the forms that others read.")
+    export = commands.add_parser("export", description="Export dialects in formats that other programs read.")
     forms = export.add_subparsers(title="forms", metavar="FORM", required=True)
 
-    template = forms.add_parser("response-template", help="a dialect, as a tokenizer carries it")
+    template = forms.add_parser("response-template", help="response template of a dialect, for tokenizers")
     template.description = _export_template.__doc__
-    template.add_argument("dialect", metavar="DIALECT", help="by any of its names")
+    template.add_argument("dialect", metavar="DIALECT", help="name or alias of the dialect")
     template.add_argument(
-        "--anchor", default="", metavar="TEXT", help="what a turn of the model begins with in a prompt"
+        "--anchor", default="", metavar="TEXT", help="start of the model's turn in a prompt"
     )
-    template.add_argument("--into", metavar="DIR", help="a model directory whose tokenizer is to carry it")
+    template.add_argument("--into", metavar="DIR", help="model directory to write it into")
     template.set_defaults(run=_export_template)
 
-    all_of_them = forms.add_parser("dialects", help="all declarations, as JSON")
+    all_of_them = forms.add_parser("dialects", help="all dialects as JSON")
     all_of_them.description = _export_dialects.__doc__
-    all_of_them.add_argument("--schema", action="store_true", help="the JSON Schema of that instead")
+    all_of_them.add_argument("--schema", action="store_true", help="print the JSON Schema instead")
     all_of_them.set_defaults(run=_export_dialects)
 
 
 def _dialects(options: argparse.Namespace) -> int:
-    """List every dialect, one to a line; separated by tabs where the output is piped.
+    """List all dialects, one per line; in a pipe, columns are separated by tabs.
 
-    With a model's name, or the beginning of one: which dialect it speaks, and why.
+    With the name of a model or the start of one, list its dialect and the reason.
     """
     if options.model is not None:
-        return _like(options.model, as_json=options.json)
+        return _list_models(options.model, as_json=options.json)
     found = list_dialects()
     if options.json:
         rows = (
@@ -87,8 +89,8 @@ def _dialects(options: argparse.Namespace) -> int:
     return 0
 
 
-def _like(name: str, *, as_json: bool) -> int:
-    from ..models._detection.model_names import models_like
+def _list_models(name: str, *, as_json: bool) -> int:
+    from ..models.detect.model_names import models_like
 
     found = models_like(name)
     if as_json:
@@ -96,12 +98,12 @@ def _like(name: str, *, as_json: bool) -> int:
     for known in () if as_json else found:
         print(known.model, known.dialect.name, known.why, sep="\t")
     if not found:
-        sys.stderr.write(f"unspool: no dialect is known for {name}: {_ASK}\n")
+        sys.stderr.write(f"unspool: there is no dialect for {name}; {_HINT}\n")
     return int(not found)
 
 
-_ASK = "`unspool detect` asks the model itself"
-_COLUMNS = ("dialect", "models", "calls are", "also known as", "held back", "control tokens")
+_HINT = "`unspool detect` examines the model itself"
+_COLUMNS = ("dialect", "models", "calls", "aliases", "held back", "control tokens")
 
 
 def _row(dialect: Dialect) -> tuple[str, ...]:
@@ -116,11 +118,11 @@ def _row(dialect: Dialect) -> tuple[str, ...]:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    """Say how a dialect is written and what the parser does with it; Markdown where the output is piped.
+    """Explain the format of a dialect and how the parser reads it; in a pipe, print Markdown.
 
-    For a model's name: which dialect it speaks, and why, in a line.
+    With the name of a model, print its dialect and the reason.
     """
-    from ..models._detection.model_names import dialect_of, known_model
+    from ..models.detect.model_names import dialect_of, known_model
 
     try:
         page = explain(options.dialect)
@@ -130,7 +132,7 @@ def _explain(options: argparse.Namespace) -> int:
         if found is None:
             raise
         known = found
-        page = f"{known.asked}: {known.model}, dialect {known.dialect.name}, since {known.why}; {_ASK}"
+        page = f"{known.asked}: {known.model}, dialect {known.dialect.name}, because {known.why}; {_HINT}"
     if options.json:
         print(to_json(known.to_dict(), indent=2))
     else:
@@ -139,15 +141,15 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    """Say which dialect a model speaks, and why; the exit code is 1 if none can be told."""
-    from ..models._detection.detect import examine
-    from ..models._doctor.report import detection_page
-    from ..models._sources import find_source
-    from ..models._sources.special_tokens import load_vocabulary
+    """Print the dialect of a model, with the evidence; the exit code is 1 if it is unknown."""
+    from ..models.detect.detect_dialect import detect_dialect
+    from ..models.doctor.report import detection_page
+    from ..models.sources import find_source
+    from ..models.sources.special_tokens import load_vocabulary
 
     model = find_source(options.source)
     model = replace(model, vocabulary=load_vocabulary(model))
-    found = examine(model)
+    found = detect_dialect(model)
     if options.json:
         print(to_json({**found.to_dict(), "source": model.to_dict()}, indent=2))
     else:
@@ -156,12 +158,12 @@ def _detect(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    """Examine a model: its dialect, what does not fit, what would break, which flags a server needs.
+    """Check a model's setup and print the right server flags.
 
-    The exit code is 1 if something must be changed.
+    The exit code is 1 if the setup has problems.
     """
-    from ..models._doctor.doctor import diagnose
-    from ..models._sources import find_source
+    from ..models.doctor.diagnose import diagnose
+    from ..models.sources import find_source
 
     diagnosis = diagnose(find_source(options.source))
     if options.json:
@@ -174,9 +176,9 @@ def _doctor(options: argparse.Namespace) -> int:
 def _export_template(options: argparse.Namespace) -> int:
     """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
 
-    transformers, vLLM and SGLang read it.  What was there before is printed.
+    Transformers, vLLM and SGLang read it.  With --into, the previous template is printed.
     """
-    from ..models._convert.to_response_template import install_template, to_response_template
+    from ..models.convert.to_response_template import install_template, to_response_template
 
     if options.into is None:
         print(to_json(to_response_template(options.dialect, anchor=options.anchor), indent=2))
@@ -188,8 +190,8 @@ def _export_template(options: argparse.Namespace) -> int:
 
 
 def _export_dialects(options: argparse.Namespace) -> int:
-    """Print every dialect as JSON, or the JSON Schema of that: for readers in other languages."""
-    from ..models._convert.dialect_json import dialect_schema, dialect_to_json
+    """Print all dialects as JSON, or the JSON Schema, for programs in other languages."""
+    from ..models.convert.dialect_json import dialect_schema, dialect_to_json
 
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
     print(to_json(found, indent=2))

@@ -1,7 +1,7 @@
-"""What commands print: JSON, and pages that a terminal shows better than a pipe.
+"""Output of commands: JSON, and Markdown pages that are formatted on a terminal.
 
-What is printed may come from a file that somebody downloaded.  While a command runs, standard output and
-standard error therefore escape what a terminal would obey; ``terminal`` is the way around that.
+Printed text may come from an untrusted file.  While a command runs, standard output and standard error
+therefore escape control characters.  ``terminal`` returns the stream without the escaping.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .._core.escape_controls import visible
 
 
 class VisibleStream:
-    """A stream whose control characters are escaped."""
+    """Stream that escapes control characters."""
 
     def __init__(self, stream: TextIO) -> None:
         self.terminal = stream
-        """The stream itself."""
+        """The stream without escaping."""
 
     def write(self, text: str) -> int:
         """Write a text, with its control characters escaped."""
@@ -58,7 +58,7 @@ def terminal(stream: TextIO) -> TextIO:
 
 
 def print_page(text: str) -> None:
-    """Print Markdown, as a page where the output is a terminal."""
+    """Print Markdown; on a terminal, formatted."""
     if sys.stdout.isatty():
         try:
             _print_markdown(text)
@@ -77,8 +77,7 @@ def _print_markdown(text: str) -> None:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """The value, in the characters that standard output has."""
-    # In UTF-8 the only thing that gets replaced is a lone surrogate, by what is
-    # its escape in JSON, too.
+    """Return a value as JSON, with escapes for characters that standard output cannot encode."""
+    # In UTF-8, standard output replaces only lone surrogates, and their replacement is a JSON escape, too.
     utf_8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
     return json.dumps(value, ensure_ascii=not utf_8, indent=indent)

@@ -1,4 +1,4 @@
-"""``unspool parse``: one output, from a file or as it arrives."""
+"""The command ``unspool parse``, which parses one output from a file or from standard input."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from ..parser import Parser, seeded_ids
 from ..policies import Policies
 from .output import to_json
 
-_PORTION = 1 << 16
-"""How much to read at once; a pipe gives less, namely what there is."""
+_CHUNK_BYTES = 1 << 16
+"""Maximum bytes per read; a pipe returns what is available."""
 
 
 def add_arguments(parse: argparse.ArgumentParser) -> None:
-    """The arguments of ``unspool parse``."""
-    parse.add_argument("--dialect", required=True, metavar="DIALECT", help="the dialect, by any of its names")
-    parse.add_argument("--tools", metavar="FILE", help="JSON: the request's list of tools, or the request")
-    parse.add_argument("--prompt", metavar="TEXT", help="the end of the prompt, such as '<think>'")
-    parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or cut off")
+    """Add the arguments of ``unspool parse``."""
+    parse.add_argument("--dialect", required=True, metavar="DIALECT", help="name or alias of the dialect")
+    parse.add_argument("--tools", metavar="FILE", help="JSON file with a list of tools, or with a request")
+    parse.add_argument("--prompt", metavar="TEXT", help="end of the prompt, such as '<think>'")
+    parse.add_argument("--strict", action="store_true", help="fail on a malformed or truncated call")
+    parse.add_argument("--ids", metavar="SEED", help="make call ids from this text instead of random ones")
+    parse.add_argument("--preset", metavar="ENGINE", help="policies closest to those of an engine")
+    parse.add_argument("--events", action="store_true", help="print events as they arrive, one per line")
     parse.add_argument(
-        "--ids", metavar="SEED", help="ids of calls that follow from this text, not from chance"
+        "file", nargs="?", default="-", metavar="FILE", help="file with the output (default: stdin)"
     )
-    parse.add_argument("--preset", metavar="ENGINE", help="policies that come closest to what an engine does")
-    parse.add_argument("--events", action="store_true", help="print the events, one per line, as they come")
-    parse.add_argument("file", nargs="?", default="-", metavar="FILE", help="the output (default: stdin)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the message that an output amounts to, as JSON; with --events, the events."""
+    """Parse an output and print the message as JSON, or the events with --events."""
     tools = None if options.tools is None else _read_tools(options.tools)
     parser = Parser(
         options.dialect,
@@ -47,24 +47,24 @@ def run(options: argparse.Namespace) -> int:
         strict=options.strict,
         new_id=None if options.ids is None else seeded_ids(options.ids, options.dialect),
     )
-    folding = parser.fold()
+    builder = parser.fold()
     for text in _read(options.file):
         events = parser.feed(text)
-        folding.push(events)
+        builder.push(events)
         if options.events:
             _print_events(events)
     events = parser.finish()
     if options.events:
         _print_events(events)
-    folding.push(events)
-    message = folding.message()
+    builder.push(events)
+    message = builder.message()
     if not options.events:
         print(to_json(_flat(message), indent=2))
     return 0
 
 
 def _read_tools(name: str) -> list[dict[str, object]]:
-    """The tools in a JSON file; ``Parser`` checks what is in the list."""
+    """Return the tools in a JSON file; ``Parser`` checks them."""
     try:
         value = json.loads("".join(_read(name)))
     except (ValueError, RecursionError) as error:
@@ -72,16 +72,16 @@ def _read_tools(name: str) -> list[dict[str, object]]:
     if isinstance(value, dict):
         value = value.get("tools")
     if not isinstance(value, list):
-        raise UsageError(f"{name} holds neither a list of tools nor an object with 'tools'")
+        raise UsageError(f"{name} must hold a list of tools, or an object with 'tools'")
     return value
 
 
 def _read(name: str) -> Iterator[str]:
-    """The text of a file, or of standard input as it arrives; line breaks stay as they are."""
+    """Yield the text of a file, or of standard input as it arrives, with newlines unchanged."""
     try:
         if name == "-":
             if sys.stdin.isatty():
-                sys.stderr.write("unspool: reading what you type; Ctrl-D ends it\n")
+                sys.stderr.write("unspool: reading from the terminal; end with Ctrl-D\n")
             yield from _decoded(sys.stdin.buffer)
         else:
             with Path(name).open("rb") as file:
@@ -96,15 +96,15 @@ def _read(name: str) -> Iterator[str]:
 def _decoded(file: BinaryIO) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     read = getattr(file, "read1", file.read)
-    while portion := read(_PORTION):
-        yield decoder.decode(portion)
+    while chunk := read(_CHUNK_BYTES):
+        yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
 
 
 def _flat(message: Message) -> dict[str, object]:
     fields = asdict(message)
     fields["diagnostics"] = [diagnostic.to_dict() for diagnostic in message.diagnostics]
-    del fields["parts"]  # the same again; the order is in the events
+    del fields["parts"]  # they repeat the other fields
     return fields
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from ..dialects._registry import get_dialect
 from ..errors import UsageError
-from ..models._detection.detect import examine
-from ..models._detection.result import Detection
-from ..models._sources import Source, find_source, read_source
-from ..models._sources.server import from_server, is_url
+from ..models.detect.detect_dialect import detect_dialect
+from ..models.detect.result import Detection
+from ..models.sources import Source, find_source, read_source
+from ..models.sources.running_server import from_server, is_url
 from .settings import EngineName, Settings
 
 _WANTED_CONTEXT: Final = 32768
@@ -76,7 +76,7 @@ def _settle_one(settings: Settings) -> Settled:
         raise UsageError("what is served must stay: give a file, a name or an address, not standard input")
     source = from_server(given, key=settings.upstream_key or None) if is_url(given) else find_source(given)
     own = read_source(Path(settings.template)).template if settings.template else source.template
-    found = examine(replace(source, template=own))
+    found = detect_dialect(replace(source, template=own))
     if source.engine is not None:
         settled = _at_server(settings, source, found)
     elif settings.url:

@@ -1,6 +1,6 @@
-"""Integrations: unspool inside an engine or a trainer, under its own contracts.
+"""Plug-ins that run unspool inside inference engines and trainers.
 
-A trainer has a module, which its user names.  Each engine has a folder, loaded by an entry point of this
-distribution when the engine starts.  The engine is never stopped by it: what an engine of another
-version lacks is said in one line, and the engine's own parsers stay.
+Each trainer has a module that its user imports or names in the trainer's configuration.  Each engine has a
+package that the engine loads through an entry point when it starts.  A plug-in never stops its engine: if
+the engine's version lacks something, the plug-in logs one line and leaves the engine's own parsers in place.
 """

@@ -1,9 +1,12 @@
-"""Deltas: the events of one output as an engine's server sends them on.
+"""Encoder of parser events into the deltas that an engine's server sends.
 
-A server asks for one delta per step and takes nothing back, so the rules are
-those of the wires: white space that is framing is left out, and a call that was
-announced and turns out malformed or cut ends with poison (``wire/broken.py``),
-so that no client runs it.  The whole answer is the same, pushed at once.
+A server asks for one delta per step and cannot take one back, so the rules are those of ``unspool.wire``:
+
+* whitespace that belongs to the format is left out;
+* a call that was announced and turns out malformed or truncated ends with poisoned arguments
+  (``wire/_poisoned_calls.py``), so that no client runs it.
+
+An answer that is not streamed goes through the same encoder in one step.
 """
 
 from __future__ import annotations
@@ -27,20 +30,21 @@ from ..wire._poisoned_calls import SentCalls
 
 @dataclass(slots=True)
 class CallDelta:
-    """What a step brought of one call."""
+    """Part of one call that a step adds."""
 
     index: int
-    """Its number among the calls of the output."""
+    """Position among the calls of the output."""
     id: str | None
-    """Its id and its name, in the delta that announces it."""
+    """The id of the call; set in its first delta only."""
     name: str | None
+    """The name of the function; set in its first delta only."""
     arguments: str
-    """The next piece of its arguments."""
+    """The next piece of the arguments."""
 
 
 @dataclass(slots=True)
 class Delta:
-    """What a step brought."""
+    """Text and calls that a step adds."""
 
     reasoning: str = ""
     content: str = ""
@@ -50,33 +54,34 @@ class Delta:
         return bool(self.reasoning or self.content or self.calls)
 
 
-class Deltas:
-    """Turns the events of one parser into deltas."""
+class DeltaEncoder:
+    """Encoder of the events of one parser."""
 
-    __slots__ = ("_calls", "_tidy", "called", "notes")
+    __slots__ = ("_calls", "_whitespace", "diagnostics", "has_calls")
 
     def __init__(self, parser: Parser) -> None:
-        self._tidy = parser.tidy()
+        self._whitespace = parser.tidy()
         self._calls = SentCalls(parser)
-        self.called = False
-        """Whether there was a call so far."""
-        self.notes: list[Diagnostic] = []
-        """What was odd so far."""
+        self.has_calls = False
+        """The output has at least one call so far."""
+        self.diagnostics: list[Diagnostic] = []
+        """The diagnostics so far."""
 
     @property
     def finish_reason(self) -> FinishReason:
-        """How the output ended, as far as it has come."""
-        return self._calls.reason(self._tidy.finish_reason)
+        """The finish reason of the output so far."""
+        return self._calls.reason(self._whitespace.finish_reason)
 
     def push(self, events: Sequence[Event]) -> Delta:
-        """What these events of the parser come to."""
-        if len(events) == 1:  # the next piece of an argument, as nearly always where outputs are long
+        """Encode the next events."""
+        # Fast path: in long outputs nearly every step is one more piece of an argument.
+        if len(events) == 1:
             (event,) = events
             if isinstance(event, CallArgs) and event.json:
                 self._calls.add(event.json)
                 return Delta("", "", [CallDelta(event.index, None, None, event.json)])
         delta = Delta()
-        for event in self._tidy.push(events):
+        for event in self._whitespace.push(events):
             if isinstance(event, Text):
                 if event.channel == "content":
                     delta.content += event.text
@@ -85,14 +90,14 @@ class Deltas:
             elif isinstance(event, CallArgs):
                 if event.json:
                     self._calls.add(event.json)
-                    _arguments(delta, event.index, event.json)
+                    _append_arguments(delta, event.index, event.json)
             elif isinstance(event, CallStart):
-                self.called = True
+                self.has_calls = True
                 self._calls.begin(event)
                 delta.calls.append(CallDelta(event.index, event.id, event.name, ""))
             elif isinstance(event, Diagnostic):
                 self._calls.note(event)
-                self.notes.append(event)
+                self.diagnostics.append(event)
             elif isinstance(event, (CallEnd, Finish)):
                 self._end(event, delta)
         return delta
@@ -104,10 +109,10 @@ class Deltas:
         if isinstance(event, CallEnd):
             ending = self._calls.ending(event.status)
             if ending:
-                _arguments(delta, event.index, ending)
+                _append_arguments(delta, event.index, ending)
 
 
-def _arguments(delta: Delta, index: int, text: str) -> None:
+def _append_arguments(delta: Delta, index: int, text: str) -> None:
     if delta.calls and delta.calls[-1].index == index:
         delta.calls[-1].arguments += text
     else:

@@ -1,9 +1,9 @@
-"""slime's parsing of calls, ours: a function of the shape that its agents call.
+"""Tool call parsing for slime, as a drop-in function for its agents.
 
-slime generates with SGLang, and its agents (``--custom-generate-function-path``) read calls with SGLang's
-``FunctionCallParser.parse_non_stream``: text in, the normal text and calls with a name and parameters out.
-That contract was seen in SGLang 0.5.23; slime itself is not published as a package, and was not seen.  Inside
-of SGLang's own server ``unspool.integrations.sglang`` does the same.
+slime generates with SGLang.  Its agents (``--custom-generate-function-path``) read calls with SGLang's
+``FunctionCallParser.parse_non_stream``, which takes text and returns the normal text and the calls, each with
+a name and parameters.  This contract was checked against SGLang 0.5.23.  slime is not published as a package
+and was not tested.  Inside SGLang's own server, use ``unspool.integrations.sglang`` instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .. import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..parser import parse
 from ..tokens._label_tokens import Ids, label_tokens
@@ -20,10 +20,10 @@ from ..tokens._label_tokens import Ids, label_tokens
 def parse_tools(
     response: str, tools: Iterable[Any] | None, parser: str | Dialect = "qwen25"
 ) -> dict[str, Any]:
-    """The normal text of a response, and its calls.
+    """Return the normal text of a response, and its calls.
 
-    :param tools: as the request offered them; none, and there are no calls.
-    :param parser: SGLang's name of a parser, or a dialect's.
+    :param tools: the tools of the request; if there are none, the result has no calls.
+    :param parser: SGLang's name of a parser, or the name of a dialect.
     """
     message = parse(response, parser, tools=[_schema(tool) for tool in tools or ()])
     return _result(message.content, message.tool_calls)
@@ -37,10 +37,13 @@ def parse_tool_ids(
     tokenizer: AnyTokenizer,
     prompt_ids: Ids | None = None,
 ) -> tuple[dict[str, Any], list[int]]:
-    """The same by ids, and the loss mask of what was sampled: a 1 for every token that the model wrote."""
+    """Return what ``parse_tools`` returns, and the loss mask, for a response of token ids.
+
+    The mask has a 1 for every token that the model wrote.
+    """
     schemas = [_schema(tool) for tool in tools or ()]
-    found = label_tokens(ids, parser, tokenizer=tokenizer, tools=schemas, prompt_ids=prompt_ids)
-    return _result(found.message.content, found.message.tool_calls), list(found.mask())
+    reading = label_tokens(ids, parser, tokenizer=tokenizer, tools=schemas, prompt_ids=prompt_ids)
+    return _result(reading.message.content, reading.message.tool_calls), list(reading.mask())
 
 
 def _result(content: str | None, calls: Sequence[Any]) -> dict[str, Any]:
@@ -52,5 +55,6 @@ def _result(content: str | None, calls: Sequence[Any]) -> dict[str, Any]:
 
 
 def _schema(tool: Any) -> Any:
+    """Return a tool as JSON values; SGLang has a Pydantic model for it."""
     dump = getattr(tool, "model_dump", None)
     return dump(exclude_none=True) if callable(dump) else tool

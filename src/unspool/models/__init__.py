@@ -1,1 +1,1 @@
-"""Models as they lie on a disk: which dialect they speak, and what does not fit."""
+"""Tools for models on disk or on a server: detection of the dialect, checks of the setup, conversions."""

@@ -11,11 +11,11 @@ from typing import Any
 from ..dialects._declaration import Dialect
 from ..dialects._registry import get_dialect
 from ..errors import UnknownDialect, UsageError
-from ..models._convert.dialect_json import dialect_to_json
-from ..models._detection.detect import examine
-from ..models._sources import from_stream
-from ..models._sources.ollama import is_modelfile
-from ..models._sources.special_tokens import load_vocabulary
+from ..models.convert.dialect_json import dialect_to_json
+from ..models.detect.detect_dialect import detect_dialect as detect_model_dialect
+from ..models.sources import from_stream
+from ..models.sources.ollama import is_modelfile
+from ..models.sources.special_tokens import load_vocabulary
 from .options import read_field
 
 
@@ -33,7 +33,7 @@ def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:
             f"{name} is a Modelfile, which refers to other files: pass the GGUF of its FROM line"
         )
     model = from_stream(BytesIO(data), name)
-    detection = examine(replace(model, vocabulary=load_vocabulary(model)))
+    detection = detect_model_dialect(replace(model, vocabulary=load_vocabulary(model)))
     use = None if detection.dialect is None else _dialect_value(detection.dialect)
     return {**detection.to_dict(), "use": use, "source": model.to_dict()}
 

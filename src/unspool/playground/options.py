@@ -10,7 +10,7 @@ from ..dialects._declaration import Dialect
 from ..dialects._registry import get_dialect
 from ..errors import UsageError
 from ..events import FinishReason
-from ..models._convert.dialect_json import dialect_from_json
+from ..models.convert.dialect_json import dialect_from_json
 from ..parser import Parser, seeded_ids
 from ..policies import Policies
 

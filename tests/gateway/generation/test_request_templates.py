@@ -18,7 +18,7 @@ from unspool.chat_templates import ChatTemplate, NoRenderer
 from unspool.gateway import load_settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.http.errors import Failure
-from unspool.models._detection import template_probe as probe
+from unspool.models.detect import template_probe as probe
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
 LATE = "{{ messages[0].content }}{% if messages | length > 1 %}" + LOOP + "{% endif %}"
@@ -65,7 +65,7 @@ def test_what_tells_nothing_is_refused(gateway: GatewayThread, body: dict[str, A
 def test_bombs_hold_up_nobody_else(
     engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_SECONDS", 0.2)
+    monkeypatch.setattr(probe, "_RENDER_TIMEOUT", 0.2)
     engine.script("Hello.")
     with ThreadPoolExecutor(6) as attackers:
         bombs = [

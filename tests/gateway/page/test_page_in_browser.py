@@ -189,7 +189,7 @@ def test_the_model_is_examined(gateway: GatewayThread, opened: Opened) -> None:
     tab(page, "Model")
     expect(page, ".desk-lead").to_contain_text("writes calls as hermes")
     expect(page, ".desk-findings >> nth=0").to_contain_text("tokenizer")
-    page.get_by_text("What is decided about typical requests").click()
+    page.get_by_text("Plans of typical requests").click()
     picture(page, "model")
 
 

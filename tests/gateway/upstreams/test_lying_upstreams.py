@@ -29,7 +29,7 @@ from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream
 from unspool.gateway.upstreams.http import Connection
-from unspool.models._sources.server import from_server
+from unspool.models.sources.running_server import from_server
 
 ASK = [{"role": "user", "content": "Hi"}]
 PRIVATE = "/srv/models/secret.gguf"

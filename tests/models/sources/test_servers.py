@@ -19,8 +19,8 @@ from ollama_store import Store
 from scripted_server import Answers, answering
 from unspool import UsageError, detect
 from unspool.cli import main
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._sources import find_source
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.sources import find_source
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)
@@ -115,7 +115,7 @@ def test_vllm_with_a_model_that_is_elsewhere() -> None:
         assert found.dialect.name == "qwen3_coder"
         assert not found.tried
         assert find_source(f"{url}#lora").name == "lora"
-        with pytest.raises(UsageError, match="has no model x: it has Qwen"):
+        with pytest.raises(UsageError, match="has no model x; it has Qwen"):
             find_source(f"{url}#x")
     with answering(cards("mine")) as url:
         assert detect(url).dialect is None
@@ -212,14 +212,14 @@ def test_ollama_here(tmp_path: Path) -> None:
 
 def test_ollama_has_several_models() -> None:
     with answering(ollama("a", "qwen3:8b")) as url:
-        with pytest.raises(UsageError, match=f"as {url}#a .it has a, qwen3:8b"):
+        with pytest.raises(UsageError, match=f"as in {url}#a .it has a, qwen3:8b"):
             find_source(url)
         assert find_source(f"{url}#qwen3:8b").name == "qwen3:8b"
         with pytest.raises(UsageError, match="has no model b"):
             find_source(f"{url}#b")
     with answering(ollama("a", "b", loaded=("b",))) as url:
         assert find_source(url).name == "b"
-    with answering(ollama()) as url, pytest.raises(UsageError, match="has no models yet"):
+    with answering(ollama()) as url, pytest.raises(UsageError, match="has no models; download"):
         find_source(url)
 
 
@@ -227,9 +227,12 @@ def test_ollama_has_several_models() -> None:
 
 
 def test_servers_that_tell_nothing() -> None:
-    with answering({}) as url, pytest.raises(UsageError, match="is no vLLM, SGLang"):
+    with answering({}) as url, pytest.raises(UsageError, match="is not a vLLM, SGLang"):
         find_source(url)
-    with answering({"/props": b"[", "/v1/models": [1]}) as url, pytest.raises(UsageError, match="is no vLLM"):
+    with (
+        answering({"/props": b"[", "/v1/models": [1]}) as url,
+        pytest.raises(UsageError, match="is not a vLLM"),
+    ):
         find_source(url)
     with pytest.raises(UsageError, match=r"does not answer .*is the server running"):
         find_source(url)
@@ -242,7 +245,7 @@ def test_servers_that_tell_nothing() -> None:
 
 def test_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(props(), key="secret") as url:
-        with pytest.raises(UsageError, match="it wants a key: set UNSPOOL_UPSTREAM_KEY"):
+        with pytest.raises(UsageError, match="it requires an API key: set UNSPOOL_UPSTREAM_KEY"):
             find_source(url)
         monkeypatch.setenv("UNSPOOL_UPSTREAM_KEY", "secret")
         assert find_source(url).template == HERMES

@@ -14,7 +14,7 @@ from test_detect import HERMES_CALLS, chatml
 from gguf_files import write_gguf
 from unspool import UsageError, detect, get_dialect
 from unspool.cli import main
-from unspool.models._sources import find_source
+from unspool.models.sources import find_source
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)
@@ -128,7 +128,7 @@ def test_a_path_comes_before_a_name(hub: Path, tmp_path: Path, monkeypatch: pyte
 def test_what_was_looked_at_is_said(hub: Path) -> None:
     with pytest.raises(UsageError) as refusal:
         find_source("org/nothing")
-    assert "no such path" in str(refusal.value)
+    assert "it is not a path" in str(refusal.value)
     assert str(hub) in str(refusal.value)
 
 
@@ -161,7 +161,7 @@ def test_standard_input(
         (b"{}", "has no field chat_template"),
         (b"{'a'", "is not JSON"),
         (b"\xff\xfe\x00", "neither UTF-8 text nor a GGUF"),
-        (b"GGUF", "cut off"),
+        (b"GGUF", "ends inside"),
     ],
 )
 def test_standard_input_that_is_something_else(

@@ -14,7 +14,7 @@ from ...chat_templates._render_pool import isolated_renderer
 from ...dialects._declaration import Dialect
 from ...errors import MalformedOutput, UnspoolError
 from ...events import Event, event_fields, normalise
-from ...models._detection.detect import detect
+from ...models.detect.detect_dialect import detect
 from ...parser import Parser
 from ...policies import Policies
 from ...wire import ChatStream

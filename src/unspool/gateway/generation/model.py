@@ -21,9 +21,9 @@ from ...chat_templates import (
 from ...dialects._declaration import Dialect
 from ...dialects._registry import get_dialect
 from ...errors import UnspoolError, UsageError
-from ...models._detection.detect import examine
-from ...models._detection.result import Detection
-from ...models._sources import Source, read_source
+from ...models.detect.detect_dialect import detect_dialect
+from ...models.detect.result import Detection
+from ...models.sources import Source, read_source
 from ...planning import Plan, plan
 from ...policies import Policies
 from ..apis.media import check_parts, has_media, without_media
@@ -304,7 +304,7 @@ def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
         raise UsageError(
             "how does the model write its calls? Set dialect, or template or model_dir to tell it by"
         )
-    found: Detection = examine(source, tokenizer=tokenizer)
+    found: Detection = detect_dialect(source, tokenizer=tokenizer)
     if found.dialect is not None:
         return found.dialect
     if not found.hint and _knows_no_tools(source):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...chat_templates._render_pool import isolated_renderer
 from ...errors import UnspoolError
-from ...models._doctor.doctor import diagnose
+from ...models.doctor.diagnose import diagnose
 from ..upstreams.errors import without_places
 
 if TYPE_CHECKING:
-    from ...models._doctor.report import Diagnosis, Finding
+    from ...models.doctor.report import Diagnosis, Finding
     from ..generation.served_models import Served
 
 

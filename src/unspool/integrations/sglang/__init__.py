@@ -1,22 +1,23 @@
-"""SGLang's detectors, ours: loaded by its entry-point group ``sglang.srt.plugins``.
+"""SGLang plug-in: detectors of tool calls and reasoning, loaded by the entry point ``sglang.srt.plugins``.
 
-SGLang calls :func:`load` in every one of its processes, before it reads its command
-line.  Nothing of SGLang is imported for it: our names and detectors are made when, and
-if, the process imports the lists and registries that they belong in.
+SGLang calls :func:`load` in each of its processes before it reads its command line.  ``load`` imports nothing
+of SGLang.  It installs an import hook, which adds unspool's names and detectors when the process imports the
+lists and registries that they belong to.
 
-=============  ============================================================
-``compat``     which of SGLang's modules and names are asked for
-``loading``    what is done when SGLang imports one of them
-``naming``     which dialect a name stands for
-``tools``      the detector of calls
-``reasoning``  the detector of reasoning
-``serving``    what the server knows of a turn, and its detectors are not told
-=============  ============================================================
+========================  =================================================================
+``_compat``               modules and names of SGLang that the plug-in needs
+``_import_hooks``         steps that run when SGLang imports one of these modules
+``_resolve_dialect``      the dialect that a parser name stands for
+``_tool_detector``        the detector of tool calls
+``_reasoning_detector``   the detector of reasoning
+``_server_hooks``         wrappers of the server's methods, which set the turn
+``_turn_context``         the turn: what the server knows of a request and does not tell detectors
+========================  =================================================================
 """
 
 
 def load() -> None:
-    """Make our names known to SGLang; where that fails, say so in one line and leave it as it is."""
+    """Install the plug-in; if that fails, log one line and leave SGLang as it is."""
     from ._import_hooks import install
 
     install()

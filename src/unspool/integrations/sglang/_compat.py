@@ -1,7 +1,7 @@
-"""Everything of SGLang that is asked for by name, in one place.
+"""All modules and names of SGLang that the plug-in needs, in one place.
 
-A release that has moved one of these is one that we do not know: what belongs to it
-is left as it is, with one warning for all of them, and the engine goes on without us.
+A release that has moved one of them is unknown to this plug-in.  Whatever depends on the missing name is then
+left to SGLang's own code, with one warning for all of them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any, Final, NamedTuple
 
 log: Final = logging.getLogger("unspool.integrations.sglang")
 
-KNOWN: Final = "0.5.23"
-"""The release that this was tried with; the names are those of 0.5.20 and later."""
+TESTED_VERSION: Final = "0.5.23"
+"""The release that the plug-in was tested with; releases since 0.5.20 have the same names."""
 
 TOOL_NAMES: Final = "sglang.srt.function_call.parser_names"
 REASONING_NAMES: Final = "sglang.srt.parser.reasoning_parser_names"
-"""Lists of names for the command line, which cost nothing to import."""
+"""Lists of names for the command line; importing them is cheap."""
 TOOLS: Final = "sglang.srt.function_call.function_call_parser"
 REASONING: Final = "sglang.srt.parser.reasoning_parser"
 CHAT: Final = "sglang.srt.entrypoints.openai.serving_chat"
 RESPONSES: Final = "sglang.srt.entrypoints.openai.serving_responses"
 MESSAGES: Final = "sglang.srt.entrypoints.anthropic.serving"
 
-_stepped_back = False
+_warned = False
 
 
-class ToolWorld(NamedTuple):
-    """What detectors of calls are made of."""
+class ToolClasses(NamedTuple):
+    """SGLang's classes for detectors of tool calls."""
 
     parser: Any
     registry: dict[str, type]
@@ -39,39 +39,39 @@ class ToolWorld(NamedTuple):
     result: Any
 
 
-class ReasoningWorld(NamedTuple):
-    """What detectors of reasoning are made of."""
+class ReasoningClasses(NamedTuple):
+    """SGLang's classes for detectors of reasoning."""
 
     registry: dict[str, type]
     base: type
     result: Any
 
 
-def tool_world(module: ModuleType) -> ToolWorld:
-    """The names of the module that holds the registry of calls."""
+def tool_classes(module: ModuleType) -> ToolClasses:
+    """Return the classes of the module that holds the registry of tool detectors."""
     from importlib import import_module
 
     types = import_module("sglang.srt.function_call.core_types")
     parser, base = module.FunctionCallParser, module.BaseFormatDetector
     registry = parser.ToolCallParserEnum
-    return ToolWorld(parser, registry, base, types.ToolCallItem, types.StreamingParseResult)
+    return ToolClasses(parser, registry, base, types.ToolCallItem, types.StreamingParseResult)
 
 
-def reasoning_world(module: ModuleType) -> ReasoningWorld:
-    """The names of the module that holds the registry of reasoning."""
+def reasoning_classes(module: ModuleType) -> ReasoningClasses:
+    """Return the classes of the module that holds the registry of reasoning detectors."""
     registry = module.ReasoningParser.DetectorMap
-    return ReasoningWorld(registry, module.BaseReasoningFormatDetector, module.StreamingParseResult)
+    return ReasoningClasses(registry, module.BaseReasoningFormatDetector, module.StreamingParseResult)
 
 
 def structural_tag(tag: dict[str, Any]) -> Any:
-    """The tag as the server's own class."""
+    """Return a structural tag as an object of the class that the server uses."""
     from xgrammar import StructuralTag
 
     return StructuralTag.model_validate(tag)
 
 
 def has_structural_tags() -> bool:
-    """Whether that class is there."""
+    """Return whether xgrammar is installed and has structural tags."""
     try:
         from xgrammar import StructuralTag  # noqa: F401
     except ImportError:
@@ -79,31 +79,32 @@ def has_structural_tags() -> bool:
     return True
 
 
-def guarded(step: Callable[[], None]) -> bool:
-    """Do something that needs names of SGLang; whether it has them."""
+def run_guarded(step: Callable[[], None]) -> bool:
+    """Run a step that needs names of SGLang, and return whether it succeeded."""
     try:
         step()
     except Exception as error:  # noqa: BLE001 - a plug-in must never stop its engine
-        step_back(error)
+        warn_unknown_release(error)
         return False
     return True
 
 
-def step_back(error: Exception) -> None:
-    """Say once that this release is not known."""
-    global _stepped_back  # noqa: PLW0603 - one line per process
-    log.debug("stepped back", exc_info=error)
-    if _stepped_back:
+def warn_unknown_release(error: Exception) -> None:
+    """Warn, once per process, that the plug-in does not fit this release."""
+    global _warned  # noqa: PLW0603 - one line per process
+    log.debug("unknown release", exc_info=error)
+    if _warned:
         return
-    _stepped_back = True
+    _warned = True
     try:
-        found = version("sglang")
+        installed = version("sglang")
     except PackageNotFoundError:
-        found = "of an unknown version"
+        installed = "of an unknown version"
     log.warning(
-        "unspool knows SGLang %s, and this is %s, which differs (%s: %s): its own parsers stay",
-        KNOWN,
-        found,
+        "unspool was tested with SGLang %s; this is SGLang %s and differs (%s: %s), so SGLang's own parsers "
+        "stay in use",
+        TESTED_VERSION,
+        installed,
         type(error).__name__,
         error,
     )

@@ -1,8 +1,7 @@
-"""What is done when SGLang imports one of its modules, and nothing before.
+"""Import hook that runs a step of the plug-in when SGLang imports one of its modules.
 
-SGLang loads plug-ins in every process, and most have no use for a parser: they import
-neither its registries nor the lists of names that its command line knows.  A finder
-waits for these modules.
+SGLang loads plug-ins in every process, but most processes never import the parser registries or the lists of
+names for the command line.  The hook keeps the plug-in free in those processes.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ Step: TypeAlias = Callable[[ModuleType], None]
 
 
 def install() -> None:
-    """Wait for the modules that something of ours belongs in."""
-    if any(isinstance(finder, _Waiting) for finder in sys.meta_path):
+    """Install the hook, and run the steps of modules that are already imported."""
+    if any(isinstance(finder, _ImportHook) for finder in sys.meta_path):
         return
     waiting: dict[str, Step] = {}
     for name, step in _STEPS.items():
@@ -30,12 +29,12 @@ def install() -> None:
         if module is None:
             waiting[name] = step
         else:
-            _take(module, step)
-    sys.meta_path.insert(0, _Waiting(waiting))
+            _run(step, module)
+    sys.meta_path.insert(0, _ImportHook(waiting))
 
 
-class _Waiting(MetaPathFinder):
-    """Lets others find a module, and takes the step when it has run."""
+class _ImportHook(MetaPathFinder):
+    """Finder that leaves the search to other finders and runs a step after the module's own code."""
 
     def __init__(self, steps: dict[str, Step]) -> None:
         self._steps = steps
@@ -44,75 +43,76 @@ class _Waiting(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
+        # The step is removed first, so that the search below does not find this hook again.
         step = self._steps.pop(name, None)
         spec = None if step is None else find_spec(name)
         loader = None if spec is None else spec.loader
         if spec is None or step is None or loader is None:
             return spec
-        run = loader.exec_module
+        exec_module = loader.exec_module
 
-        def run_and_step(module: ModuleType) -> None:
-            run(module)
-            _take(module, step)
+        def exec_module_and_step(module: ModuleType) -> None:
+            exec_module(module)
+            _run(step, module)
 
-        loader.exec_module = run_and_step  # type: ignore[method-assign]
+        loader.exec_module = exec_module_and_step  # type: ignore[method-assign]
         return spec
 
 
-def _take(module: ModuleType, step: Step) -> None:
-    compat.guarded(lambda: step(module))
+def _run(step: Step, module: ModuleType) -> None:
+    compat.run_guarded(lambda: step(module))
 
 
-def _tool_names(module: ModuleType) -> None:
+def _add_tool_names(module: ModuleType) -> None:
     _add_names(module.TOOL_CALL_PARSER_NAMES)
 
 
-def _reasoning_names(module: ModuleType) -> None:
+def _add_reasoning_names(module: ModuleType) -> None:
     _add_names(module.REASONING_PARSER_NAMES)
 
 
 def _add_names(known: list[str]) -> None:
-    from .._engine import DETECTED, offered
+    from .._parser_names import DETECTED, parser_names
 
-    known += [name for name in (DETECTED, *offered()) if name not in known]
+    known += [name for name in (DETECTED, *parser_names()) if name not in known]
 
 
-def _tools(module: ModuleType) -> None:
+def _register_tool_detectors(module: ModuleType) -> None:
     from ._tool_detector import register
 
-    register(compat.tool_world(module))
+    register(compat.tool_classes(module))
 
 
-def _reasoning(module: ModuleType) -> None:
+def _register_reasoning_detectors(module: ModuleType) -> None:
     from ._reasoning_detector import register
 
-    register(compat.reasoning_world(module))
+    register(compat.reasoning_classes(module))
 
 
-def _chat(module: ModuleType) -> None:
-    from ._server_hooks import follow_chat
+def _wrap_chat(module: ModuleType) -> None:
+    from ._server_hooks import wrap_chat_server
 
-    follow_chat(module.OpenAIServingChat)
-
-
-def _responses(module: ModuleType) -> None:
-    from ._server_hooks import follow_responses
-
-    follow_responses(module.OpenAIServingResponses)
+    wrap_chat_server(module.OpenAIServingChat)
 
 
-def _messages(module: ModuleType) -> None:
-    from ._server_hooks import follow_messages
+def _wrap_responses(module: ModuleType) -> None:
+    from ._server_hooks import wrap_responses_server
 
-    follow_messages(module.AnthropicServing)
+    wrap_responses_server(module.OpenAIServingResponses)
+
+
+def _wrap_messages(module: ModuleType) -> None:
+    from ._server_hooks import wrap_messages_server
+
+    wrap_messages_server(module.AnthropicServing)
 
 
 _STEPS: Final[dict[str, Step]] = {
-    compat.TOOL_NAMES: _tool_names,
-    compat.REASONING_NAMES: _reasoning_names,
-    compat.TOOLS: _tools,
-    compat.REASONING: _reasoning,
-    compat.CHAT: _chat,
-    compat.RESPONSES: _responses,
-    compat.MESSAGES: _messages,
+    compat.TOOL_NAMES: _add_tool_names,
+    compat.REASONING_NAMES: _add_reasoning_names,
+    compat.TOOLS: _register_tool_detectors,
+    compat.REASONING: _register_reasoning_detectors,
+    compat.CHAT: _wrap_chat,
+    compat.RESPONSES: _wrap_responses,
+    compat.MESSAGES: _wrap_messages,
 }

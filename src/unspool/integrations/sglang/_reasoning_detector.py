@@ -1,201 +1,218 @@
-"""The detector of reasoning: takes it out, and leaves the rest of an output to the detector of calls."""
+"""Reasoning detector: takes reasoning out of an output and leaves the rest to the tool detector.
+
+SGLang makes a new detector for each output and asks it either for the whole output (``detect_and_parse``) or
+piece by piece (``parse_streaming_increment``, then ``finish``).  If the server also has a tool call parser,
+the detector must pass on markup of calls unchanged; otherwise it parses the calls away itself.  Two readers
+with the same interface do these jobs: ``_MarkupKeeper`` and ``_ContentReader``.
+"""
 
 from __future__ import annotations
 
 import inspect
 from typing import Any, ClassVar
 
-from ..._core.stages.reasoning_splitter import ReasoningSplitter
+from ... import ReasoningSplitter
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of
 from ...dialects._request_facts import Thinking
 from ...events import FinishReason
 from ...parser import Parser
 from ...planning._derived_dialects import closer, opener
-from .._deltas import Deltas
-from .._engine import DETECTED, offered
+from .._deltas import DeltaEncoder
+from .._parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._names import STANDING, dialect_of, is_ours, taken_over
+from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
 from ._tool_detector import diagnostics
-from ._turn_context import Turn, current
+from ._turn_context import Turn, current_turn
 
 
-class Separated:
-    """Reasoning and content of an output that nobody looks for calls in."""
+class _ContentReader:
+    """Reader of reasoning and content, for servers without a tool call parser."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-        self._deltas = Deltas(parser)
+        self._deltas = DeltaEncoder(parser)
 
     def feed(self, text: str) -> tuple[str, str]:
-        """More of the output: what it adds to reasoning and content."""
+        """Read more output; return what it adds to reasoning and to content."""
         delta = self._deltas.push(self._parser.feed(text))
         return delta.reasoning, delta.content
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
-        """No more output follows."""
+        """End the output; return what that adds to reasoning and to content."""
         delta = self._deltas.push(self._parser.finish(reason))
-        diagnostics.report(self._parser.dialect.name, self._deltas.notes)
+        diagnostics.report(self._parser.dialect.name, self._deltas.diagnostics)
         return delta.reasoning, delta.content
 
 
-class Untouched:
-    """Reasoning, and the rest of an output with its markup, for the detector of calls.
+class _MarkupKeeper:
+    """Reader of reasoning that returns the rest of the output with its markup, for the tool detector.
 
-    Only line breaks around reasoning, where the rest begins, are no part of it.
+    Only newlines between reasoning and the rest are dropped.
     """
 
-    def __init__(self, half: ReasoningSplitter) -> None:
-        self._half = half
-        self._fed = 0
-        self._begun = False
-        self._blanks = ""
-        """What the rest begins with, until it is known whether reasoning is next to it."""
+    def __init__(self, splitter: ReasoningSplitter) -> None:
+        self._splitter = splitter
+        self._fed_length = 0
+        self._rest_started = False
+        self._leading_space = ""
+        """Whitespace at the start of the rest, held until it is known whether reasoning came before it."""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """More of the output: what it adds to reasoning and to the rest."""
-        if self._begun:
-            return self._half.feed(text)
-        self._fed += len(text)
-        found = self._half.feed(text)
-        return found.reasoning, self._first(found.rest, over=False)
+        """Read more output; return what it adds to reasoning and to the rest."""
+        if self._rest_started:
+            return self._splitter.feed(text)
+        self._fed_length += len(text)
+        split = self._splitter.feed(text)
+        return split.reasoning, self._start_rest(split.rest, final=False)
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
-        """No more output follows."""
-        found = self._half.finish(reason)
-        return found.reasoning, found.rest if self._begun else self._first(found.rest, over=True)
+        """End the output; return what that adds to reasoning and to the rest."""
+        split = self._splitter.finish(reason)
+        return split.reasoning, split.rest if self._rest_started else self._start_rest(split.rest, final=True)
 
-    def _first(self, rest: str, *, over: bool) -> str:
-        rest = self._blanks + rest
-        if not over and (not rest or rest.isspace()):
-            self._blanks = rest
+    def _start_rest(self, rest: str, *, final: bool) -> str:
+        """Return the start of the rest, without newlines that separate it from reasoning."""
+        rest = self._leading_space + rest
+        if not final and (not rest or rest.isspace()):
+            self._leading_space = rest
             return ""
-        self._begun = True
-        parser = self._half.parser
-        beside_reasoning = parser.start_channel == "reasoning" or self._fed - parser.pending > len(rest)
-        return rest.lstrip("\r\n") if beside_reasoning else rest
+        self._rest_started = True
+        parser = self._splitter.parser
+        # Reasoning comes before the rest if the output begins inside it, or if the parser has used up more
+        # characters than the rest has.
+        follows_reasoning = parser.start_channel == "reasoning" or self._fed_length - parser.pending > len(
+            rest
+        )
+        return rest.lstrip("\r\n") if follows_reasoning else rest
 
 
 class ReasoningDetector:
-    """Stands before a class of SGLang's, and reads in its place; see ``ToolDetector``."""
+    """Mixin that goes before one of SGLang's detector classes and replaces its parsing."""
 
     name: ClassVar[str] = ""
-    world: ClassVar[compat.ReasoningWorld]
+    sglang: ClassVar[compat.ReasoningClasses]
     accepts: ClassVar[frozenset[str]] = frozenset()
+    """The parameters of the base class."""
 
     def __init__(
         self, tokenizer: object | None = None, tool_call_parser_active: bool = False, **options: Any
     ) -> None:
-        turn = current()
-        other = turn.tool if turn is not None and turn.reasoning == self.name else None
-        self.dialect = dialect_of(other if other in STANDING else None, self.name, tokenizer)
-        told = {"tokenizer": tokenizer, "tool_call_parser_active": tool_call_parser_active}
-        options |= {name: value for name, value in told.items() if value and name in self.accepts}
-        if is_ours(self.name):
-            start, end = markers(self.dialect)
+        turn = current_turn()
+        other = turn.tool_parser if turn is not None and turn.reasoning_parser == self.name else None
+        self.dialect = resolve_dialect(other if other in REGISTERED_NAMES else None, self.name, tokenizer)
+        passed_on = {"tokenizer": tokenizer, "tool_call_parser_active": tool_call_parser_active}
+        options |= {name: value for name, value in passed_on.items() if value and name in self.accepts}
+        if is_unspool_name(self.name):
+            start, end = reasoning_markers(self.dialect)
             options |= {"think_start_token": start, "think_end_token": end}
-            options["reasoning_default"] = switch(facts_of(self.dialect).thinking)
+            options["reasoning_default"] = reasoning_default(facts_of(self.dialect).thinking)
         super().__init__(**options)
         self._calls_follow = tool_call_parser_active
         self._turn = turn
-        self._streaming: Separated | Untouched | None = None
-        self._kept = ""
-        self._answered = False
+        self._reader: _ContentReader | _MarkupKeeper | None = None
+        self._held_reasoning = ""
+        self._has_content = False
 
-    # -- reading
+    # -- parsing
 
     def detect_and_parse(self, text: str) -> Any:
-        """A whole output: the same reading, in one piece."""
-        reader = self._reader()
-        first, last = reader.feed(text), reader.finish(self._reason())
+        """Parse a whole output."""
+        reader = self._new_reader()
+        first, last = reader.feed(text), reader.finish(self._finish_reason())
         reasoning, content = first[0] + last[0], first[1] + last[1]
-        if self._answers() and not content:
+        if self._reasoning_may_be_answer() and not content:
             reasoning, content = "", reasoning
-        return self.world.result(normal_text=content, reasoning_text=reasoning)
+        return self.sglang.result(normal_text=content, reasoning_text=reasoning)
 
     def parse_streaming_increment(self, new_text: str) -> Any:
-        """The next piece of an output."""
-        if self._streaming is None:
-            self._streaming = self._reader()
-        reasoning, content = self._streaming.feed(new_text)
-        if reasoning or self._kept:
-            return self._streamed(reasoning, content, over=False)
-        self._answered = self._answered or bool(content)
-        return self.world.result(normal_text=content, reasoning_text="")
+        """Parse the next piece of an output."""
+        if self._reader is None:
+            self._reader = self._new_reader()
+        reasoning, content = self._reader.feed(new_text)
+        if reasoning or self._held_reasoning:
+            return self._result(reasoning, content, final=False)
+        self._has_content = self._has_content or bool(content)
+        return self.sglang.result(normal_text=content, reasoning_text="")
 
     def finish(self) -> Any:
-        """The stream is over."""
-        if self._streaming is None:
-            self._streaming = self._reader()
-        return self._streamed(*self._streaming.finish(self._reason()), over=True)
+        """End the stream."""
+        if self._reader is None:
+            self._reader = self._new_reader()
+        return self._result(*self._reader.finish(self._finish_reason()), final=True)
 
-    def _streamed(self, reasoning: str, content: str, *, over: bool) -> Any:
-        self._answered = self._answered or bool(content)
-        self._kept += reasoning
-        if over and self._answers() and not self._answered:
-            reasoning, content, self._kept = "", self._kept, ""
+    def _result(self, reasoning: str, content: str, *, final: bool) -> Any:
+        """Return SGLang's result for a step.
+
+        Reasoning is held back if the server does not stream it (``stream_reasoning``), or if it becomes the
+        answer when no content follows (``_force_nonempty_content``).
+        """
+        self._has_content = self._has_content or bool(content)
+        self._held_reasoning += reasoning
+        if final and self._reasoning_may_be_answer() and not self._has_content:
+            reasoning, content, self._held_reasoning = "", self._held_reasoning, ""
         elif not getattr(self, "stream_reasoning", True):
             reasoning = ""
-            if over or self._answered:
-                reasoning, self._kept = self._kept, ""
-        elif not self._answers():
-            self._kept = ""
-        return self.world.result(normal_text=content, reasoning_text=reasoning)
+            if final or self._has_content:
+                reasoning, self._held_reasoning = self._held_reasoning, ""
+        elif not self._reasoning_may_be_answer():
+            self._held_reasoning = ""
+        return self.sglang.result(normal_text=content, reasoning_text=reasoning)
 
-    def _answers(self) -> bool:
-        """Whether reasoning that nothing follows is the answer."""
+    def _reasoning_may_be_answer(self) -> bool:
+        """Return whether reasoning becomes the content if the output has no other content."""
         return bool(getattr(self, "_force_nonempty_content", False))
 
-    def _reason(self) -> FinishReason | None:
-        turn = current()
-        return None if turn is None else turn.reason
+    def _finish_reason(self) -> FinishReason | None:
+        turn = current_turn()
+        return None if turn is None else turn.finish_reason
 
-    def _reader(self) -> Separated | Untouched:
-        options = self._begins(self._turn)
+    def _new_reader(self) -> _ContentReader | _MarkupKeeper:
+        options = self._start_options(self._turn)
         if self._calls_follow:
-            return Untouched(ReasoningSplitter(self.dialect, **options))
-        return Separated(Parser(self.dialect, tools=[], **options))
+            return _MarkupKeeper(ReasoningSplitter(self.dialect, **options))
+        return _ContentReader(Parser(self.dialect, tools=[], **options))
 
-    def _begins(self, turn: Turn | None) -> dict[str, Any]:
-        """Where the output begins: as the prompt says, or else as SGLang believes."""
+    def _start_options(self, turn: Turn | None) -> dict[str, Any]:
+        """Return the parser options for the start of the output: by the prompt, or else by SGLang's state."""
         if turn is not None and turn.prompt is not None:
             return {"prompt": turn.prompt, "continues": turn.continues}
         if self.dialect.frame is not None or not self.dialect.reasoning:
             return {}
         return {"start_channel": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}
 
-    # -- what the scheduler counts
+    # -- token ids that the scheduler looks for
 
     def get_think_end_token_ids(self, tokenizer: Any) -> Any:
-        """The ids of what ends reasoning."""
+        """Return the ids of the marker that closes reasoning."""
         end = getattr(self, "think_end_token", "")
         return super().get_think_end_token_ids(tokenizer) if end else []  # type: ignore[misc]
 
     def get_self_opened_think_start_token_ids(self, tokenizer: Any) -> Any:
-        """The ids of what begins it, where the model may write that by itself."""
-        if not is_ours(self.name):
+        """Return the ids of the marker that opens reasoning, for models that write it themselves."""
+        if not is_unspool_name(self.name):
             return super().get_self_opened_think_start_token_ids(tokenizer)  # type: ignore[misc]
         start = getattr(self, "think_start_token", "")
         return tokenizer.encode(start, add_special_tokens=False) if start else None
 
 
-def register(world: compat.ReasoningWorld) -> None:
-    """Put a detector under each of our names, and under those of SGLang's own that are to be ours."""
-    own = taken_over(list(world.registry))
-    made = {name: _detector(world, name, world.base) for name in (DETECTED, *offered())}
-    made |= {name: _detector(world, name, world.registry[name]) for name in own}
-    world.registry.update(made)
-    STANDING.update(made)
+def register(sglang: compat.ReasoningClasses) -> None:
+    """Register a detector under each of unspool's names and each of SGLang's names to replace."""
+    own = names_to_replace(list(sglang.registry))
+    detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
+    detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
+    sglang.registry.update(detectors)
+    REGISTERED_NAMES.update(detectors)
 
 
-def _detector(world: compat.ReasoningWorld, name: str, base: type) -> type:
+def _detector(sglang: compat.ReasoningClasses, name: str, base: type) -> type:
     accepts = frozenset(inspect.signature(base).parameters)
-    members = {"name": name, "world": world, "accepts": accepts}
+    members = {"name": name, "sglang": sglang, "accepts": accepts}
     return type(f"Unspool_{name}", (ReasoningDetector, base), members)
 
 
-def markers(dialect: Dialect) -> tuple[str, str]:
-    """What begins and what ends reasoning; nothing where there is none."""
+def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
+    """Return the markers that open and close reasoning; empty if there are none."""
     if dialect.reasoning:
         return opener(dialect.reasoning[0]), closer(dialect.reasoning[0])
     frame = dialect.frame
@@ -206,8 +223,8 @@ def markers(dialect: Dialect) -> tuple[str, str]:
     return "", ""
 
 
-def switch(thinking: Thinking) -> str:
-    """What SGLang calls the way in which a family is told to reason."""
+def reasoning_default(thinking: Thinking) -> str:
+    """Return SGLang's name for the way in which requests switch reasoning on or off."""
     if thinking.default == "always":
         return "always"
     named = [name for name in thinking.switches if name in ("enable_thinking", "thinking")]

@@ -1,6 +1,8 @@
-"""Follows SGLang's servers: what they know of a turn is there while its output is read.
+"""Wrappers of SGLang's server methods, which set the current turn while the server makes or parses one.
 
-Each of these methods runs as it is; around it stands what it knows.
+Each wrapper calls the original method unchanged.  It adds two things that SGLang's detectors do not receive:
+the end of the prompt (``_keep_prompt``) and the finish reason (``Turn.finish``).  The wrappers of one server
+are installed together or not at all.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ from ...wire._poisoned_calls import (
     is_poisoned_as_malformed,
     without_poison,
 )
-from ._compat import guarded, log
-from ._names import STANDING, dialect_of, is_ours
-from ._turn_context import PROMPT, Turn, current, reading
+from ._compat import log, run_guarded
+from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, resolve_dialect
+from ._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
 
-_TAIL: Final = 2048
-"""So many tokens of the prompt are read: where the output begins is decided by the last turn."""
+_PROMPT_TAIL: Final = 2048
+"""Maximum number of tokens of the prompt to decode; its last turn decides where the output begins."""
 
-_BY_NAME: Final = {
+_SPECIAL_CASES: Final = {
     "deepseek_v3_2": "deepseekv32",
     "glm47": "glm47",
     "hy_v3": "hunyuan",
@@ -39,88 +41,98 @@ _BY_NAME: Final = {
     "minimax_m3": "minimax-m3",
     "muse_glimmer": "muse",
 }
-"""Dialects that SGLang does something for by the name of its own parser: prompts, ids of calls, switches."""
+"""Dialects for which SGLang has code that depends on the name of its own parser: prompts, call ids,
+switches."""
 
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
-def follow_chat(server: Any) -> None:
-    """Follow the server of Chat Completions."""
-    steps: list[tuple[str, Callable[[Any], Any]]] = [
-        ("__init__", _announced),
-        ("_patch_reasoning_skip_special_tokens", _keeps_markers),
-        ("_process_messages", _remembers_prompt),
-        ("_generate_stream_content", _streams),
-        ("_build_chat_response", _answers),
-        ("_decode_response", _begins_choice),
+def wrap_chat_server(server: Any) -> None:
+    """Wrap the methods of the Chat Completions server."""
+    wrappers: list[tuple[str, Callable[[Any], Any]]] = [
+        ("__init__", _log_dialect_after),
+        ("_patch_reasoning_skip_special_tokens", _keep_special_tokens_after),
+        ("_process_messages", _keep_prompt_after),
+        ("_generate_stream_content", _stream_in_turn),
+        ("_build_chat_response", _respond_in_turn),
+        ("_decode_response", _note_choice_before),
     ]
-    _follow(server, steps)
+    _wrap(server, wrappers)
 
 
-def follow_responses(server: Any) -> None:
-    """Follow the server of Responses."""
-    _follow(
+def wrap_responses_server(server: Any) -> None:
+    """Wrap the methods of the Responses server."""
+    _wrap(
         server,
         [
-            ("_make_request", _hands_prompt_on),
-            ("_make_response_output_items", _answers_responses),
-            ("_responses_stream_generator_non_harmony", _streams_responses),
+            ("_make_request", _copy_prompt_after),
+            ("_make_response_output_items", _make_items_in_turn),
+            ("_responses_stream_generator_non_harmony", _stream_responses_in_turn),
         ],
     )
 
 
-def follow_messages(server: Any) -> None:
-    """Follow the server of Messages."""
-    _follow(server, [("_convert_response", _without_broken), ("_handle_non_streaming", _fails_well)])
+def wrap_messages_server(server: Any) -> None:
+    """Wrap the methods of the Messages server."""
+    wrappers = [
+        ("_convert_response", _remove_broken_calls_before),
+        ("_handle_non_streaming", _report_malformed_output),
+    ]
+    _wrap(server, wrappers)
 
 
-def _follow(server: Any, steps: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
-    found = [(name, getattr(server, name), step) for name, step in steps]  # all, or none
-    for name, method, step in found:
-        setattr(server, name, wraps(method)(step(method)))
+def _wrap(server: Any, wrappers: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
+    # All methods are looked up before the first is replaced, so that a missing one leaves the server as it
+    # is.
+    methods = [(name, getattr(server, name), wrapper) for name, wrapper in wrappers]
+    for name, method, wrapper in methods:
+        setattr(server, name, wraps(method)(wrapper(method)))
 
 
 # -- when the server starts
 
 
-def _announced(init: Any) -> Any:
+def _log_dialect_after(init: Any) -> Any:
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807
         init(self, *args, **options)
-        announce(self)
+        log_dialect(self)
 
     return __init__
 
 
-def announce(server: Any) -> None:
-    """Say which dialect is read; refuse to serve where nobody can tell."""
+def log_dialect(server: Any) -> None:
+    """Log the dialect of the served model.
+
+    :raises ValueError: if the dialect is to be detected and is not certain; the server must not start then.
+    """
     tool, reasoning = server.tool_call_parser, server.reasoning_parser
-    ours = [name for name in (tool, reasoning) if name in STANDING]
+    ours = [name for name in (tool, reasoning) if name in REGISTERED_NAMES]
     if not ours:
         return
-    dialect = dialect_of(
+    dialect = resolve_dialect(
         tool if tool in ours else None,
         reasoning if reasoning in ours else None,
         server.tokenizer_manager.tokenizer,
     )
-    _say(f"unspool: outputs are read as {dialect.name}")
-    own = _BY_NAME.get(dialect.name.partition(":")[0])
+    _log_once(f"unspool: outputs are read as {dialect.name}")
+    own = _SPECIAL_CASES.get(dialect.name.partition(":")[0])
     if own is not None and own not in ours:
-        _say(
-            f"unspool: SGLang does more for these models under the name {own}; "
-            f"UNSPOOL_REPLACE={own} puts unspool there"
+        _log_once(
+            f"unspool: SGLang has more features for these models under its own parser name {own}; "
+            f"set UNSPOOL_REPLACE={own} to use unspool under that name"
         )
 
 
-def _say(line: str) -> None:
-    if line not in _said:
-        _said.add(line)
+def _log_once(line: str) -> None:
+    if line not in _logged:
+        _logged.add(line)
         log.info(line)
 
 
 # -- when a prompt is made
 
 
-def _keeps_markers(patch: Any) -> Any:
+def _keep_special_tokens_after(patch: Any) -> Any:
     def keep(self: Any, request: Any) -> None:
         patch(self, request)
         if request.skip_special_tokens and _strips_markers(self):
@@ -130,108 +142,111 @@ def _keeps_markers(patch: Any) -> Any:
 
 
 def _strips_markers(server: Any) -> bool:
-    """Whether an output without calls has markers that the detokenizer would take out."""
-    known: bool | None = getattr(server, "_unspool_strips", None)
-    if known is None:
-        known = server._unspool_strips = _would_strip(server)  # noqa: SLF001
-    return known
+    """Return whether the detokenizer would strip markers of an output without calls."""
+    cached: bool | None = getattr(server, "_unspool_strips", None)
+    if cached is None:
+        cached = server._unspool_strips = _would_strip_markers(server)  # noqa: SLF001
+    return cached
 
 
-def _would_strip(server: Any) -> bool:
-    if not is_ours(server.reasoning_parser) and not is_ours(server.tool_call_parser):
-        return False  # under its own names, the server knows
+def _would_strip_markers(server: Any) -> bool:
+    if not is_unspool_name(server.reasoning_parser) and not is_unspool_name(server.tool_call_parser):
+        return False  # the server decides correctly for its own names
     tokenizer = server.tokenizer_manager.tokenizer
-    tool = server.tool_call_parser if is_ours(server.tool_call_parser) else None
-    reasoning = server.reasoning_parser if is_ours(server.reasoning_parser) else None
-    dialect = dialect_of(tool, reasoning, tokenizer)
+    tool = server.tool_call_parser if is_unspool_name(server.tool_call_parser) else None
+    reasoning = server.reasoning_parser if is_unspool_name(server.reasoning_parser) else None
+    dialect = resolve_dialect(tool, reasoning, tokenizer)
     try:
         return bool(stripped_markers(dialect, tokenizer, calls=False, reasoning=reasoning is not None))
-    except UsageError:  # a vocabulary that cannot be asked
+    except UsageError:  # unspool cannot read this vocabulary, so the declared facts decide
         facts = facts_of(dialect)
         return "yes" in (facts.answers_special, facts.thinking.special)
 
 
-def _remembers_prompt(process: Any) -> Any:
-    def remember(self: Any, request: Any, *args: Any, **options: Any) -> Any:
+def _keep_prompt_after(process: Any) -> Any:
+    def keep_prompt(self: Any, request: Any, *args: Any, **options: Any) -> Any:
         turn = Turn(self, request)
-        with reading(turn):
-            made = process(self, request, *args, **options)
-        guarded(lambda: _keep_prompt(turn, made))
-        return made
+        with turn_context(turn):
+            processed = process(self, request, *args, **options)
+        run_guarded(lambda: _keep_prompt(turn, processed))
+        return processed
 
-    return remember
+    return keep_prompt
 
 
-def _keep_prompt(turn: Turn, made: Any) -> None:
-    """Write down what the prompt ends with, and what follows from it."""
-    tail = _prompt_tail(made, turn.server.tokenizer_manager.tokenizer)
+def _keep_prompt(turn: Turn, processed: Any) -> None:
+    """Keep the end of the prompt on the request, and decide whether reasoning comes first."""
+    tail = _prompt_tail(processed, turn.server.tokenizer_manager.tokenizer)
     if tail is not None:
-        setattr(turn.request, PROMPT, tail)
-        setattr(made, PROMPT, tail)
-        if is_ours(turn.reasoning):
-            _settle_reasoning(turn, made, tail)
+        setattr(turn.request, PROMPT_ATTRIBUTE, tail)
+        setattr(processed, PROMPT_ATTRIBUTE, tail)
+        if is_unspool_name(turn.reasoning_parser):
+            _decide_reasoning(turn, processed, tail)
 
 
-def _settle_reasoning(turn: Turn, made: Any, prompt: str) -> None:
-    """Whether reasoning comes first: the prompt has the last word on what the server believes.
+def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
+    """Set ``require_reasoning`` by the prompt, which overrides the server's own decision.
 
-    Where only the model may begin it, a grammar must not wait for an end that may never
-    come: it has the reasoning in it.
+    With ``require_reasoning`` a grammar starts only after reasoning has ended.  If the model itself decides
+    whether it reasons, that end may never come.  Then the grammar starts at once and allows reasoning.
     """
     server = turn.server
-    tool = turn.tool if turn.tool in STANDING else None
-    dialect = dialect_of(tool, turn.reasoning, server.tokenizer_manager.tokenizer)
+    tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None
+    dialect = resolve_dialect(tool, turn.reasoning_parser, server.tokenizer_manager.tokenizer)
     if Parser(dialect, prompt=prompt, continues=turn.continues).start_channel == "reasoning":
-        made.require_reasoning = True
+        processed.require_reasoning = True
     elif closes_reasoning(dialect, prompt):
-        made.require_reasoning = False
-    elif turn.reasoned_tag is not None and made.tool_call_constraint is not None:
-        if made.require_reasoning or facts_of(dialect).thinking.default == "model":
-            made.tool_call_constraint = ("structural_tag", turn.reasoned_tag())
-        made.require_reasoning = False
+        processed.require_reasoning = False
+    elif turn.tag_with_reasoning is not None and processed.tool_call_constraint is not None:
+        if processed.require_reasoning or facts_of(dialect).thinking.default == "model":
+            processed.tool_call_constraint = ("structural_tag", turn.tag_with_reasoning())
+        processed.require_reasoning = False
 
 
-def _prompt_tail(made: Any, tokenizer: Any) -> str | None:
-    if isinstance(made.prompt, str) and made.prompt:
-        return made.prompt
-    if not made.prompt_ids or tokenizer is None:
+def _prompt_tail(processed: Any, tokenizer: Any) -> str | None:
+    if isinstance(processed.prompt, str) and processed.prompt:
+        return processed.prompt
+    if not processed.prompt_ids or tokenizer is None:
         return None
-    ids = made.prompt_ids
+    ids = processed.prompt_ids
     if isinstance(ids, str):
         return ids
-    return str(tokenizer.decode(list(ids)[-_TAIL:], skip_special_tokens=False))
+    return str(tokenizer.decode(list(ids)[-_PROMPT_TAIL:], skip_special_tokens=False))
 
 
-def _hands_prompt_on(make: Any) -> Any:
-    async def hand_on(self: Any, request: Any, *args: Any, **options: Any) -> Any:
+def _copy_prompt_after(make: Any) -> Any:
+    async def copy_prompt(self: Any, request: Any, *args: Any, **options: Any) -> Any:
         made = await make(self, request, *args, **options)
-        tail = getattr(made[-1], PROMPT, None)
+        tail = getattr(made[-1], PROMPT_ATTRIBUTE, None)
         if tail is not None:
-            setattr(request, PROMPT, tail)
+            setattr(request, PROMPT_ATTRIBUTE, tail)
         return made
 
-    return hand_on
+    return copy_prompt
 
 
-# -- when an output is read
+# -- when an output is parsed
 
 
-def _streams(stream: Any) -> Any:
-    def follow(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
+def _stream_in_turn(stream: Any) -> Any:
+    def stream_in_turn(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
         content = options["content"]
         turn = Turn(self, options["request"], content["meta_info"].get("finish_reason"))
-        if self.tool_call_parser in STANDING and options.get("finish_reason_type") == "abort":
-            # An aborted stream would leave a call that looks as if nothing were missing.
+        if self.tool_call_parser in REGISTERED_NAMES and options.get("finish_reason_type") == "abort":
+            # For an aborted stream the server would send no more, and a cut call would look complete.
             options["finish_reason_type"] = "length"
-        return _stepwise(stream(self, *args, **options), turn)
+        return _iterate_in_turn(stream(self, *args, **options), turn)
 
-    return follow
+    return stream_in_turn
 
 
-async def _stepwise(chunks: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
-    """The chunks, each made while the turn is current: between two of them others may be."""
+async def _iterate_in_turn(chunks: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
+    """Yield the chunks, and set the turn only while a chunk is made.
+
+    Between two chunks the same task may work on other turns.
+    """
     while True:
-        with reading(turn):
+        with turn_context(turn):
             try:
                 chunk = await anext(chunks)
             except StopAsyncIteration:
@@ -239,46 +254,47 @@ async def _stepwise(chunks: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any
         yield chunk
 
 
-def _answers(build: Any) -> Any:
-    def answer(self: Any, request: Any, *args: Any, **options: Any) -> Any:
-        with reading(Turn(self, request)):
+def _respond_in_turn(build: Any) -> Any:
+    def respond(self: Any, request: Any, *args: Any, **options: Any) -> Any:
+        with turn_context(Turn(self, request)):
             return build(self, request, *args, **options)
 
-    return answer
+    return respond
 
 
-def _begins_choice(decode: Any) -> Any:
-    """Choices are read one after the other, each from the text that this gives."""
+def _note_choice_before(decode: Any) -> Any:
+    """Note the finish reason of each choice before it is decoded; choices are decoded one by one."""
 
-    def begin(self: Any, item: Any, *args: Any, **options: Any) -> Any:
-        turn = current()
+    def decode_choice(self: Any, item: Any, *args: Any, **options: Any) -> Any:
+        turn = current_turn()
         if turn is not None:
             turn.finish = item["meta_info"]["finish_reason"]
         return decode(self, item, *args, **options)
 
-    return begin
+    return decode_choice
 
 
-def _answers_responses(make: Any) -> Any:
-    def answer(self: Any, request: Any, *args: Any, **options: Any) -> Any:
-        with reading(Turn(self, request, options.get("finish_reason"), responses=True)):
+def _make_items_in_turn(make: Any) -> Any:
+    def make_items(self: Any, request: Any, *args: Any, **options: Any) -> Any:
+        with turn_context(Turn(self, request, options.get("finish_reason"), responses=True)):
             return make(self, request, *args, **options)
 
-    return answer
+    return make_items
 
 
-def _streams_responses(stream: Any) -> Any:
-    def follow(
+def _stream_responses_in_turn(stream: Any) -> Any:
+    def stream_in_turn(
         self: Any, request: Any, sampling: Any, results: Any, *args: Any, **options: Any
     ) -> AsyncIterator[Any]:
         turn = Turn(self, request, responses=True)
-        return _stepwise(stream(self, request, sampling, _noted(results, turn), *args, **options), turn)
+        noted = _note_finish(results, turn)
+        return _iterate_in_turn(stream(self, request, sampling, noted, *args, **options), turn)
 
-    return follow
+    return stream_in_turn
 
 
-async def _noted(results: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
-    """The results, with how the output ended written down as it passes."""
+async def _note_finish(results: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
+    """Yield the results unchanged, and note the finish reason on the turn."""
     async for result in results:
         chunk = result if isinstance(result, dict) else getattr(result, "last_output", None)
         meta = chunk.get("meta_info") if isinstance(chunk, dict) else None
@@ -286,13 +302,17 @@ async def _noted(results: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
         yield result
 
 
-# -- what Messages cannot say
+# -- broken calls in the Messages API
 
 
-def _without_broken(convert: Any) -> Any:
-    """Messages have objects for arguments: what is none would become an empty one, which looks complete."""
+def _remove_broken_calls_before(convert: Any) -> Any:
+    """Remove truncated calls, and raise an error for malformed ones.
 
-    def without(self: Any, response: Any, *args: Any, **options: Any) -> Any:
+    The Messages API has objects for arguments.  The server would turn text that is not an object into an
+    empty object, and the call would look complete.
+    """
+
+    def convert_without_broken_calls(self: Any, response: Any, *args: Any, **options: Any) -> Any:
         for choice in response.choices:
             calls = choice.message.tool_calls or []
             for call in calls:
@@ -303,14 +323,14 @@ def _without_broken(convert: Any) -> Any:
             choice.message.tool_calls = kept or None
         return convert(self, response, *args, **options)
 
-    return without
+    return convert_without_broken_calls
 
 
-def _fails_well(handle: Any) -> Any:
-    async def fail_well(self: Any, *args: Any, **options: Any) -> Any:
+def _report_malformed_output(handle: Any) -> Any:
+    async def handle_with_errors(self: Any, *args: Any, **options: Any) -> Any:
         try:
             return await handle(self, *args, **options)
         except MalformedOutput as error:
             return self._error_response(status_code=502, error_type="api_error", message=str(error))
 
-    return fail_well
+    return handle_with_errors

@@ -1,4 +1,10 @@
-"""The detector of calls: what is left of an output behind its reasoning."""
+"""Tool detector: parses calls out of the output that remains after its reasoning.
+
+SGLang makes a new detector for each output.  It asks either for the whole output (``detect_and_parse``) or
+piece by piece (``parse_streaming_increment``, then ``finish``), and it reads some attributes of the detector
+directly (``prev_tool_call_arr`` and others).  Here these are properties of a ``_CallReader``, which does the
+parsing.
+"""
 
 from __future__ import annotations
 
@@ -21,56 +27,64 @@ from ...events import (
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
 from ...planning._output_stages import OneCall
-from .._deltas import Delta, Deltas
-from .._engine import DETECTED, DiagnosticLog, offered
+from .._deltas import Delta, DeltaEncoder
+from .._diagnostic_log import DiagnosticLog
+from .._parser_names import DETECTED, parser_names
 from . import _compat as compat
-from ._names import STANDING, dialect_of, is_ours, taken_over
-from ._turn_context import current
+from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, names_to_replace, resolve_dialect
+from ._turn_context import current_turn
 
 diagnostics: Final = DiagnosticLog(compat.log)
 
 
-class CallReader:
-    """Reads the calls and the content of one output."""
+class _CallReader:
+    """Reader of the calls and the content of one output."""
 
     def __init__(
         self, dialect: Dialect, tools: Sequence[Mapping[str, object]] | None, *, one_call: bool
     ) -> None:
         self._parser = Parser(dialect, tools=tools, start_channel="content")
-        self._deltas = Deltas(self._parser)
-        self._one = OneCall() if one_call else None
-        self._arguments: list[list[str]] = []
+        self._deltas = DeltaEncoder(self._parser)
+        self._one_call = OneCall() if one_call else None
+        self._arguments: list[list[str]] = []  # pieces, joined on demand so that the time stays linear
         self.names: list[str] = []
-        """Of the calls so far."""
-        self.open: int | None = None
-        """The call that is being written."""
-        self.cut: set[int] = set()
+        """Function names of the calls so far."""
+        self.open_call: int | None = None
+        """Index of the call that is not closed yet."""
+        self.truncated: set[int] = set()
+        """Indices of truncated calls."""
         self.malformed: set[int] = set()
+        """Indices of malformed calls."""
 
     def feed(self, text: str) -> Delta:
-        """More of the output: what it adds to the content, and to the calls."""
-        if self._one is not None:
-            self._one.add_raw(text)
-        return self._read(self._parser.feed(text))
+        """Read more output; return what it adds to the content and the calls."""
+        if self._one_call is not None:
+            self._one_call.add_raw(text)
+        return self._encode(self._parser.feed(text))
 
     def finish(self, reason: FinishReason | None) -> Delta:
-        """No more output follows."""
-        return self._read(self._parser.finish(reason))
+        """End the output; return what that adds to the content and the calls."""
+        return self._encode(self._parser.finish(reason))
+
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of each call so far."""
+        return ["".join(pieces) for pieces in self._arguments]
 
     @property
     def finish_reason(self) -> FinishReason:
-        """How the output ended."""
+        """The finish reason of the output."""
         return self._deltas.finish_reason
 
     def report(self) -> None:
-        """Say what was wrong with it."""
-        diagnostics.report(self._parser.dialect.name, self._deltas.notes)
+        """Log the diagnostics of the output."""
+        diagnostics.report(self._parser.dialect.name, self._deltas.diagnostics)
 
-    def _read(self, events: list[Event]) -> Delta:
-        if self._one is not None:
-            events = self._one.push(events)
-        if len(events) != 1 or not isinstance(events[0], CallArgs):
-            events = list(map(self._seen, events))
+    def _encode(self, events: list[Event]) -> Delta:
+        if self._one_call is not None:
+            events = self._one_call.push(events)
+        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event changes no state
+            events = list(map(self._follow, events))
         delta = self._deltas.push(events)
         for call in delta.calls:
             if call.name is not None:
@@ -79,92 +93,92 @@ class CallReader:
             self._arguments[call.index].append(call.arguments)
         return delta
 
-    def _seen(self, event: Event) -> Event:
-        """Follow an event; reasoning is content here: it is in the text where nobody wanted it apart."""
+    def _follow(self, event: Event) -> Event:
+        """Update the state of calls; return the event, or content for an event of reasoning.
+
+        Without a reasoning parser the server keeps reasoning, with its markers, in the content.
+        """
         if isinstance(event, CallStart):
-            self.open = event.index
+            self.open_call = event.index
         elif isinstance(event, CallEnd):
-            self.open = None
+            self.open_call = None
             if event.status != "complete":
-                (self.cut if event.status == "truncated" else self.malformed).add(event.index)
+                (self.truncated if event.status == "truncated" else self.malformed).add(event.index)
         elif (isinstance(event, Text) and event.channel == "reasoning") or (
             isinstance(event, Markup) and event.kind in ("reasoning_open", "reasoning_close")
         ):
             return Text("content", event.text, event.start, event.end)
         return event
 
-    @property
-    def arguments(self) -> list[str]:
-        """Of each call, as far as they were handed on; joined when asked for, so that time stays linear."""
-        return ["".join(pieces) for pieces in self._arguments]
-
 
 class ToolDetector:
-    """Stands before a class of SGLang's, and reads in its place.
+    """Mixin that goes before one of SGLang's detector classes and replaces its parsing.
 
-    Under one of SGLang's own names that class is the one it had there, so that
-    whatever the server asks of it but reading goes on as before.
+    Under one of SGLang's own names, the base is the class that SGLang had registered there.  Everything that
+    the server asks of that class, except parsing, works as before.
     """
 
     name: ClassVar[str] = ""
-    world: ClassVar[compat.ToolWorld]
+    sglang: ClassVar[compat.ToolClasses]
     accepts: ClassVar[frozenset[str]] = frozenset()
+    """The parameters of the base class."""
 
     def __init__(self, tokenizer: object | None = None, **options: Any) -> None:
         if tokenizer is not None and "tokenizer" in self.accepts:
             options["tokenizer"] = tokenizer
-        self._reader: CallReader | None = None
+        self._reader: _CallReader | None = None
         super().__init__(**options)
         self._tokenizer = tokenizer
-        self._looked: tuple[str, bool] = ("", False)
-        self.told: Sequence[Any] | None = None
-        """The tools of the request, where they are known before the text is."""
-        self._offered: tuple[object, list[dict[str, Any]] | None] = (None, None)
-        if is_ours(self.name):
-            self.bot_token, self.eot_token = _markers(self.dialect)
+        self._checked_text: tuple[str, bool] = ("", False)  # the last text of has_tool_call, and the result
+        self.request_tools: Sequence[Any] | None = None
+        """The tools of the request; ``has_tool_call`` is called without them."""
+        self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)
+        if is_unspool_name(self.name):
+            self.bot_token, self.eot_token = _call_markers(self.dialect)
 
     @cached_property
     def dialect(self) -> Dialect:
-        """What is read."""
-        turn = current()
-        other = turn.reasoning if turn is not None and turn.tool == self.name else None
-        return dialect_of(self.name, other if other in STANDING else None, self._tokenizer)
+        """The dialect of the output."""
+        turn = current_turn()
+        other = turn.reasoning_parser if turn is not None and turn.tool_parser == self.name else None
+        return resolve_dialect(self.name, other if other in REGISTERED_NAMES else None, self._tokenizer)
 
-    # -- reading
+    # -- parsing
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether the text is not what clients are to see as it is."""
-        if self._looked[0] != text:
-            turn = current()
-            reader = CallReader(self.dialect, self._mappings(self.told), one_call=False)
-            found = (reader.feed(text), reader.finish(None if turn is None else turn.reason))
-            content = "".join(delta.content for delta in found)
-            self._looked = (text, bool(reader.names) or content != text)
-        return self._looked[1]
+        """Return whether the text has calls, or other markup that clients must not see."""
+        if self._checked_text[0] != text:
+            turn = current_turn()
+            reader = _CallReader(self.dialect, self._as_mappings(self.request_tools), one_call=False)
+            deltas = (reader.feed(text), reader.finish(None if turn is None else turn.finish_reason))
+            content = "".join(delta.content for delta in deltas)
+            self._checked_text = (text, bool(reader.names) or content != text)
+        return self._checked_text[1]
 
     def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
-        """A whole output: the same reading, in one piece."""
+        """Parse a whole output."""
         self._reader = None
-        content = self._reading(tools).feed(text).content + self._finish(tools).content
+        content = self._get_reader(tools).feed(text).content + self._finish(tools).content
         calls = [
-            self.world.item(tool_index=index, name=call["name"], parameters=call["arguments"])
+            self.sglang.item(tool_index=index, name=call["name"], parameters=call["arguments"])
             for index, call in enumerate(self.prev_tool_call_arr)
         ]
-        return self.world.result(normal_text=content, calls=calls)
+        return self.sglang.result(normal_text=content, calls=calls)
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
-        """The next piece of an output."""
-        return self._streamed((self._reader or self._reading(tools)).feed(new_text))
+        """Parse the next piece of an output."""
+        return self._result((self._reader or self._get_reader(tools)).feed(new_text))
 
     def finish(self, tools: Sequence[Any]) -> Any:
-        """The stream is over."""
-        return self._streamed(self._finish(tools))
+        """End the stream."""
+        return self._result(self._finish(tools))
 
-    # What the server reads of a detector's state.  Its classes have attributes for it, and set them first.
+    # Attributes of a detector that the server reads.  SGLang's classes assign them in `__init__`, so each
+    # property needs a setter; it ignores the value.
 
     @property
     def prev_tool_call_arr(self) -> list[dict[str, str]]:
-        """The calls so far; nothing of them is left to be sent."""
+        """Names and arguments of the calls so far, as they were sent."""
         if self._reader is None:
             return []
         pairs = zip(self._reader.names, self._reader.arguments, strict=True)
@@ -176,7 +190,7 @@ class ToolDetector:
 
     @property
     def streamed_args_for_tool(self) -> list[str]:
-        """The arguments that were sent."""
+        """Arguments of each call, as they were sent."""
         return [] if self._reader is None else self._reader.arguments
 
     @streamed_args_for_tool.setter
@@ -185,7 +199,7 @@ class ToolDetector:
 
     @property
     def current_tool_id(self) -> int:
-        """The number of the last call."""
+        """Index of the last call; -1 before the first."""
         return -1 if self._reader is None else len(self._reader.names) - 1
 
     @current_tool_id.setter
@@ -194,50 +208,51 @@ class ToolDetector:
 
     @property
     def incomplete_tool_call_indices(self) -> set[int]:
-        """Calls that are not to look complete."""
+        """Indices of calls that the server must not report as complete."""
         reader = self._reader
         if reader is None:
             return set()
-        turn = current()
-        broken = reader.cut | reader.malformed if turn is not None and turn.responses else set(reader.cut)
-        return broken if reader.open is None else broken | {reader.open}
+        turn = current_turn()
+        responses = turn is not None and turn.responses
+        broken = reader.truncated | reader.malformed if responses else set(reader.truncated)
+        return broken if reader.open_call is None else broken | {reader.open_call}
 
     def _finish(self, tools: Sequence[Any]) -> Delta:
-        reader, turn = self._reading(tools), current()
-        delta = reader.finish(None if turn is None else turn.reason)
+        reader, turn = self._get_reader(tools), current_turn()
+        delta = reader.finish(None if turn is None else turn.finish_reason)
         reader.report()
         if turn is not None and reader.finish_reason == "length":
-            turn.was_cut()
+            turn.mark_truncated()
         return delta
 
-    def _reading(self, tools: Sequence[Any]) -> CallReader:
+    def _get_reader(self, tools: Sequence[Any]) -> _CallReader:
         if self._reader is None:
-            turn = current()
-            self._reader = CallReader(
-                self.dialect, self._mappings(tools), one_call=turn is not None and turn.one_call
+            turn = current_turn()
+            self._reader = _CallReader(
+                self.dialect, self._as_mappings(tools), one_call=turn is not None and turn.one_call
             )
         return self._reader
 
-    def _mappings(self, tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
-        """The tools as mappings; made once, as whoever asks has the same list."""
-        if self._offered[0] is not tools:
-            self._offered = (tools, None if tools is None else _as_mappings(tools))
-        return self._offered[1]
+    def _as_mappings(self, tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
+        """Return the tools as mappings; the conversion of the last list is kept."""
+        if self._converted_tools[0] is not tools:
+            self._converted_tools = (tools, None if tools is None else _as_mappings(tools))
+        return self._converted_tools[1]
 
-    def _streamed(self, delta: Delta) -> Any:
-        make = self.world.item
+    def _result(self, delta: Delta) -> Any:
+        make = self.sglang.item
         items = []
-        for call in delta.calls:  # nearly always one: a comprehension costs more than the loop
+        for call in delta.calls:  # usually one call, for which a loop is faster than a comprehension
             items.append(make(tool_index=call.index, name=call.name, parameters=call.arguments))  # noqa: PERF401
-        return self.world.result(normal_text=delta.content, calls=items)
+        return self.sglang.result(normal_text=delta.content, calls=items)
 
-    # -- what the model is held to
+    # -- grammars
 
     def supports_structural_tag(self) -> bool:
-        """Whether a forced call is held to the dialect's own form, by a grammar of ours."""
+        """Return whether unspool has a grammar that holds a forced call to the dialect's own format."""
         if "native" not in facts_of(self.dialect).forced or not compat.has_structural_tags():
             return False
-        turn = current()
+        turn = current_turn()
         return turn is None or turn.compiles_tags
 
     def get_structural_tag(
@@ -248,7 +263,7 @@ class ToolDetector:
         parallel_tool_calls: bool = True,
         **_: Any,
     ) -> Any:
-        """The grammar of what may be written, from the templates that are read."""
+        """Return the grammar of allowed outputs, made from the dialect."""
         if not self.supports_structural_tag():
             return None
         function = getattr(tool_choice, "function", None)
@@ -265,72 +280,73 @@ class ToolDetector:
             )
             return self._tag(grammar)
 
-        turn = current()
-        if turn is None or not turn.reasoning:
+        turn = current_turn()
+        if turn is None or not turn.reasoning_parser:
             return tag(reasoning=thinking_mode)
-        # Where there is a parser of reasoning, the server lets the grammar begin behind reasoning.
-        turn.reasoned_tag = lambda: tag(reasoning=True)
+        # With a reasoning parser, the server starts the grammar after reasoning.
+        turn.tag_with_reasoning = lambda: tag(reasoning=True)
         return tag(reasoning=False)
 
     def _tag(self, grammar: Grammar) -> Any:
         tag = grammar.structural_tag()
         start = self.dialect.prompt.start
         if self.dialect.frame is not None and start:
-            # Behind a message of reasoning the next one begins; the prompt has begun the first.
-            begun = {"type": "optional", "content": {"type": "const_string", "value": start}}
-            tag["format"] = {"type": "sequence", "elements": [begun, tag["format"]]}
+            # The prompt starts the first message.  After a message of reasoning, the model starts the next
+            # one.
+            opener = {"type": "optional", "content": {"type": "const_string", "value": start}}
+            tag["format"] = {"type": "sequence", "elements": [opener, tag["format"]]}
         return compat.structural_tag(tag)
 
     def structure_info(self) -> Any:
-        """Not asked: there is a grammar, or a schema."""
-        raise NotImplementedError("unspool gives structural tags")
+        """Raise an error: SGLang calls this only for detectors without structural tags."""
+        raise NotImplementedError("unspool has structural tags instead: call get_structural_tag()")
 
 
-def register(world: compat.ToolWorld) -> None:
-    """Put a detector under each of our names, and under those of SGLang's own that are to be ours."""
-    own = taken_over(list(world.registry))
-    made = {name: _detector(world, name, world.base) for name in (DETECTED, *offered())}
-    made |= {name: _detector(world, name, world.registry[name]) for name in own}
-    world.registry.update(made)
-    STANDING.update(made)
-    _tell_tools(world.parser)
+def register(sglang: compat.ToolClasses) -> None:
+    """Register a detector under each of unspool's names and each of SGLang's names to replace."""
+    own = names_to_replace(list(sglang.registry))
+    detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
+    detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
+    sglang.registry.update(detectors)
+    REGISTERED_NAMES.update(detectors)
+    _pass_tools_to_detectors(sglang.parser)
 
 
-def _tell_tools(parser: Any) -> None:
-    """A detector is asked about a text before it is told the tools; its parser knows them."""
+def _pass_tools_to_detectors(parser: Any) -> None:
+    """Wrap the parser that makes detectors, so that a detector has the tools from the start."""
     make = parser.__init__
 
     @wraps(make)
     def __init__(self: Any, tools: Sequence[Any], *args: Any, **options: Any) -> None:  # noqa: N807
         make(self, tools, *args, **options)
         if isinstance(self.detector, ToolDetector):
-            self.detector.told = self.tools or []
+            self.detector.request_tools = self.tools or []
 
     parser.__init__ = __init__
 
 
-def _detector(world: compat.ToolWorld, name: str, base: Any) -> type:
+def _detector(sglang: compat.ToolClasses, name: str, base: Any) -> type:
     accepts = frozenset(inspect.signature(base).parameters)
     members = {
         "name": name,
-        "world": world,
+        "sglang": sglang,
         "accepts": accepts,
-        "parses_without_tools": staticmethod(lambda: _framed(name) or base.parses_without_tools()),
+        "parses_without_tools": staticmethod(lambda: _is_framed(name) or base.parses_without_tools()),
     }
     return type(f"Unspool_{name}", (ToolDetector, base), members)
 
 
-def _framed(name: str) -> bool:
-    """Whether even an answer without calls has markup that a parser must take off."""
-    return name != DETECTED and dialect_of(name, None, None).frame is not None
+def _is_framed(name: str) -> bool:
+    """Return whether even answers without calls have markup, because each message has a header."""
+    return name != DETECTED and resolve_dialect(name, None, None).frame is not None
 
 
 def _as_mappings(tools: Iterable[Any]) -> list[dict[str, Any]]:
     return [tool if isinstance(tool, dict) else tool.model_dump() for tool in tools]
 
 
-def _markers(dialect: Dialect) -> tuple[str, str]:
-    """What begins and what ends calls, for those who look for it."""
+def _call_markers(dialect: Dialect) -> tuple[str, str]:
+    """Return the markers that open and close calls; empty if there are none."""
     for template in (*dialect.section, *dialect.call):
         before, _, after = template.lstrip("^").partition("{")
         end = after.rpartition("}")[2].strip()

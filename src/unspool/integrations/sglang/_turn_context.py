@@ -1,4 +1,4 @@
-"""What the server knows of the turn that is being read, and its detectors are not told."""
+"""The turn that the server is working on, which SGLang does not pass to its detectors."""
 
 from __future__ import annotations
 
@@ -9,75 +9,76 @@ from typing import Any, Final
 
 from ...events import FinishReason
 
-PROMPT: Final = "_unspool_prompt"
-"""The attribute of a request that the end of its prompt is kept in."""
+PROMPT_ATTRIBUTE: Final = "_unspool_prompt"
+"""The attribute of a request that holds the end of its prompt."""
 
-_REASONS: Final[dict[object, FinishReason]] = {
+_FINISH_REASONS: Final[dict[object, FinishReason]] = {
     "stop": "stop",
     "length": "length",
     "content_filter": "content_filter",
-    "abort": "length",  # cut, in any case
+    "abort": "length",  # the output is cut off either way
 }
 
 
 class Turn:
-    """One request, while its prompt is made or an output of it is read."""
+    """One request, while its prompt is made or one of its outputs is parsed."""
 
-    __slots__ = ("finish", "reasoned_tag", "request", "responses", "server")
+    __slots__ = ("finish", "request", "responses", "server", "tag_with_reasoning")
 
     def __init__(self, server: Any, request: Any, finish: Any = None, *, responses: bool = False) -> None:
         self.server = server
         self.request = request
         self.finish = finish
-        """SGLang's own record of how the output ended, which its answer is made from."""
+        """SGLang's own record of the end of the output; its answer is made from this object."""
         self.responses = responses
-        """Whether it is answered in OpenAI's Responses format."""
-        self.reasoned_tag: Callable[[], Any] | None = None
-        """Makes the grammar of a forced call with reasoning before it, where there is one without."""
+        """The request is one of OpenAI's Responses API."""
+        self.tag_with_reasoning: Callable[[], Any] | None = None
+        """Factory of the grammar that allows reasoning before a forced call, if the request has a grammar
+        without it."""
 
     @property
-    def tool(self) -> str | None:
-        """The name of the server's parser of calls."""
+    def tool_parser(self) -> str | None:
+        """The name of the server's tool call parser."""
         return getattr(self.server, "tool_call_parser", None)
 
     @property
-    def reasoning(self) -> str | None:
-        """The name of its parser of reasoning."""
+    def reasoning_parser(self) -> str | None:
+        """The name of the server's reasoning parser."""
         return getattr(self.server, "reasoning_parser", None)
 
     @property
     def prompt(self) -> str | None:
-        """What the prompt ends with, if it is known."""
-        found = getattr(self.request, PROMPT, None)
-        return found if isinstance(found, str) else None
+        """The end of the prompt; None if it is not known."""
+        tail = getattr(self.request, PROMPT_ATTRIBUTE, None)
+        return tail if isinstance(tail, str) else None
 
     @property
     def continues(self) -> bool:
-        """Whether the output continues the last message of the request."""
+        """The output continues the last message of the request."""
         return getattr(self.request, "continue_final_message", False) is True
 
     @property
     def one_call(self) -> bool:
-        """Whether the request wants one call at a time."""
+        """The request allows only one call per answer."""
         return getattr(self.request, "parallel_tool_calls", None) is False
 
     @property
-    def reason(self) -> FinishReason | None:
-        """How the output ended, as far as it is known."""
-        return _REASONS.get(self.finish.get("type")) if isinstance(self.finish, dict) else None
+    def finish_reason(self) -> FinishReason | None:
+        """The finish reason of the output; None if it is not known yet."""
+        return _FINISH_REASONS.get(self.finish.get("type")) if isinstance(self.finish, dict) else None
 
     @property
     def compiles_tags(self) -> bool:
-        """Whether the server's grammar backend takes structural tags as xgrammar has them."""
+        """The server's grammar backend accepts xgrammar's structural tags."""
         manager = getattr(self.server, "tokenizer_manager", None)
         try:
             backend = manager.config_value("grammar_backend")  # type: ignore[union-attr]
-        except Exception:  # noqa: BLE001 - older or other managers: the default backend is the one
+        except Exception:  # noqa: BLE001 - a manager without this method uses the default backend
             return True
         return backend in (None, "xgrammar")
 
-    def was_cut(self) -> None:
-        """A call was not completed: whatever the backend said, the answer says so."""
+    def mark_truncated(self) -> None:
+        """Report ``length`` instead of ``stop``, because a call was not completed."""
         if isinstance(self.finish, dict) and self.finish.get("type") == "stop":
             self.finish["type"] = "length"
 
@@ -85,14 +86,14 @@ class Turn:
 _current: ContextVar[Turn | None] = ContextVar("unspool_turn", default=None)
 
 
-def current() -> Turn | None:
-    """The turn that is being read; None where SGLang asks a detector by other ways."""
+def current_turn() -> Turn | None:
+    """Return the current turn; None if SGLang calls a detector outside the wrapped servers."""
     return _current.get()
 
 
 @contextmanager
-def reading(turn: Turn) -> Iterator[None]:
-    """While this turn is read."""
+def turn_context(turn: Turn) -> Iterator[None]:
+    """Make a turn the current one inside the block."""
     token = _current.set(turn)
     try:
         yield

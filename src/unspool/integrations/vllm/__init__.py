@@ -1,18 +1,17 @@
-"""vLLM: its parsers of calls and reasoning are ours, under names of ours or, on request, its own.
+"""vLLM plug-in: tool call and reasoning parsers, loaded by the entry point ``vllm.general_plugins``.
 
-The entry point ``vllm.general_plugins`` calls :func:`register` in every process
-of the engine.  It enters names into two registries and no more; what is behind
-a name is imported when the engine asks for it.
+vLLM calls :func:`register` in each of its processes.  ``register`` only enters names into vLLM's two
+registries. The class of a name is imported when the engine asks for it.
 
-============  ================================================================
-compat        vLLM's classes, wherever its release keeps them
-parsers       the classes behind the names
-speech        how the served model writes, found out once
-requests      vLLM's requests as plans, and back
-unified       reasoning, content and calls by one machine, for the server
-halves        the reasoning parser and the tool parser, where one is others'
-messages      deltas in vLLM's classes
-============  ================================================================
+====================  =====================================================================
+``_compat``           vLLM's classes, wherever its release keeps them
+``_parser_classes``   the class of each registered name
+``_model_format``     the dialect of the served model, and what follows from its tokenizer
+``_requests``         conversion of vLLM's requests into plans, and of plans into requests
+``_unified_parser``   one parser for reasoning, content and calls, used by the server
+``_split_parsers``    separate parsers for reasoning and for calls
+``_delta_messages``   conversion of deltas into vLLM's classes
+====================  =====================================================================
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final
 
-from .._engine import DETECTED, offered, replaced, unknown
+from .._parser_names import DETECTED, names_to_replace, parser_names, unknown_names
 from . import _parser_classes as parsers
 
 _HARMONY: Final = ("openai", "openai_gptoss")
-"""For gpt-oss vLLM's server renders, parses and runs tools by code of its own: nothing to replace."""
+"""Names for gpt-oss, which cannot be replaced: vLLM's server has separate code to render and parse it."""
 
 
 def register() -> None:
-    """Make our names known to vLLM.  May be called again."""
+    """Enter unspool's names into vLLM's registries; a second call changes nothing."""
     try:
         _register()
-    except Exception as error:  # noqa: BLE001 - the engine must start, whatever it has become
-        parsers.step_back(error)
+    except Exception as error:  # noqa: BLE001 - the engine must start with any release
+        parsers.warn_unknown_release(error)
 
 
 def _register() -> None:
@@ -44,23 +43,24 @@ def _register() -> None:
     own: dict[str, None] = {}
     _enter(ToolParserManager, "tools", ToolParserManager.tool_parsers, own)
     _enter(ReasoningParserManager, "reasoning", ReasoningParserManager.reasoning_parsers, own)
-    for name in unknown(own):
+    for name in unknown_names(own):
         parsers.log.warning("unspool: UNSPOOL_REPLACE names %s, which vLLM does not have", name)
-    _unify()
+    _wrap_parser_manager()
 
 
 def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[str, None]) -> None:
-    """Enter our names into one of the registries.
+    """Enter unspool's names into one of the registries.
 
-    :param loaded: its classes that were asked for already.
-    :param own: is given the names that it has.
+    :param loaded: the classes that the registry has imported already.
+    :param own: collects the registry's own names.
     """
     for name, place in manager.lazy_parsers.items():
         if place[0] != parsers.__name__:
-            parsers.OWN[kind, name] = place
+            parsers.OWN_PARSERS[kind, name] = place
             own[name] = None
-    ours = {DETECTED: DETECTED, **offered()}
-    for name in replaced([name for of, name in parsers.OWN if of == kind and name not in _HARMONY]):
+    ours = {DETECTED: DETECTED, **parser_names()}
+    replaceable = [name for of, name in parsers.OWN_PARSERS if of == kind and name not in _HARMONY]
+    for name in names_to_replace(replaceable):
         if parsers.is_known(name):
             ours[name] = name
             loaded.pop(name, None)
@@ -68,10 +68,10 @@ def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[s
         manager.register_lazy_module(name, parsers.__name__, f"{kind}:{dialect}")
 
 
-def _unify() -> None:
-    """Have vLLM's server read reasoning and calls by one parser where both are ours.
+def _wrap_parser_manager() -> None:
+    """Make vLLM's server use one parser for reasoning and calls if both names are unspool's.
 
-    It has no registry for such parsers, so the method that composes one is wrapped.
+    vLLM has no registry for such parsers, so the method that composes one is wrapped.
     """
     from vllm.parser.parser_manager import ParserManager
 
@@ -82,39 +82,42 @@ def _unify() -> None:
 
     @wraps(original)
     def get_parser(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        asked = parameters.bind(cls, *args, **kwargs)
-        asked.apply_defaults()
-        return _ours(cls, asked.arguments) or original(cls, *args, **kwargs)
+        bound = parameters.bind(cls, *args, **kwargs)
+        bound.apply_defaults()
+        return _unified_parser_for(cls, bound.arguments) or original(cls, *args, **kwargs)
 
     get_parser.by_unspool = True  # type: ignore[attr-defined]
     ParserManager.get_parser = classmethod(get_parser)
 
 
-def _ours(manager: Any, asked: Mapping[str, Any]) -> Any:
-    """The class of the server's parsers, if all that it asks for is ours."""
-    if asked.get("is_harmony"):
+def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
+    """Return the class of the server's parser; None if one of the requested parsers is not unspool's.
+
+    :param options: the arguments of ``get_parser``.
+    """
+    if options.get("is_harmony"):
         return None
-    reasoning = manager.get_reasoning_parser(asked["reasoning_parser_name"])
+    reasoning = manager.get_reasoning_parser(options["reasoning_parser_name"])
     tools = manager.get_tool_parser(
-        asked["tool_parser_name"], asked["enable_auto_tools"], asked["model_name"]
+        options["tool_parser_name"], options["enable_auto_tools"], options["model_name"]
     )
-    found = [part for part in (tools, reasoning) if part is not None]
-    if not found or not all(hasattr(part, "speaks") for part in found):
+    parts = [part for part in (tools, reasoning) if part is not None]
+    if not parts or not all(hasattr(part, "dialect_name") for part in parts):
         return None
     try:
         from ._unified_parser import compose
 
-        parser = compose(tools, reasoning, strict=asked.get("tool_strict_level", "auto") != "auto")
-    except Exception as error:  # noqa: BLE001 - the halves do the same, by text
-        parsers.step_back(error)
+        parser = compose(tools, reasoning, strict=options.get("tool_strict_level", "auto") != "auto")
+    except Exception as error:  # noqa: BLE001 - the split parsers do the same from text
+        parsers.warn_unknown_release(error)
         return None
-    tokenizer = asked.get("tokenizer")
+    tokenizer = options.get("tokenizer")
     if tokenizer is not None:
         manager.validate_parser_tokenizer(
             parser,
             tokenizer,
-            tool_parser_name=asked["tool_parser_name"],
-            reasoning_parser_name=asked["reasoning_parser_name"],
-            model_name=asked["model_name"],
+            tool_parser_name=options["tool_parser_name"],
+            reasoning_parser_name=options["reasoning_parser_name"],
+            model_name=options["model_name"],
         )
     return parser

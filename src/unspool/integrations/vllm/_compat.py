@@ -1,9 +1,8 @@
 """vLLM's own classes, wherever its release keeps them.
 
-The only file that knows vLLM's paths.  Each name lists its places, the newest
-first: those of 0.29 to 0.32 were looked up in the packages.  Importing this
-module fails, with the name of what is missing, where the engine is none that
-we know; whoever imports it steps back then.
+Only this file knows vLLM's import paths.  Each name lists its possible places, the newest first; they were
+checked against releases 0.29 to 0.32.  With any other release the import of this module may fail with the
+name that is missing.  Its importers catch that error and use vLLM's own parsers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 
 def _find(*places: str) -> Any:
-    """The first of these that there is, each as ``module:name``."""
+    """Return the first object that exists among places of the form ``module:name``."""
     for place in places:
         module, _, name = place.partition(":")
         try:
@@ -23,7 +22,7 @@ def _find(*places: str) -> Any:
     raise ImportError(f"vLLM has no {places[0].replace(':', '.')}")
 
 
-def _find_if_any(*places: str) -> Any:
+def _find_or_none(*places: str) -> Any:
     try:
         return _find(*places)
     except ImportError:
@@ -33,11 +32,11 @@ def _find_if_any(*places: str) -> Any:
 _PROTOCOL: Final = ("vllm.entrypoints.generate.base.protocol", "vllm.entrypoints.openai.engine.protocol")
 
 
-def _of_protocol(name: str) -> Any:
+def _find_in_protocol(name: str) -> Any:
     return _find(*(f"{module}:{name}" for module in _PROTOCOL))
 
 
-if TYPE_CHECKING:  # what we use of them; the engine is not installed everywhere
+if TYPE_CHECKING:  # stubs of the members that unspool uses; vLLM may not be installed
 
     class Parser:
         """The parser of one choice."""
@@ -49,14 +48,14 @@ if TYPE_CHECKING:  # what we use of them; the engine is not installed everywhere
         def _initialize_history_tool_call_cnt(self, request: Any) -> None: ...
 
     class ReasoningParser:
-        """What ends reasoning."""
+        """The parser of reasoning."""
 
         model_tokenizer: Any
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     class ToolParser:
-        """What reads calls."""
+        """The parser of tool calls."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 else:
@@ -64,21 +63,26 @@ else:
     ReasoningParser = _find("vllm.reasoning.abs_reasoning_parsers:ReasoningParser")
     ToolParser = _find("vllm.tool_parsers.abstract_tool_parser:ToolParser")
 
-DeltaMessage: Final = _of_protocol("DeltaMessage")
-DeltaToolCall: Final = _of_protocol("DeltaToolCall")
-DeltaFunctionCall: Final = _of_protocol("DeltaFunctionCall")
-ExtractedToolCallInformation: Final = _of_protocol("ExtractedToolCallInformation")
-FunctionCall: Final = _of_protocol("FunctionCall")
-ToolCall: Final = _of_protocol("ToolCall")
+DeltaMessage: Final = _find_in_protocol("DeltaMessage")
+DeltaToolCall: Final = _find_in_protocol("DeltaToolCall")
+DeltaFunctionCall: Final = _find_in_protocol("DeltaFunctionCall")
+ExtractedToolCallInformation: Final = _find_in_protocol("ExtractedToolCallInformation")
+FunctionCall: Final = _find_in_protocol("FunctionCall")
+ToolCall: Final = _find_in_protocol("ToolCall")
 ResponsesRequest: Final = _find("vllm.entrypoints.openai.responses.protocol:ResponsesRequest")
 StructuredOutputsParams: Final = _find("vllm.sampling_params:StructuredOutputsParams")
 
-record_tool_parser_invocation: Final = _find_if_any("vllm.parser.metrics:record_tool_parser_invocation")
-"""vLLM's own metric of its tool parsers; None: it has none."""
-get_function_tools: Final = _find_if_any("vllm.tool_parsers.utils:get_function_tools")
-"""The functions that the model is shown: those of namespaces are flattened, custom tools made functions."""
+record_tool_parser_invocation: Final = _find_or_none("vllm.parser.metrics:record_tool_parser_invocation")
+"""vLLM's own metric for tool parsers; None if the release has none."""
+get_function_tools: Final = _find_or_none("vllm.tool_parsers.utils:get_function_tools")
+"""vLLM's conversion of tools to the functions that the model sees; None if the release has none.
+
+It flattens namespaces, and turns custom tools into functions."""
 
 
 def anthropic_serving() -> Any:
-    """The server of the Messages API, which only a server should import; None: there is none."""
-    return _find_if_any("vllm.entrypoints.anthropic.serving:AnthropicServingMessages")
+    """Return the class of the Messages server; None if the release has none.
+
+    Only the server process needs it, so it is not imported with this module.
+    """
+    return _find_or_none("vllm.entrypoints.anthropic.serving:AnthropicServingMessages")

@@ -1,4 +1,4 @@
-"""Messages: deltas in vLLM's own classes, and the one place of its server that cannot show a broken call."""
+"""Conversion of deltas into vLLM's classes, and a patch for broken calls in the Messages API."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from .._deltas import Delta
 from . import _compat as compat
 
 
-def message_of(delta: Delta) -> Any:
-    """A delta in vLLM's own classes, None for an empty one; keys that are not set are not sent."""
+def to_delta_message(delta: Delta) -> Any:
+    """Return a delta as vLLM's ``DeltaMessage``; None if it is empty.
+
+    Fields that are not set are not sent to the client.
+    """
     if not delta:
         return None
     fields: dict[str, Any] = {}
@@ -42,12 +45,12 @@ def message_of(delta: Delta) -> Any:
     return compat.DeltaMessage(**fields)
 
 
-def mend_anthropic() -> None:
-    """Keep broken calls out of whole answers of the Messages API.
+def patch_messages_server() -> None:
+    """Keep broken calls out of answers of the Messages API that are not streamed.
 
-    Their input is an object there, so the server decodes all arguments, and fails at those of a
-    broken call.  One that was cut off is left out, as the reason ``max_tokens`` explains; one that
-    is malformed is an error that says so.
+    The input of a call is an object in that API, so the server decodes all arguments and fails on those of a
+    broken call.  With the patch, a truncated call is left out; the stop reason ``max_tokens`` explains that.
+    A malformed call becomes an error response.
     """
     serving = compat.anthropic_serving()
     convert = getattr(serving, "messages_full_converter", None)

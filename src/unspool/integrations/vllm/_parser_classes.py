@@ -1,8 +1,8 @@
-"""The classes behind the names, made when vLLM asks for one.
+"""Parser classes of the registered names, made when vLLM asks for one.
 
-vLLM's registries import this module and take an attribute of it: ``tools:hermes``
-is the tool parser of that dialect, ``reasoning:hermes`` its reasoning parser.
-Where vLLM is none that we know, the attribute is its own parser instead.
+vLLM's registries import this module and get an attribute of it: ``tools:hermes`` is the tool parser of that
+dialect, ``reasoning:hermes`` its reasoning parser.  If unspool does not fit the release of vLLM, the
+attribute is vLLM's own parser instead.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, Final, Literal
 
 from ...dialects._registry import get_dialect
 from ...errors import UnspoolError
-from ...models._doctor.engine_parsers import PARSERS
-from .._engine import DETECTED
+from ...models.doctor.engine_parsers import PARSERS
+from .._parser_names import DETECTED
 
 Kind = Literal["tools", "reasoning"]
 
-OWN: Final[dict[tuple[str, str], tuple[str, str]]] = {}
-"""Where vLLM keeps its own parsers, by kind and name."""
+OWN_PARSERS: Final[dict[tuple[str, str], tuple[str, str]]] = {}
+"""Module and class of vLLM's own parsers, by kind and name."""
 
 log = logging.getLogger("vllm.unspool")
-"""Below vLLM's own logger, so that it speaks as the engine does."""
+"""A child of vLLM's own logger, so that lines look like those of the engine."""
 
 
 def is_known(name: str) -> bool:
-    """Whether a name of vLLM's means a dialect."""
+    """Return whether one of vLLM's names stands for a dialect."""
     try:
         get_dialect(name)
     except UnspoolError:
@@ -37,43 +37,43 @@ def is_known(name: str) -> bool:
 
 
 @cache
-def part(attribute: str) -> Any:
-    """The class of a parser."""
+def parser_class(attribute: str) -> Any:
+    """Return the parser class for ``KIND:DIALECT``."""
     kind, _, name = attribute.partition(":")
     try:
-        from ._split_parsers import ReasoningPart, ToolPart
-    except Exception as error:  # noqa: BLE001 - whatever an unknown engine raises, it must start
-        return _own(kind, name, error)
-    base: Any = ToolPart if kind == "tools" else ReasoningPart
-    return type(f"{base.__name__}_{name}", (base,), {"speaks": name})
+        from ._split_parsers import UnspoolReasoningParser, UnspoolToolParser
+    except Exception as error:  # noqa: BLE001 - the engine must start, whatever an unknown release raises
+        return _own_parser_class(kind, name, error)
+    base: Any = UnspoolToolParser if kind == "tools" else UnspoolReasoningParser
+    return type(f"{base.__name__}_{name}", (base,), {"dialect_name": name})
 
 
-def _own(kind: str, name: str, error: Exception) -> Any:
-    """The parser that vLLM has for the same, since ours cannot be had."""
-    step_back(error)
-    place = OWN.get((kind, name))
+def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
+    """Return vLLM's own parser for a name, because unspool's cannot be imported."""
+    warn_unknown_release(error)
+    place = OWN_PARSERS.get((kind, name))
     if place is None and name != DETECTED:
         row = PARSERS.get(get_dialect(name).name)
         own = "" if row is None else row.vllm if kind == "tools" else row.vllm_reasoning
-        place = OWN.get((kind, own))
+        place = OWN_PARSERS.get((kind, own))
     if place is None:
-        raise AttributeError(f"vLLM has no parser of its own for {name}")
-    module, found = place
-    return getattr(import_module(module), found)
+        raise AttributeError(f"vLLM has no parser of its own for {name}: start it without this parser")
+    module, class_name = place
+    return getattr(import_module(module), class_name)
 
 
-def step_back(error: Exception) -> None:
-    """Say that the engine does without us."""
-    _say_once(str(error).partition(" (/")[0])  # importers name the file, too
+def warn_unknown_release(error: Exception) -> None:
+    """Warn, once, that the engine uses its own parsers."""
+    _warn_once(str(error).partition(" (/")[0])  # without the path of the file, which import errors end with
 
 
 @cache
-def _say_once(why: str) -> None:
-    if multiprocessing.parent_process() is None:  # the processes that the engine starts would only repeat it
-        log.warning("unspool does not know this release of vLLM (%s): its own parsers are used", why)
+def _warn_once(reason: str) -> None:
+    if multiprocessing.parent_process() is None:  # child processes would log the same line again
+        log.warning("unspool does not support this release of vLLM (%s): vLLM's own parsers are used", reason)
 
 
 def __getattr__(name: str) -> Any:
     if ":" not in name:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return part(name)
+    return parser_class(name)

@@ -1,4 +1,4 @@
-"""Requests: vLLM's own objects as the body that a plan reads, and the plan put back into them."""
+"""Conversion of vLLM's requests into bodies that a plan reads, and application of the plan to the request."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from typing import Any, Final
 
 from ...planning import Constraint, Plan
 from . import _compat as compat
-from ._model_dialect import Speech, warn_once
+from ._model_format import ModelFormat, warn_once
 
-WHOLE: Final = "unspool_grammar_is_whole"
-"""A template variable that no template has: the engine core is told nothing else of a request."""
+GRAMMAR_COVERS_REASONING: Final = "unspool_grammar_is_whole"
+"""A template variable that no template uses; it tells the engine core not to wait for the end of reasoning.
+
+Template variables are all that the engine core receives of a request.
+"""
 
 
-def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool) -> Any:
-    """What a plan is to know of a request.
+def to_plan_request(
+    request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool
+) -> Any:
+    """Return the fields of a request that a plan needs.
 
     :param kwargs: the template variables that the prompt was rendered with.
-    :param calls: there is a parser for calls, and for ``reasoning``; without one,
-        what the model writes of it stays in the content.
+    :param calls: there is a tool parser; otherwise markup of calls stays in the content.
+    :param reasoning: there is a reasoning parser; otherwise reasoning stays in the content.
     :param strict: the server holds all tools to their schemas.
     """
-    found: dict[str, object] = {
-        "chat_template_kwargs": variables(kwargs),
+    body: dict[str, object] = {
+        "chat_template_kwargs": set_variables(kwargs),
         "include_reasoning": getattr(request, "include_reasoning", True) is not False,
         "separate_reasoning": reasoning,
     }
@@ -32,32 +37,32 @@ def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: 
     if getattr(request, "continue_final_message", False) is True and messages:
         last = messages[-1]
         if isinstance(last, Mapping) and last.get("role") == "assistant":
-            found |= {"messages": [last], "continue_final_message": True}
+            body |= {"messages": [last], "continue_final_message": True}
     if not calls:
-        return found
+        return body
     tools = [_function(tool, strict=strict) for tool in _functions(request.tools)]
     choice = _choice(request.tool_choice)
     if tools:
-        found["tools"] = tools
-        found["tool_choice"] = choice
-        found["parallel_tool_calls"] = getattr(request, "parallel_tool_calls", None) is not False
+        body["tools"] = tools
+        body["tool_choice"] = choice
+        body["parallel_tool_calls"] = getattr(request, "parallel_tool_calls", None) is not False
     if isinstance(choice, Mapping) or choice == "required":
-        return found
-    if not is_tagged(request) and request.extract_structured_outputs() is not None:
-        found["structured_outputs"] = True
-    return found
+        return body
+    if not has_structural_tag(request) and request.extract_structured_outputs() is not None:
+        body["structured_outputs"] = True
+    return body
 
 
-def variables(kwargs: Mapping[str, object]) -> dict[str, object]:
-    """The template variables that say something."""
-    return {key: value for key, value in kwargs.items() if value is not None and key != WHOLE}
+def set_variables(kwargs: Mapping[str, object]) -> dict[str, object]:
+    """Return the template variables that are set, without unspool's own."""
+    return {k: value for k, value in kwargs.items() if value is not None and k != GRAMMAR_COVERS_REASONING}
 
 
-def is_tagged(request: Any) -> bool:
-    """Whether the answer is held to a structural tag: of ours, once a request is adjusted.
+def has_structural_tag(request: Any) -> bool:
+    """Return whether a structural tag constrains the answer; an adjusted request may have one of unspool.
 
-    A grammar is satisfied by the spelling of a marker as well as by its token, so such an answer is
-    read as text.
+    A grammar accepts a marker in ordinary tokens as well as its special token.  Therefore such an answer is
+    parsed as text, not by token ids.
     """
     params = getattr(request, "structured_outputs", None)
     return params is not None and getattr(params, "structural_tag", None) is not None
@@ -72,83 +77,94 @@ def _functions(tools: Sequence[Any] | None) -> list[Any]:
 
 
 def _function(tool: Any, *, strict: bool) -> dict[str, Any]:
-    found: dict[str, Any] = tool.model_dump(exclude_none=True)
-    inner = found.get("function")
+    fields: dict[str, Any] = tool.model_dump(exclude_none=True)
+    inner = fields.get("function")
     if strict:
-        (inner if isinstance(inner, dict) else found)["strict"] = True
-    return found
+        (inner if isinstance(inner, dict) else fields)["strict"] = True
+    return fields
 
 
 def _choice(value: Any) -> object:
-    """The choice as Chat spells it, whichever API it is from."""
+    """Return a ``tool_choice`` of any API in the form of Chat Completions."""
     if value is None or isinstance(value, str):
         return value
-    given: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
-    if given.get("type") in ("function", "custom"):
-        function = given.get("function")
-        name = function.get("name") if isinstance(function, dict) else given.get("name")
+    fields: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
+    if fields.get("type") in ("function", "custom"):
+        function = fields.get("function")
+        name = function.get("name") if isinstance(function, dict) else fields.get("name")
         return {"type": "function", "function": {"name": name}}
-    return given
+    return fields
 
 
 class Planner:
-    """Makes the plans of one server: which parsers it has, and how strict it is."""
+    """Planner of the requests of one server."""
 
-    def __init__(self, speech: Speech, *, calls: bool, reasoning: bool, strict: bool) -> None:
-        self.speech = speech
+    def __init__(self, model: ModelFormat, *, calls: bool, reasoning: bool, strict: bool) -> None:
+        self.model = model
         self._calls = calls
-        self._reasoning = reasoning or speech.dialect.frame is not None
-        self._gated = reasoning
+        self._reasoning = reasoning or model.dialect.frame is not None
+        self._has_reasoning_parser = reasoning
         self._strict = strict
 
     def plan(self, request: Any, kwargs: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
-        """The plan for a request; with the prompt, if it is known."""
-        asked = body(request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict)
-        return self.speech.plan(asked, prompt)
+        """Return the plan for a request.
+
+        :param prompt: the ids of the prompt, if they are known.
+        """
+        body = to_plan_request(
+            request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict
+        )
+        return self.model.plan(body, prompt)
 
     def adjust(self, request: Any, kwargs: Mapping[str, object]) -> Any:
-        """The request as the engine is to run it."""
-        made = self.plan(request, kwargs)
-        if not made.skip_special_tokens:
+        """Apply the plan to the request, and return the request."""
+        plan = self.plan(request, kwargs)
+        if not plan.skip_special_tokens:
             request.skip_special_tokens = False
-        if made.constraint.kind == "none" or (is_tagged(request) and not made.forced):
+        if plan.constraint.kind == "none" or (has_structural_tag(request) and not plan.forced):
             return request
         if request.extract_structured_outputs() is not None:
-            warn_once("unspool: a response format is ignored where tool_choice forces a call")
+            warn_once("unspool: the response format is ignored, because tool_choice forces a call")
         if isinstance(request, compat.ResponsesRequest):
             request.text = None
         else:
             request.response_format = None
-        if made.constraint.kind == "guided_json":
-            schema = made.constraint.json_schema()
+        if plan.constraint.kind == "guided_json":
+            schema = plan.constraint.json_schema()
             request.structured_outputs = compat.StructuredOutputsParams(json=schema)
         else:
-            tag = self._behind_reasoning(request, made).grammar().structural_tag()
+            tag = self._constraint(request, plan).grammar().structural_tag()
             request.structured_outputs = compat.StructuredOutputsParams(structural_tag=json.dumps(tag))
         return request
 
-    def _behind_reasoning(self, request: Any, made: Plan) -> Constraint:
-        """The constraint from where the engine applies it.
+    def _constraint(self, request: Any, plan: Plan) -> Constraint:
+        """Return the constraint for the text to which the engine applies the grammar.
 
-        With a reasoning parser the engine waits for the end of reasoning, unless the client is not
-        to see any.  Where the model itself decides whether it reasons, it does not wait, and the
-        grammar has room for reasoning.  So it has where reasoning is a message: what ends that is
-        the header of the next one, which is part of the call.
+        With a reasoning parser, the engine applies a grammar only after reasoning has ended, unless the
+        client asked not to see reasoning.  Two cases are different, and there the grammar allows reasoning
+        itself:
+
+        * The model decides whether it reasons, so the end of reasoning may never come.
+        * Reasoning is a message of its own.  The header of the next message ends it, and that header belongs
+          to the call.
         """
-        constraint = made.constraint
+        constraint = plan.constraint
         responses = isinstance(request, compat.ResponsesRequest)
-        waits = self._gated and (responses or request.include_reasoning)
-        if not waits or not is_awaited(made):
+        waits = self._has_reasoning_parser and (responses or request.include_reasoning)
+        if not waits or not expects_reasoning(plan):
             return constraint
         if constraint.dialect.frame is None:
             return replace(constraint, reasoning=False, start="message")
-        if responses:  # it is rendered already
-            request.chat_template_kwargs = {**(request.chat_template_kwargs or {}), WHOLE: True}
+        if responses:  # the prompt is rendered already, so the variable reaches only the engine core
+            request.chat_template_kwargs = {
+                **(request.chat_template_kwargs or {}),
+                GRAMMAR_COVERS_REASONING: True,
+            }
         else:
-            request._grammar_from_parser = True  # noqa: SLF001 - for parsers like this one
+            request._grammar_from_parser = True  # noqa: SLF001 - vLLM's own field for such grammars
         return constraint
 
 
-def is_awaited(made: Plan) -> bool:
-    """Whether there will be reasoning, so that a grammar can wait for its end."""
-    return made.reasoning and (made.start == "reasoning" or made.facts.thinking.default != "model")
+def expects_reasoning(plan: Plan) -> bool:
+    """Return whether the output is certain to have reasoning, so that a grammar can wait for its end."""
+    return plan.reasoning and (plan.start == "reasoning" or plan.facts.thinking.default != "model")

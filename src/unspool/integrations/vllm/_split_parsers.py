@@ -1,9 +1,8 @@
-"""The two halves that vLLM registers by name: a reasoning parser and a tool parser.
+"""The two parsers that vLLM registers by name: a reasoning parser and a tool parser.
 
-Where both are ours, ``unified.py`` reads the output and the halves stand for
-their names; the engine core still asks the reasoning half where reasoning ends.
-Beside a half of others, or in an engine that composes no parsers, each does its
-part of the work alone.
+If both names are unspool's, ``_unified_parser.py`` parses the output, and these classes only carry their
+names. The engine core still asks the reasoning parser where reasoning ends.  If only one name is unspool's,
+or if the engine does not compose parsers, each class parses its own part of the output.
 """
 
 from __future__ import annotations
@@ -11,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..._core.stages.reasoning_splitter import ReasoningSplit, ReasoningSplitter
+from ... import ReasoningSplit, ReasoningSplitter
 from ...parser import Parser
 from ...planning import Plan
 from ...planning._derived_dialects import closer, opener
-from .._deltas import Deltas
+from .._deltas import DeltaEncoder
 from . import _compat as compat
-from ._delta_messages import message_of
-from ._model_dialect import speech_of
-from ._requests import WHOLE, Planner, is_awaited, variables
+from ._delta_messages import to_delta_message
+from ._model_format import model_format
+from ._requests import GRAMMAR_COVERS_REASONING, Planner, expects_reasoning, set_variables
 
 
-class ReasoningPart(compat.ReasoningParser):
-    """Says where reasoning ends, and takes it out of an output."""
+class UnspoolReasoningParser(compat.ReasoningParser):
+    """Reasoning parser of one dialect."""
 
     engine_based_streaming: ClassVar[bool] = True
-    speaks: ClassVar[str]
+    dialect_name: ClassVar[str]
     """The dialect, as it is registered."""
 
     def __init__(
@@ -37,29 +36,29 @@ class ReasoningPart(compat.ReasoningParser):
         **kwargs: Any,
     ) -> None:
         super().__init__(tokenizer, *args, **kwargs)
-        self._speech = speech_of(tokenizer, None, self.speaks)
+        self._model = model_format(tokenizer, None, self.dialect_name)
         self._kwargs = chat_template_kwargs or {}
-        self._in_server = "model_config" in kwargs  # the engine core has none to give
+        self._in_server = "model_config" in kwargs  # the engine core does not pass one
         self._plan: Plan | None = None
         self._prompt: str | None = None
-        self._half: ReasoningSplitter | None = None
+        self._splitter: ReasoningSplitter | None = None
         self._rest = ""
 
     @property
     def reasoning_start_str(self) -> str | None:
-        templates = self._speech.dialect.reasoning
+        templates = self._model.dialect.reasoning
         return opener(templates[0]) or None if templates else None
 
     @property
     def reasoning_end_str(self) -> str | None:
-        templates = self._speech.dialect.reasoning
+        templates = self._model.dialect.reasoning
         return closer(templates[0]) or None if templates else None
 
     @property
     def plan(self) -> Plan:
-        """What the request's template variables say about reasoning."""
+        """The plan that follows from the request's template variables."""
         if self._plan is None:
-            self._plan = self._speech.plan({"chat_template_kwargs": variables(self._kwargs)})
+            self._plan = self._model.plan({"chat_template_kwargs": set_variables(self._kwargs)})
         return self._plan
 
     def adjust_request(self, request: Any) -> Any:
@@ -68,41 +67,55 @@ class ReasoningPart(compat.ReasoningParser):
         return request
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether reasoning is over; for an engine that has a grammar, whether it is not to be waited for."""
+        """Return whether reasoning has ended.
+
+        The engine core asks whether a grammar applies from here on, which is not always the same.
+        """
         if self._in_server:
-            return self._is_over(input_ids, expected=self.plan.reasoning)
-        return self.lets_grammar_begin(input_ids)
+            return self._has_ended(input_ids, expected=self.plan.reasoning)
+        return self.starts_grammar(input_ids)
 
-    def lets_grammar_begin(self, prompt: Sequence[int]) -> bool:
-        """Whether a grammar is to begin right behind this prompt."""
-        return WHOLE in self._kwargs or self._is_over(prompt, expected=is_awaited(self.plan))
+    def starts_grammar(self, prompt: Sequence[int]) -> bool:
+        """Return whether a grammar applies from the end of this prompt on."""
+        return GRAMMAR_COVERS_REASONING in self._kwargs or self._has_ended(
+            prompt, expected=expects_reasoning(self.plan)
+        )
 
-    def _is_over(self, ids: Sequence[int], *, expected: bool) -> bool:
-        ids = self._speech.turn(ids)
-        reasoning = self._speech.reasoning
+    def _has_ended(self, ids: Sequence[int], *, expected: bool) -> bool:
+        """Return whether reasoning has ended, or does not begin at all.
+
+        :param expected: the plan expects reasoning.
+        """
+        ids = self._model.last_turn(ids)
+        reasoning = self._model.reasoning
         return reasoning.ended(ids) or not (expected or reasoning.begins(ids))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
-        """Whether a grammar is to begin here: not inside a call that ends reasoning by beginning."""
+        """Return whether a grammar starts after these ids.
+
+        A call may end reasoning without a closing marker.  Then it is too late for a grammar: the call has
+        begun.
+        """
         delta = list(delta_ids)
-        return self._speech.reasoning.ended_by(input_ids, delta) and self._speech.closes(input_ids, delta)
+        ended = self._model.reasoning.ended_by(input_ids, delta)
+        return ended and self._model.closes_reasoning(input_ids, delta)
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        end = self._speech.reasoning.end(input_ids, start_channel="reasoning")
+        end = self._model.reasoning.end(input_ids, start_channel="reasoning")
         return [] if end is None else input_ids[end:]
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        return self._speech.reasoning.count(token_ids)
+        return self._model.reasoning.count(token_ids)
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
         if not self.plan.reasoning:
             return None, model_output
-        half = self._new(begun=self._prompt is None and self._is_begun(model_output))
-        found, last = half.feed(model_output), half.finish()
-        return found.reasoning + last.reasoning or None, found.rest + last.rest or None
+        splitter = self._new_splitter(opened=self._prompt is None and self._closes_first(model_output))
+        first, last = splitter.feed(model_output), splitter.finish()
+        return first.reasoning + last.reasoning or None, first.rest + last.rest or None
 
     def adjust_initial_state_from_prompt(self, prompt_token_ids: Sequence[int]) -> None:
-        self._prompt = self.model_tokenizer.decode(list(self._speech.turn(prompt_token_ids)))
+        self._prompt = self.model_tokenizer.decode(list(self._model.last_turn(prompt_token_ids)))
 
     def extract_reasoning_streaming(
         self,
@@ -113,72 +126,78 @@ class ReasoningPart(compat.ReasoningParser):
         current_token_ids: Sequence[int],
         delta_token_ids: Sequence[int],
     ) -> Any:
-        if self._half is None:
-            self._half = self._new()
-        return self._message(self._half, self._half.feed(delta_text))
+        if self._splitter is None:
+            self._splitter = self._new_splitter()
+        return self._message(self._splitter, self._splitter.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Whether reasoning is over, and what is held back would be content."""
-        return self._half is not None and self._half.parser.reasoning_ended
+        """Return whether reasoning has ended, so that text held back is content."""
+        return self._splitter is not None and self._splitter.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:
-        """What is held back."""
-        half, self._half = self._half, None
-        return None if half is None else self._message(half, half.finish(), last=True)
+        """End the stream, and return the text that was held back."""
+        splitter, self._splitter = self._splitter, None
+        return None if splitter is None else self._message(splitter, splitter.finish(), final=True)
 
-    def _is_begun(self, text: str) -> bool:
-        """Whether reasoning closes before it opens: the prompt opened it, which nobody shows us."""
+    def _closes_first(self, text: str) -> bool:
+        """Return whether the text closes reasoning before it opens any.
+
+        Then the prompt, which vLLM does not pass here, has opened reasoning.
+        """
         start, end = self.reasoning_start_str, self.reasoning_end_str
         if not start or not end:
             return False
         return end in text and start not in text.partition(end)[0]
 
-    def _new(self, *, begun: bool = False) -> ReasoningSplitter:
-        if begun or (self._prompt is None and self.plan.start == "reasoning"):
-            return ReasoningSplitter(self._speech.dialect, start_channel="reasoning")
-        return ReasoningSplitter(self._speech.dialect, prompt=self._prompt)
+    def _new_splitter(self, *, opened: bool = False) -> ReasoningSplitter:
+        if opened or (self._prompt is None and self.plan.start == "reasoning"):
+            return ReasoningSplitter(self._model.dialect, start_channel="reasoning")
+        return ReasoningSplitter(self._model.dialect, prompt=self._prompt)
 
-    def _message(self, half: ReasoningSplitter, found: ReasoningSplit, *, last: bool = False) -> Any:
-        """The rest waits until reasoning is over: before that, it is the header of a message."""
-        self._rest += found.rest
+    def _message(self, splitter: ReasoningSplitter, split: ReasoningSplit, *, final: bool = False) -> Any:
+        """Return the message for a step, or None if the step adds nothing.
+
+        The rest is held back until reasoning has ended: before that, it is the header of a message.
+        """
+        self._rest += split.rest
         rest = ""
-        if half.parser.reasoning_ended or (last and half.parser.dialect.frame is None):
+        if splitter.parser.reasoning_ended or (final and splitter.parser.dialect.frame is None):
             rest, self._rest = self._rest, ""
-        if not found.reasoning and not rest:
+        if not split.reasoning and not rest:
             return None
-        return compat.DeltaMessage(reasoning=found.reasoning or None, content=rest or None)
+        return compat.DeltaMessage(reasoning=split.reasoning or None, content=rest or None)
 
 
-class ToolPart(compat.ToolParser):
-    """Takes calls out of what is behind reasoning."""
+class UnspoolToolParser(compat.ToolParser):
+    """Tool parser of one dialect, for output after reasoning."""
 
     engine_based_streaming: ClassVar[bool] = True
     supports_required_and_named: ClassVar[bool] = False
-    """Forced calls are written as the model writes calls, held to its own format by a grammar."""
-    speaks: ClassVar[str]
+    """A grammar holds forced calls to the model's own format, so vLLM must not force a format of its own."""
+    dialect_name: ClassVar[str]
     """The dialect, as it is registered."""
 
     def __init__(self, tokenizer: Any, tools: list[Any] | None = None) -> None:
         super().__init__(tokenizer, tools)
-        self._speech = speech_of(tokenizer, self.speaks, None)
-        self._planner = Planner(self._speech, calls=True, reasoning=False, strict=False)
+        self._model = model_format(tokenizer, self.dialect_name, None)
+        self._planner = Planner(self._model, calls=True, reasoning=False, strict=False)
         self._parser: Parser | None = None
-        self._deltas: Deltas | None = None
+        self._deltas: DeltaEncoder | None = None
 
     def adjust_request(self, request: Any) -> Any:
         return self._planner.adjust(request, {})
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
-        parser = self._begin(request)
-        found = Deltas(parser).push(parser.feed(model_output) + parser.finish())
+        parser = self._new_parser(request)
+        delta = DeltaEncoder(parser).push(parser.feed(model_output) + parser.finish())
         calls = [
             compat.ToolCall(
                 id=call.id, function=compat.FunctionCall(name=call.name or "", arguments=call.arguments)
             )
-            for call in found.calls
+            for call in delta.calls
         ]
         return compat.ExtractedToolCallInformation(
-            tools_called=bool(calls), tool_calls=calls, content=found.content or None
+            tools_called=bool(calls), tool_calls=calls, content=delta.content or None
         )
 
     def extract_tool_calls_streaming(
@@ -192,16 +211,16 @@ class ToolPart(compat.ToolParser):
         request: Any,
     ) -> Any:
         if self._parser is None or self._deltas is None:
-            self._parser = self._begin(request)
-            self._deltas = Deltas(self._parser)
-        return message_of(self._deltas.push(self._parser.feed(delta_text)))
+            self._parser = self._new_parser(request)
+            self._deltas = DeltaEncoder(self._parser)
+        return to_delta_message(self._deltas.push(self._parser.feed(delta_text)))
 
     def finish_streaming(self) -> Any:
-        """What is held back."""
+        """End the stream, and return the delta that was held back."""
         parser, deltas = self._parser, self._deltas
         self._parser = self._deltas = None
-        return None if parser is None or deltas is None else message_of(deltas.push(parser.finish()))
+        return None if parser is None or deltas is None else to_delta_message(deltas.push(parser.finish()))
 
-    def _begin(self, request: Any) -> Parser:
-        made = self._planner.plan(request, {})
-        return Parser(made.reads, tools=made.tools, start_channel="content", policies=self._speech.policies)
+    def _new_parser(self, request: Any) -> Parser:
+        plan = self._planner.plan(request, {})
+        return Parser(plan.reads, tools=plan.tools, start_channel="content", policies=self._model.policies)

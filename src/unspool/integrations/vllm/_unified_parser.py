@@ -1,4 +1,4 @@
-"""The parser of one choice, as vLLM's server asks for it: reasoning, content and calls by one machine."""
+"""Parser of reasoning, content and calls in one pass, as vLLM's server makes it for each choice."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Any, ClassVar
 
 from ...parser import Parser
 from ...tokens import ReasoningCounter
-from .._deltas import Deltas
-from .._engine import DiagnosticLog
+from .._deltas import DeltaEncoder
+from .._diagnostic_log import DiagnosticLog
 from . import _compat as compat
-from ._delta_messages import mend_anthropic, message_of
-from ._model_dialect import speech_of
+from ._delta_messages import patch_messages_server, to_delta_message
+from ._model_format import model_format
 from ._parser_classes import log
-from ._requests import Planner, is_tagged
-from ._split_parsers import ReasoningPart, ToolPart
+from ._requests import Planner, has_structural_tag
+from ._split_parsers import UnspoolReasoningParser, UnspoolToolParser
 
-PROBLEMS = DiagnosticLog(log)
+diagnostics = DiagnosticLog(log)
 
 
 class UnspoolParser(compat.Parser):
-    """Reads what a model writes, with unspool.  One for each choice of a request."""
+    """Parser for one choice of a request."""
 
     always_adjust_request: ClassVar[bool] = True
-    calls_of: ClassVar[str | None] = None
-    """The dialect of the tool parser, and of the reasoning parser, as they are registered."""
-    reasoning_of: ClassVar[str | None] = None
+    tool_dialect: ClassVar[str | None] = None
+    """The registered dialect of the tool parser; None if the server has none."""
+    reasoning_dialect: ClassVar[str | None] = None
+    """The registered dialect of the reasoning parser; None if the server has none."""
     strict: ClassVar[bool] = False
-    """Whether the server holds calls of all tools to their schemas (``--tool-strict-level``)."""
+    """The server holds calls of all tools to their schemas (``--tool-strict-level``)."""
 
     def __init__(
         self,
@@ -48,18 +49,18 @@ class UnspoolParser(compat.Parser):
         )
         self._kwargs = chat_template_kwargs or {}
         self._model_config = model_config
-        self._speech = speech_of(tokenizer, self.calls_of, self.reasoning_of)
+        self._model = model_format(tokenizer, self.tool_dialect, self.reasoning_dialect)
         self._planner = Planner(
-            self._speech,
-            calls=self.calls_of is not None,
-            reasoning=self.reasoning_of is not None,
+            self._model,
+            calls=self.tool_dialect is not None,
+            reasoning=self.reasoning_dialect is not None,
             strict=self.strict,
         )
         self._prompt: Sequence[int] | None = None
         self._parser: Parser | None = None
-        self._deltas: Deltas | None = None
+        self._deltas: DeltaEncoder | None = None
         self._by_ids = True
-        self._count: ReasoningCounter | None = None
+        self._reasoning_counter: ReasoningCounter | None = None
 
     def adjust_request(self, request: Any) -> Any:
         return self._planner.adjust(request, self._kwargs)
@@ -68,21 +69,21 @@ class UnspoolParser(compat.Parser):
         self._prompt = prompt_token_ids
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Asked of prompts, for the sake of a grammar."""
-        part = self._reasoning_parser
-        return part is None or part.lets_grammar_begin(input_ids)
+        """Return whether a grammar applies from the end of the prompt on; vLLM calls this with the prompt."""
+        reasoning_parser = self._reasoning_parser
+        return reasoning_parser is None or reasoning_parser.starts_grammar(input_ids)
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
-        if self.reasoning_of is None:
+        if self.reasoning_dialect is None:
             return 0
-        prompt = None if self._prompt is None else self._speech.turn(self._prompt)
+        prompt = None if self._prompt is None else self._model.last_turn(self._prompt)
         if self._parser is None:
-            return self._speech.reasoning.count(token_ids, prompt=prompt)
-        # In the middle of a stream: some clients are told after every token.
-        if self._count is None:
-            self._count = self._speech.reasoning.counter(prompt=prompt)
-        self._count.feed(token_ids[self._count.fed :])
-        return self._count.total
+            return self._model.reasoning.count(token_ids, prompt=prompt)
+        # During a stream the server may ask after every token, so the count goes on where it stopped.
+        if self._reasoning_counter is None:
+            self._reasoning_counter = self._model.reasoning.counter(prompt=prompt)
+        self._reasoning_counter.feed(token_ids[self._reasoning_counter.fed :])
+        return self._reasoning_counter.total
 
     def parse(
         self,
@@ -91,11 +92,11 @@ class UnspoolParser(compat.Parser):
         enable_auto_tools: bool = False,
         model_output_token_ids: Sequence[int] = (),
     ) -> tuple[str | None, str | None, list[Any] | None]:
-        by_ids = bool(model_output_token_ids) and not is_tagged(request)
-        parser = self._begin(request, by_ids=by_ids)
-        deltas = Deltas(parser)
+        by_ids = bool(model_output_token_ids) and not has_structural_tag(request)
+        parser = self._new_parser(request, by_ids=by_ids)
+        deltas = DeltaEncoder(parser)
         if by_ids:
-            ids = self._speech.without_end(model_output, model_output_token_ids)
+            ids = self._model.without_end(model_output, model_output_token_ids)
             events = parser.feed_decoded(model_output, ids)
         else:
             events = parser.feed(model_output)
@@ -105,8 +106,8 @@ class UnspoolParser(compat.Parser):
             compat.FunctionCall(id=call.id, name=call.name or "", arguments=call.arguments)
             for call in delta.calls
         ]
-        if self._cut(request, model_output_token_ids):
-            calls = CutCalls(calls)
+        if self._reached_limit(request, model_output_token_ids):
+            calls = TruncatedCalls(calls)
         return delta.reasoning or None, delta.content or None, calls or None
 
     def parse_delta(
@@ -122,11 +123,11 @@ class UnspoolParser(compat.Parser):
         if parser is None or deltas is None:
             if prompt_token_ids is not None:
                 self._prompt = prompt_token_ids
-            self._by_ids = not is_tagged(request)
-            parser = self._parser = self._begin(request, by_ids=self._by_ids)
-            deltas = self._deltas = Deltas(parser)
+            self._by_ids = not has_structural_tag(request)
+            parser = self._parser = self._new_parser(request, by_ids=self._by_ids)
+            deltas = self._deltas = DeltaEncoder(parser)
         if self._by_ids:
-            ids = self._speech.without_end(delta_text, delta_token_ids) if finished else delta_token_ids
+            ids = self._model.without_end(delta_text, delta_token_ids) if finished else delta_token_ids
             events = parser.feed_decoded(delta_text, ids)
         else:
             events = parser.feed(delta_text)
@@ -134,42 +135,45 @@ class UnspoolParser(compat.Parser):
             events += parser.finish()
         delta = deltas.push(events)
         if finished:
-            self._parser = self._deltas = self._count = None  # what comes now is another turn
+            self._parser = self._deltas = self._reasoning_counter = None  # ready for another turn
             self._report(deltas, request, streaming=True)
-        return message_of(delta)
+        return to_delta_message(delta)
 
-    def _begin(self, request: Any, *, by_ids: bool) -> Parser:
-        """A parser for the next output."""
+    def _new_parser(self, request: Any, *, by_ids: bool) -> Parser:
+        """Return a parser for the next output; its call ids continue those of the history."""
         self._initialize_history_tool_call_cnt(request)
         before = self._stream_state.history_tool_call_cnt
-        new = self._speech.dialect.id_format.new
-        made = self._planner.plan(request, self._kwargs, self._prompt)
-        return made.parser(
+        new = self._model.dialect.id_format.new
+        plan = self._planner.plan(request, self._kwargs, self._prompt)
+        return plan.parser(
             ids=by_ids, new_id=(lambda name, index: new(name, before + index)) if before else None
         )
 
-    def _cut(self, request: Any, ids: Sequence[int]) -> bool:
-        """Whether generation ended because no more was allowed; who asks for a whole answer is not told."""
-        if not ids or self._speech.is_end(ids[-1]):
+    def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
+        """Return whether a token limit ended generation; vLLM does not pass the finish reason here."""
+        if not ids or self._model.is_end(ids[-1]):
             return False
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-        most = next((limit for name in names if (limit := getattr(request, name, None)) is not None), None)
-        longest = getattr(self._model_config, "max_model_len", None)
-        return len(ids) == most or (longest is not None and len(self._prompt or ()) + len(ids) >= longest)
+        max_tokens = next((n for name in names if (n := getattr(request, name, None)) is not None), None)
+        max_context = getattr(self._model_config, "max_model_len", None)
+        if len(ids) == max_tokens:
+            return True
+        return max_context is not None and len(self._prompt or ()) + len(ids) >= max_context
 
-    def _report(self, deltas: Deltas, request: Any, *, streaming: bool) -> None:
-        PROBLEMS.report(self._speech.dialect.name, deltas.notes)
-        if compat.record_tool_parser_invocation is not None and self.calls_of is not None:
+    def _report(self, deltas: DeltaEncoder, request: Any, *, streaming: bool) -> None:
+        diagnostics.report(self._model.dialect.name, deltas.diagnostics)
+        if compat.record_tool_parser_invocation is not None and self.tool_dialect is not None:
             compat.record_tool_parser_invocation(
-                is_tool_called=deltas.called, is_streaming=streaming, request=request
+                is_tool_called=deltas.has_calls, is_streaming=streaming, request=request
             )
 
 
-class CutCalls(list[Any]):
-    """The calls of an output that was cut off.
+class TruncatedCalls(list[Any]):
+    """Calls of an output that a token limit cut off.
 
-    The server makes ``tool_calls`` of the finish reason of a whole answer wherever it counts a call,
-    also where the engine says ``length``; of a stream it does not.  Here it counts none.
+    For an answer that is not streamed, the server reports the finish reason ``tool_calls`` if the list of
+    calls has a length, even if the engine's reason is ``length``.  This list has the length 0 and is still
+    true, so that the server sends its calls and keeps ``length``.
     """
 
     def __len__(self) -> int:
@@ -179,17 +183,19 @@ class CutCalls(list[Any]):
         return any(True for _ in self)
 
 
-def compose(tools: type[ToolPart] | None, reasoning: type[ReasoningPart] | None, *, strict: bool) -> Any:
-    """The class of a server's parsers."""
-    mend_anthropic()
+def compose(
+    tools: type[UnspoolToolParser] | None, reasoning: type[UnspoolReasoningParser] | None, *, strict: bool
+) -> Any:
+    """Return the parser class for a server with these parsers."""
+    patch_messages_server()
     return type(
         "UnspoolParser",
         (UnspoolParser,),
         {
             "reasoning_parser_cls": reasoning,
             "tool_parser_cls": tools,
-            "calls_of": None if tools is None else tools.speaks,
-            "reasoning_of": None if reasoning is None else reasoning.speaks,
+            "tool_dialect": None if tools is None else tools.dialect_name,
+            "reasoning_dialect": None if reasoning is None else reasoning.dialect_name,
             "strict": strict,
         },
     )

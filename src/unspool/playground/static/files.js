@@ -57,7 +57,7 @@ function isTokenizer(text) {
 async function detectGguf(file) {
   for (let size = FIRST; ; size *= 4) {
     const answer = await ask({ ask: "detect", name: file.name, base64: await base64(file.slice(0, size)) });
-    if (answer.kind !== "CutHeader" || size >= file.size || size >= MOST) return answer;
+    if (answer.kind !== "TruncatedHeader" || size >= file.size || size >= MOST) return answer;
   }
 }
 

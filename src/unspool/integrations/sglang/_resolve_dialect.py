@@ -1,0 +1,87 @@
+"""The dialect that a parser name stands for: names of unspool, and SGLang's own that it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from ...dialects._declaration import Dialect
+from ...dialects._registry import combined, find, get_dialect
+from ...errors import UsageError
+from ...tokens._vocabulary import as_tokenizer
+from .. import _parser_names
+from .._parser_names import DETECTED
+from .._served_dialect import detect_served_dialect
+from ._compat import log
+
+_CHECKPOINT_DEFINED: Final = ("response_template",)
+"""Names that stand for whatever the files of the checkpoint declare; no dialect of unspool fits them."""
+
+REGISTERED_NAMES: Final[set[str]] = set()
+"""The names that unspool's detectors are registered under."""
+
+_resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
+"""Cache by both names and ``id(tokenizer)``.  The tokenizer is kept, so that its ``id()`` is not reused."""
+
+
+def is_unspool_name(name: str | None) -> bool:
+    """Return whether a name is one that the plug-in adds."""
+    return name is not None and (name == DETECTED or name.startswith(f"{DETECTED}_"))
+
+
+def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
+    """Return those of SGLang's own names that the user wants to be read by unspool."""
+    return tuple(name for name in _parser_names.names_to_replace(own) if name not in _CHECKPOINT_DEFINED)
+
+
+def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:
+    """Return the dialect with the calls of one parser name and the reasoning of another.
+
+    With a tokenizer, it is the variant that the vocabulary calls for.
+    """
+    key = (tool, reasoning, id(tokenizer))
+    cached = _resolved.get(key)
+    if cached is None:
+        cached = _resolved[key] = (tokenizer, _resolve(tool, reasoning, tokenizer))
+    return cached[1]
+
+
+def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:
+    name = tool or reasoning or DETECTED
+    calls = _detect(tokenizer) if name == DETECTED else find(_dialect_name(name), _readable(tokenizer))
+    if reasoning in (None, DETECTED, name):
+        return calls
+    # After the plus, names of reasoning parsers take precedence over names of dialects.
+    thoughts = get_dialect(f"passthrough+{_dialect_name(reasoning)}")
+    if thoughts.reasoning == calls.reasoning:
+        return calls
+    return replace(combined(calls, thoughts), name=f"{calls.name}+{_dialect_name(reasoning)}")
+
+
+def _dialect_name(name: str | None) -> str:
+    return (name or "").removeprefix(f"{DETECTED}_")
+
+
+def _detect(tokenizer: object | None) -> Dialect:
+    if tokenizer is None:
+        raise ValueError(
+            f"the parser {DETECTED!r} detects the dialect from the model's tokenizer, but there is none: "
+            f"name the dialect, as {DETECTED}_DIALECT"
+        )
+    try:
+        dialect, why = detect_served_dialect(tokenizer)
+    except UsageError as error:
+        raise ValueError(f"unspool: {error}") from error  # SGLang expects ValueError from a parser
+    log.info("unspool: the model uses the dialect %s. %s", dialect.name, why)
+    return dialect
+
+
+def _readable(tokenizer: object | None) -> object | None:
+    """Return the tokenizer, or None if unspool cannot read its vocabulary."""
+    try:
+        if tokenizer is not None:
+            as_tokenizer(tokenizer)
+    except UsageError:
+        return None
+    return tokenizer

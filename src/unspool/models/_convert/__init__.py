@@ -1,1 +1,0 @@
-"""Conversions of dialects: Python source, JSON and response templates."""

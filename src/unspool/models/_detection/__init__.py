@@ -1,1 +1,0 @@
-"""Detection: which dialect a model speaks."""

@@ -1,1 +1,0 @@
-"""The doctor: checks of a model's setup."""

@@ -1,0 +1,1 @@
+"""Conversions of dialects to Python source and JSON, and to and from response templates."""

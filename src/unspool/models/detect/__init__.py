@@ -1,0 +1,1 @@
+"""Detection of a model's dialect."""

@@ -1,0 +1,574 @@
+"""Detection of a model's dialect from its chat template.
+
+How it works:
+
+1. The template renders a conversation in which the assistant calls tools (``template_probe.py``). 2. Every
+dialect parses that turn.  A dialect that recovers the calls exactly can read the model. 3. Among these, the
+best candidate wins: the one that would have rendered the same text, and whose other markers the template
+contains (``_Candidate.score``).
+
+Some families render calls in the same way.  Their declarations have a fingerprint: text that their templates
+contain.  A family whose fingerprint is missing here loses to a family without one.
+
+If no dialect reads the turn, ``infer_dialect.py`` derives one from the template.  If there is no template,
+``without_template.py`` looks at the model's name and its Go template.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ..._core.compile_cache import compiled_dialect
+from ..._core.render.example import calls_of
+from ..._core.render.message import render
+from ..._core.start_state import output_start, relevant_tail
+from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history
+from ...dialects._control_tokens import is_control_token
+from ...dialects._declaration import Dialect
+from ...dialects._registry import combined, find, get_dialect, list_dialects
+from ...dialects._request_facts import (
+    MODEL,
+    NO_REASONING,
+    SWITCHES,
+    UNSWITCHED,
+    Answer,
+    RequestFacts,
+)
+from ...dialects._templates import split_marks
+from ...errors import SpecError, UsageError
+from ...message import Message, Part, TextPart, ToolCall
+from ...parser import parse
+from ..convert.from_response_template import from_response_template
+from ..sources import Source, read_source
+from .infer_dialect import infer_dialect
+from .markers import call_markers, other_markers
+from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
+from .result import Begins, Detection, Reasoning
+from .template_probe import QUESTION, TemplateProbe, message_dict
+from .without_template import detect_without_template
+
+_CALLS: Final = (
+    ToolCall("abcdefgh1", "get_weather", '{"city": "Zürich", "days": 3}'),
+    ToolCall("abcdefgh2", "find_place", '{"near": "the lake", "query": "a \\"quiet\\" café"}'),
+)
+_CONTENT: Final = "Canary content."
+_REASONING: Final = "Canary thought."
+_SWITCH_VALUES: Final[Mapping[str, tuple[object, ...]]] = {
+    "enable_thinking": (True, False),
+    "thinking": (True, False),
+    "reasoning": (True, False),
+    "add_thoughts": (True, False),
+    "thinking_mode": ("enabled", "disabled", "thinking", "chat"),
+    "reasoning_effort": ("high", "low", "none", "no_think"),
+    "thinking_effort": ("high", "none"),
+    "reasoning_strength": ("high", "low"),
+    "thinking_budget": (0, 512),
+}
+"""Template variables that switch reasoning, with values to try."""
+WITHOUT_TOOLS: Final = "Requests without tools"
+_REASONING_OPENER: Final = re.compile(
+    r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
+)
+"""A marker at the end of a prompt that opens reasoning in some family."""
+
+
+def detect(
+    source: object, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """Detect the dialect of a model from its chat template.
+
+    An inferred dialect comes with a warning: it reads everything that the template renders, but the model may
+    write more than that.
+
+    :param source: the text of a chat template; the mapping of ``tokenizer_config.json``; a path to either of
+        them, to a model directory, a GGUF file or a Modelfile; the name of a model in the Hugging Face cache
+        or of Ollama; the address of a running server; ``-`` for standard input.  Text that contains ``{{`` or
+        ``{%`` is a template; pass a ``Path`` for a path that contains these.
+    :param tokenizer: selects the variant of the dialect that the vocabulary calls for; by default, the
+        vocabulary of a GGUF file.
+    :param dialects: the dialects to choose from; by default, all registered ones.
+    """
+    detection = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
+    if detection.inferred:
+        warnings.warn(
+            "no registered dialect reads what this chat template renders, so one was inferred from it: "
+            "check Detection.declaration, and register it under a name of its own",
+            UserWarning,
+            stacklevel=2,
+        )
+    return detection
+
+
+def detect_dialect(
+    model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """Detect the dialect of a source, without the warning of ``detect``."""
+    candidates = list_dialects() if dialects is None else tuple(dialects)
+    if model.template:
+        detection = _TemplateDetection(model, candidates).result()
+    else:
+        detection = detect_without_template(model, candidates)
+    tokenizer = model.vocabulary if tokenizer is None else tokenizer
+    if tokenizer is not None and detection.dialect is not None and not detection.inferred:
+        variant = find(detection.dialect, tokenizer)
+        if variant is not detection.dialect:
+            why = f"The vocabulary calls for the variant {variant.name}."
+            return replace(detection, dialect=variant, evidence=(*detection.evidence, why))
+    return detection
+
+
+# -- by the template
+
+
+class _TemplateDetection:
+    """Detection from one chat template."""
+
+    def __init__(self, model: Source, dialects: Sequence[Dialect]) -> None:
+        self.model = model
+        self.dialects = dialects
+        self.template = TemplateProbe(model.template, model.tokens)
+        self.check_template()
+        self.wants = self.template.capabilities
+        self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
+        """Text in which fingerprints and markers are looked up."""
+        self.prompt = self.template.prompt()
+
+    def check_template(self) -> None:
+        """Raise an error for a template that does not render a question of the user."""
+        try:
+            question = normalise_history([QUESTION], self.template)
+            try:
+                text = self.template.render(question)
+            except ChatTemplateError:
+                text = self.template.render(question, FLAT_TOOLS)  # some templates require tools
+        except ChatTemplateError as error:
+            raise UsageError(
+                f"the chat template of {self.model.origin} does not render a conversation: {error.reason}. "
+                "Check that it is complete, and that it is the template of a chat model"
+            ) from error
+        if str(QUESTION["content"]) not in text:
+            raise UsageError(
+                f"the chat template of {self.model.origin} leaves out the user's message: "
+                "check that it is a chat template for messages with role and content"
+            )
+
+    def result(self) -> Detection:
+        """Return the detection, with notes on the content that the template accepts."""
+        detection = self.detect()
+        roles = ", ".join(sorted(self.wants.roles_with_parts_only))
+        if not roles:
+            return detection
+        why = f"For these roles it accepts content only as a list of parts: {roles}."
+        return replace(detection, evidence=(*detection.evidence, why))
+
+    def detect(self) -> Detection:
+        """Return the best dialect for the first turn that any dialect reads."""
+        if self.wants.calls == "none":
+            return self.without_calls()
+        unread_turn = ""
+        for rendered, message in self.turns():
+            exact = [c for c in self.candidates(rendered, message) if c.exact]
+            if exact:
+                return self.choose(exact, rendered)
+            if all(call.name in rendered.turn for call in message.tool_calls):
+                unread_turn = unread_turn or rendered.turn
+        return self.unread(unread_turn)
+
+    def turns(self) -> Iterator[tuple[RenderedTurn, Message]]:
+        """Yield turns with calls, the hardest to read first."""
+        counts = (2, 1) if self.wants.calls == "many" else (1,)
+        contents = (_CONTENT, None) if self.wants.content_before_calls else (None,)
+        for count in counts:
+            for content in contents:
+                message = Message(content=content, tool_calls=_CALLS[:count])
+                rendered = self.template.render_turn(message)
+                if content is not None:
+                    # The turn starts at the content, so that text before it (an empty block of reasoning, for
+                    # example) does not count against a dialect.
+                    at = rendered.turn.find(content)
+                    if at < 0:
+                        continue
+                    prompt = rendered.prompt + rendered.turn[:at]
+                    rendered = RenderedTurn(prompt, rendered.turn[at:], rendered.rest)
+                if rendered.turn:
+                    yield rendered, message
+
+    def candidates(self, rendered: RenderedTurn, message: Message) -> Iterator[_Candidate]:
+        for dialect in self.dialects:
+            if dialect.call or dialect.frame is not None:
+                yield _Candidate(dialect, rendered.turn, message, self.haystack)
+
+    def choose(self, candidates: list[_Candidate], rendered: RenderedTurn) -> Detection:
+        """Return the detection for the best candidate.
+
+        A variant of the best dialect that reads the turn, too, is more specific and therefore comes first.
+        """
+        candidates.sort(key=lambda candidate: candidate.score, reverse=True)
+        best = candidates[0]
+        evidence: list[str] = []
+        for _, name in best.dialect.family.variants:
+            variant = next((each for each in candidates if each.dialect.name == name), None)
+            if variant is not None:
+                evidence.append(f"Of the variants of {best.dialect.name}, the template renders this one.")
+                candidates.remove(variant)
+                best, candidates = variant, [variant, *candidates]
+                break
+        dialect, reasoning, remarks = self.reasoning(best.dialect)
+        return Detection(
+            dialect=dialect,
+            renders_calls=True,
+            renders_reasoning=bool(self.wants.reasoning_key),
+            confidence=_confidence(candidates, certain=bool(evidence)),
+            evidence=(*best.evidence(), *evidence, *remarks),
+            runners_up=tuple(candidate.dialect.name for candidate in candidates[1:6]),
+            reasoning=reasoning,
+            turn=rendered.turn,
+            prompt=self.prompt,
+            warnings=tuple(self.warnings()),
+        )
+
+    def without_calls(self) -> Detection:
+        """Return the detection for a template that renders no calls."""
+        hint = self.hint()
+        dialect, reasoning, remarks = self.reasoning(None)
+        evidence = ["This template renders no tool calls."]
+        if hint is not None:
+            evidence.append(
+                f"Its text mentions the calls of {hint.name}, so its models may write them anyway: "
+                f"use that dialect, and put earlier calls into the history as content."
+            )
+        return Detection(
+            dialect=dialect,
+            renders_calls=False,
+            renders_reasoning=bool(self.wants.reasoning_key),
+            confidence=1.0,
+            evidence=(*evidence, *remarks),
+            runners_up=(),
+            reasoning=reasoning,
+            prompt=self.prompt,
+            hint="" if hint is None else hint.name,
+            warnings=tuple(self.warnings()),
+        )
+
+    def hint(self) -> Dialect | None:
+        """Return the dialect whose markers or fingerprint the template's text contains."""
+        ranked: list[tuple[int, int, Dialect]] = []
+        for dialect in self.dialects:
+            marks = [mark for mark in dialect.family.fingerprint if mark in self.haystack]
+            markers = call_markers(dialect)
+            mentioned = bool(markers) and all(marker in self.model.template for marker in markers)
+            if marks or mentioned:
+                ranked.append((2 * bool(marks) + mentioned, len(dialect.family.aliases), dialect))
+        return max(ranked, key=lambda each: each[:2])[2] if ranked else None
+
+    def unread(self, turn: str) -> Detection:
+        """Return the detection for calls that no registered dialect reads; infer a dialect if possible."""
+        own = self.response_template()
+        if own is not None:
+            return own
+        inferred = infer_dialect(self.template.render_turn, parallel=self.wants.calls == "many")
+        dialect = None if inferred is None else inferred.dialect
+        evidence = ["The template renders tool calls, but no registered dialect reads them."]
+        evidence += (
+            ["No dialect could be inferred from it either."] if inferred is None else inferred.evidence
+        )
+        _, reasoning, remarks = self.reasoning(dialect, combine=False)
+        if dialect is not None:
+            dialect = replace(dialect, request=_request_facts(dialect, reasoning))
+        return Detection(
+            dialect=dialect,
+            renders_calls=True,
+            renders_reasoning=bool(self.wants.reasoning_key),
+            confidence=0.0 if inferred is None else inferred.confidence,
+            evidence=(*evidence, *remarks),
+            runners_up=(),
+            reasoning=reasoning,
+            turn=turn,
+            prompt=self.prompt,
+            inferred=dialect is not None,
+            warnings=tuple(self.warnings()),
+        )
+
+    def response_template(self) -> Detection | None:
+        """Return the detection by the tokenizer's response template, if it has one that reads the calls."""
+        template = self.model.config.get("response_template")
+        if not isinstance(template, Mapping):
+            return None
+        try:
+            dialect = from_response_template(template)
+        except SpecError:
+            return None
+        for rendered, message in self.turns():
+            candidate = _Candidate(dialect, rendered.turn, message, self.haystack)
+            if candidate.exact:
+                detection = self.choose([candidate], rendered)
+                why = "The tokenizer has a response template, which describes this dialect."
+                return replace(detection, evidence=(*detection.evidence, why))
+        return None
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a warning for each kind of request that Transformers, which is stricter, cannot render."""
+        template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
+        kinds: dict[str, list[Mapping[str, object]]] = {
+            WITHOUT_TOOLS: [QUESTION],
+            "requests with tools": [QUESTION],
+        }
+        if self.wants.calls != "none":
+            kinds["histories with calls"] = [QUESTION, message_dict(Message(tool_calls=_CALLS[:1]), "")]
+        reasons: dict[str, list[str]] = {}
+        for kind, messages in kinds.items():
+            tools = None if kind == WITHOUT_TOOLS else FLAT_TOOLS
+            try:
+                template.render(normalise_history(messages, self.template), tools)
+            except ChatTemplateError as error:
+                reason = " ".join(error.reason.split()).rstrip(".")
+                reasons.setdefault(reason, []).append(kind)
+        for reason, failed in reasons.items():
+            which = "any request" if len(failed) == len(kinds) else " and ".join(failed)
+            yield f"{which[0].upper()}{which[1:]}: Transformers cannot render the template ({reason})."
+
+    # -- reasoning
+
+    def reasoning(
+        self, dialect: Dialect | None, *, combine: bool = True
+    ) -> tuple[Dialect | None, Reasoning, list[str]]:
+        """Return the dialect, its reasoning, and remarks for the evidence.
+
+        If the dialect does not read the template's reasoning, it is combined with the reasoning of another.
+        """
+        message, rendered = self.turn_with_reasoning()
+        remarks: list[str] = []
+        if message is not None and not _reads_reasoning(dialect, rendered, message):
+            other = self.with_readable_reasoning(dialect, rendered, message) if combine else None
+            if other is not None:
+                remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
+                dialect = other
+        start = self.output_start(dialect)
+        if start is None and combine:
+            other = self.with_known_seed(dialect)
+            if other is not None:
+                remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
+                dialect = other
+                start = self.output_start(other)
+        seed, begins = start or ("", "content")
+        read = message is None or _reads_reasoning(dialect, rendered, message)
+        opener, closer = _reasoning_markers(dialect, rendered) if message is not None else (seed.strip(), "")
+        reasoning = Reasoning(
+            key=self.wants.reasoning_key if message is not None else "",
+            opener=opener,
+            closer=closer,
+            seed=seed,
+            begins=begins,
+            switches=tuple(self.switches()),
+            read=read and start is not None,
+        )
+        remarks += _reasoning_remarks(reasoning, dialect)
+        return dialect, reasoning, remarks
+
+    def turn_with_reasoning(self) -> tuple[Message | None, RenderedTurn]:
+        """Return a message with reasoning, and its turn; None if the template renders no reasoning."""
+        calls = _CALLS[:1] if self.wants.calls != "none" else ()
+        for content in (None, _CONTENT) if calls else (_CONTENT,):
+            message = Message(reasoning=_REASONING, content=content, tool_calls=calls)
+            nothing = RenderedTurn("", "", "")
+            rendered = self.template.render_turn(message) if self.wants.reasoning_key else nothing
+            if _REASONING in rendered.turn:
+                return message, rendered
+        return None, RenderedTurn("", "", "")
+
+    def with_readable_reasoning(
+        self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
+    ) -> Dialect | None:
+        """Return the first combination of the dialect that reads the reasoning of a turn."""
+        for combination in self.combinations(dialect):
+            if _reads_reasoning(combination, rendered, message):
+                return combination
+        return None
+
+    def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
+        """Return the first combination of the dialect that knows the marker at the end of the prompt."""
+        return next(
+            (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
+        )
+
+    def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
+        """Yield the dialect with the reasoning of each other dialect, the best supported by engines first."""
+        base = get_dialect("passthrough") if dialect is None else dialect
+        if base.frame is not None:
+            return
+        others = (each for each in self.dialects if each.reasoning and each.frame is None)
+        for other in sorted(others, key=lambda each: len(each.family.reasoning_aliases), reverse=True):
+            if other.reasoning != base.reasoning:
+                yield combined(base, other)
+
+    def output_start(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
+        """Return the marker of reasoning that the prompt ends with, and where an output begins.
+
+        None: the prompt ends with a marker of reasoning that the dialect does not know.
+        """
+        begins = "content" if dialect is None else _start_channel(dialect, self.prompt)
+        text = self.prompt.rstrip()
+        if dialect is not None and begins == "reasoning":
+            openers = (split_marks(each)[1].partition("{text}")[0].strip() for each in dialect.reasoning)
+            opener = max((each for each in openers if text.endswith(each)), key=len, default="")
+            return self.prompt[len(text) - len(opener) :], begins
+        if begins == "content" and _REASONING_OPENER.search(text):
+            return None
+        return "", begins
+
+    def switches(self) -> Iterator[str]:
+        """Yield the template variables that change the prompt."""
+        for name, values in _SWITCH_VALUES.items():
+            if re.search(rf"\b{name}\b", self.model.template) is None:
+                continue
+            for value in values:
+                if self.template.prompt(**{name: value}) != self.prompt:
+                    yield name
+                    break
+
+
+def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
+    """Return the text around reasoning: the dialect's markers, or else the nearest tags or words."""
+    turn, _, after = rendered.turn.partition(_REASONING)
+    before = (rendered.prompt + turn).rstrip()
+    for template in () if dialect is None else dialect.reasoning:
+        opener, _, closer = split_marks(template)[1].partition("{text}")
+        if before.endswith(opener.strip()) and after.lstrip().startswith(closer.strip()):
+            return opener.strip(), closer.strip()
+    near = re.match(r"\s*(<[^<>]+>|\[[^\[\]\s]+\]|[^<\[]+)", after)
+    return turn.strip().rpartition("\n")[2], near[1].strip() if near else ""
+
+
+def _start_channel(dialect: Dialect, prompt: str) -> Begins:
+    """Return the channel in which the parser starts an output after this prompt."""
+    start = output_start(dialect, relevant_tail(prompt, compiled_dialect(dialect)))
+    if start == "reasoning" or start == "content":  # noqa: PLR1714 - so that a checker can follow
+        return start
+    return "header" if dialect.prompt.start else "content"
+
+
+def _reads_reasoning(dialect: Dialect | None, rendered: RenderedTurn, message: Message) -> bool:
+    """Return whether a dialect recovers the reasoning of a turn, and its calls if it has any."""
+    if dialect is None:
+        return False
+    parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
+    if (parsed.reasoning or "").strip() != message.reasoning:
+        return False
+    return not message.tool_calls or not dialect.call or calls_of(parsed) == calls_of(message)
+
+
+def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterator[str]:
+    if reasoning.key:
+        where = "a part of the content" if reasoning.key == "parts" else reasoning.key
+        between = f", between {reasoning.opener} and {reasoning.closer}" if reasoning.closer else ""
+        yield f"It renders the reasoning of earlier turns, from {where}{between}."
+    if reasoning.seed:
+        yield f"A prompt ends with {reasoning.seed!r}, so the output begins inside reasoning."
+    if reasoning.switches:
+        yield f"The template variables that switch reasoning: {', '.join(reasoning.switches)}."
+    if reasoning and not reasoning.read:
+        yield (
+            "No dialect reads its reasoning."
+            if dialect is None
+            else f"{dialect.name} does not read its reasoning."
+        )
+
+
+def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
+    """Return the request facts of an inferred dialect; where they are uncertain, the harmless choice."""
+    switches = tuple(name for name in reasoning.switches if name in SWITCHES)
+    thinking = NO_REASONING
+    if dialect.reasoning:
+        special: Answer = "yes" if is_control_token(dialect.reasoning[0]) else "no"
+        thinking = replace(UNSWITCHED, special=special, switches=switches)
+        if reasoning.seed:
+            thinking = replace(thinking, default="on" if switches else "always", seed=reasoning.seed)
+    return RequestFacts(
+        calls_special="yes",
+        answers_special="yes" if dialect.content else "no",
+        forced=("native", "json"),
+        eos=dialect.stop[:1] or (MODEL,),
+        thinking=thinking,
+    )
+
+
+# -- candidates
+
+
+_REPAIRS: Final = ("missing_opener", "slip", "unnamed_call")
+"""Kinds of diagnostics for calls that were read although they break the dialect's format."""
+
+
+class _Candidate:
+    """A dialect, and the evidence for it."""
+
+    def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
+        self.dialect = dialect
+        own = replace(dialect, also_accepts=())  # reading calls of other families is no evidence
+        parsed = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
+        same_content = (parsed.content or "").strip() == (message.content or "")
+        repaired = any(diagnostic.kind in _REPAIRS for diagnostic in parsed.diagnostics)
+        self.exact = same_content and calls_of(parsed) == calls_of(message) and not repaired
+        """The dialect recovers the message from the turn."""
+        self.clean = self.exact and not parsed.diagnostics
+        """It does so without diagnostics."""
+        self.renders_same = self.exact and _renders_same(dialect, message, turn)
+        """The dialect would have rendered the same turn."""
+        markers = other_markers(dialect)
+        self.markers = [marker for marker in markers if marker in haystack]
+        """Its markers outside of calls that the template contains."""
+        self.share = len(self.markers) / len(markers) if markers else 0.0
+        """The share of these among all its markers outside of calls."""
+        self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
+        """The parts of the family's fingerprint that the template contains."""
+
+    @property
+    def certainty(self) -> int:
+        """Weight of the evidence that is not a matter of degree."""
+        missing = bool(self.dialect.family.fingerprint) and not self.marks
+        return 4 * bool(self.marks) + 2 * self.clean + self.renders_same - 4 * missing
+
+    @property
+    def score(self) -> tuple[int, int, float, int]:
+        """Sort key: certain evidence, then likely evidence, then the number of names for the family."""
+        names = len(self.dialect.family.aliases) + len(self.dialect.family.reasoning_aliases)
+        return (self.certainty, len(self.marks), self.share + 0.01 * len(self.markers), names)
+
+    def evidence(self) -> Iterator[str]:
+        """Yield the evidence for this dialect, a sentence each."""
+        yield f"{self.dialect.name} recovers exactly the calls that the template rendered."
+        if self.renders_same:
+            yield "It would render that turn in the same way."
+        if self.markers:
+            yield f"The template contains its markers {', '.join(self.markers[:6])}."
+        if self.marks:
+            yield f"The template contains text that only this family has: {', '.join(map(repr, self.marks))}."
+
+
+def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
+    """Return a confidence from 0 to 1, by the lead of the first candidate over the second.
+
+    :param certain: the first is certain, whatever the second is.
+    """
+    best = candidates[0]
+    alone = 1.0 if best.clean and best.renders_same else 0.95
+    if len(candidates) == 1 or certain:
+        return alone
+    second = candidates[1]
+    if best.certainty > second.certainty:
+        return 0.95 if best.marks or best.renders_same else 0.9
+    return 0.8 if best.score[:-1] > second.score[:-1] else 0.6
+
+
+def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
+    """Return whether the dialect renders the message as the template did."""
+    parts: list[Part] = [TextPart("content", message.content)] if message.content else []
+    try:
+        text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
+    except UsageError:
+        return False
+    return turn.strip().startswith(text.strip())

@@ -1,0 +1,141 @@
+"""Probe of a chat template: renders messages, and cuts the assistant's turn out of the rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ...chat_templates import (
+    ChatTemplate,
+    ChatTemplateError,
+    ChatTemplateLimit,
+    normalise_history,
+)
+from ...chat_templates._jinja_environment import RenderMode
+from ...message import Message
+from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
+
+QUESTION: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
+"""The user's message of every conversation."""
+_THINKING_ON: Final[Mapping[str, object]] = {
+    "enable_thinking": True,
+    "thinking": True,
+    "add_thoughts": True,
+    "thinking_mode": "enabled",
+    "reasoning_effort": "high",
+}
+
+
+_RENDER_TIMEOUT: Final = 2.0
+"""Time limit of one rendering, in seconds."""
+_MAX_LENGTH: Final = 1 << 16
+"""Maximum characters of a rendering; eight times the longest for a few short messages."""
+_TOTAL_TIMEOUT: Final = 30.0
+"""Time limit of all renderings of a template, in seconds."""
+
+
+class TemplateProbe(ChatTemplate):
+    """Chat template that is rendered leniently, to learn what it renders.
+
+    The clock stands still, and undefined variables are empty.  Templates may change lists: the sandbox of
+    Transformers forbids that, but other engines allow it.
+    """
+
+    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
+        super().__init__(source, max_length=_MAX_LENGTH, max_seconds=_RENDER_TIMEOUT, **tokens)  # type: ignore[arg-type]
+        self._turns: dict[Message, RenderedTurn] = {}
+
+    def _mode(self, *, probing: bool) -> RenderMode:
+        del probing
+        return "lenient"
+
+    def _run(self, *args: Any, left: float = _TOTAL_TIMEOUT, **kwargs: Any) -> str:
+        return super()._run(*args, left=min(left, _TOTAL_TIMEOUT - self._spent), **kwargs)
+
+    def conversation(
+        self,
+        *messages: Mapping[str, object],
+        tools: Sequence[object] | None = TOOLS,
+        generation: bool = False,
+        **variables: Any,
+    ) -> str:
+        """Render messages; return an empty text if the template refuses them."""
+        history = normalise_history(messages, self)
+        for candidate in (tools, FLAT_TOOLS, None):  # some templates render calls but cannot render tools
+            try:
+                return self.render(history, candidate, add_generation_prompt=generation, **variables)
+            except ChatTemplateLimit:
+                raise  # exceeding a limit is not a refusal
+            except ChatTemplateError:
+                continue
+        return ""
+
+    def render_turn(self, message: Message) -> RenderedTurn:
+        """Render a message of the assistant; with reasoning switched on if the template needs that."""
+        rendered = self._turns.get(message)
+        if rendered is None:
+            rendered = self._render_turn(message, {})
+            if message.reasoning and message.reasoning not in rendered.turn:
+                switched = self._render_turn(message, _THINKING_ON)
+                rendered = switched if message.reasoning in switched.turn else rendered
+            self._turns[message] = rendered
+        return rendered
+
+    def _render_turn(self, message: Message, variables: Mapping[str, Any]) -> RenderedTurn:
+        # The turn is the text after what the conversation shares with a prompt, and before what it shares
+        # with the end of a conversation without the turn.
+        text = self.conversation(
+            QUESTION, message_dict(message, self.capabilities.reasoning_key), **variables
+        )
+        start = _split_point(text, self.prompt(**variables))
+        end = len(text) - _shared_end(text[start:], self.conversation(QUESTION, **variables))
+        return RenderedTurn(text[:start], text[start:end], text[end:])
+
+    def prompt(self, **variables: Any) -> str:
+        """Render a prompt for the question."""
+        return self.conversation(QUESTION, generation=True, **variables)
+
+
+def message_dict(message: Message, key: str) -> dict[str, object]:
+    """Return a message in the form of a request.
+
+    :param key: the key from which the template reads reasoning, or ``parts``.
+    """
+    content: object = message.content
+    if message.reasoning and key == "parts":
+        text = [{"type": "text", "text": message.content}] if message.content else []
+        content = [{"type": "thinking", "thinking": message.reasoning}, *text]
+    fields: dict[str, object] = {"role": "assistant", "content": content}
+    if message.reasoning and key not in ("", "parts"):
+        fields[key] = message.reasoning
+    if message.tool_calls:
+        fields["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return fields
+
+
+def _split_point(text: str, prompt: str) -> int:
+    """Return the offset at which two renderings diverge, but never one inside a marker."""
+    at = 0
+    while at < min(len(text), len(prompt)) and text[at] == prompt[at]:
+        at += 1
+    if at == len(prompt):
+        return at
+    # The prompt continues differently, perhaps with a marker that starts alike, so go back to a boundary.
+    return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
+
+
+def _shared_end(text: str, other: str) -> int:
+    """Return the length of the end that two renderings share.
+
+    This is the end of every turn, and text that the template adds to every prompt.  It starts with a marker
+    or whitespace, never inside a marker.
+    """
+    length = 0
+    while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:
+        length += 1
+    while length and text[-length] not in "<[ \n":
+        length -= 1
+    return length

@@ -1,0 +1,1 @@
+"""The doctor: checks of a model's setup, and flags for its server."""

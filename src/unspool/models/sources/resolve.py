@@ -1,0 +1,164 @@
+"""Resolution of what the user named (a path, text, a model's name, an address) to a ``Source``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from ...errors import UsageError
+from .gguf import MAGIC, read_header, source_of
+from .hub_cache import cache_directory, from_hub, snapshot_in
+from .model_directory import NO_TEMPLATE, from_config, from_directory, from_file
+from .ollama import (
+    from_modelfile,
+    from_ollama,
+    is_go_template,
+    is_modelfile,
+    models_directories,
+)
+from .running_server import from_server, is_url
+from .source import Source, is_template
+from .text_files import json_object, read_text
+
+__all__ = ["Source", "find_source", "read_source"]
+
+_VALID_SOURCES: Final = (
+    "a chat template, a tokenizer_config.json, a model directory, a GGUF file, the name of a downloaded "
+    "model or the address of a server"
+)
+_MAX_PATH_LENGTH: Final = 4096
+"""Longer text cannot be a path on any system."""
+_MAX_INPUT_BYTES: Final = 1 << 26
+"""Maximum size of text on standard input."""
+_MAX_TEMPLATE_BYTES: Final = 1 << 20
+_SUFFIXES: Final = (".jinja", ".json", ".gguf")
+
+
+def read_source(value: object) -> Source:
+    """Return the source that a Python value stands for.
+
+    A ``Path`` is a path, and a mapping is a tokenizer configuration.  Text that contains ``{{`` or ``{%`` is
+    a template.  Any other text is resolved by :func:`find_source`.
+    """
+    if isinstance(value, Source):
+        return value
+    if isinstance(value, Mapping):
+        return from_config(value, "the tokenizer configuration")
+    if isinstance(value, Path):
+        return _from_path(value)
+    if not isinstance(value, str):
+        got = type(value).__name__
+        raise UsageError(f"detect() takes a chat template, a tokenizer configuration or a path, not {got}")
+    if is_template(value):
+        return _from_text(value, "the text", Path())
+    if "\n" in value or len(value) > _MAX_PATH_LENGTH:
+        raise UsageError(f"{value[:60]!r}... is {NO_TEMPLATE}")
+    return find_source(value)
+
+
+def find_source(text: str) -> Source:
+    """Return the source that a command-line argument stands for.
+
+    ``-`` is standard input, and ``http://`` starts the address of a server.  A path that exists comes before
+    a model's name; ``./name`` is always a path.
+    """
+    if text == "-":
+        return from_stream(sys.stdin.buffer, "standard input")
+    if is_url(text):
+        return from_server(text)
+    path = Path(text)
+    if _is_path(path) or text.startswith("."):
+        return _from_path(path)
+    source = from_hub(text) or from_ollama(text)
+    if source is not None:
+        return source
+    ollama = " or ".join(map(str, models_directories()))
+    raise UsageError(
+        f"{text} does not exist: it is not a path, not a model in the Hugging Face cache "
+        f"({cache_directory()}) and not a model of Ollama ({ollama}). Download it, or give {_VALID_SOURCES}"
+    )
+
+
+def _is_path(path: Path) -> bool:
+    try:
+        return path.exists() or path.is_absolute() or path.suffix in _SUFFIXES
+    except OSError:
+        return True  # the name may be too long, for example; the error comes when the file is opened
+
+
+def _from_path(path: Path) -> Source:
+    try:
+        if path.is_dir():
+            return _from_directory(path)
+        if path.is_file():
+            return _from_file(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}: give {_VALID_SOURCES}") from error
+    reason = "is neither a file nor a directory" if path.exists() else "does not exist"
+    raise UsageError(f"{path} {reason}: give {_VALID_SOURCES}")
+
+
+def _from_file(path: Path) -> Source:
+    if path.suffix.lower() not in (".gguf", ".json"):
+        text = _beginning(path)
+        if text is not None and (is_modelfile(text) or is_go_template(text)):
+            return replace(_from_text(read_text(path), str(path), path.parent), file=path)
+    return from_file(path)
+
+
+def _beginning(path: Path) -> str | None:
+    """Return the first megabyte of a file as text; None if it is not UTF-8."""
+    with path.open("rb") as file:
+        data = file.read(_MAX_TEMPLATE_BYTES)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _from_directory(path: Path) -> Source:
+    cached = snapshot_in(path)
+    if cached is None:
+        return from_directory(path)
+    return replace(from_directory(cached[0]), kind="hub", name=cached[1])
+
+
+def from_stream(file: BinaryIO, origin: str) -> Source:
+    """Read a source from a stream: a GGUF file, a tokenizer configuration or a template."""
+    begin = file.read(len(MAGIC))
+    if begin == MAGIC:
+        return source_of(read_header(_PrefixedStream(begin, file), origin), origin)
+    data = begin + file.read(_MAX_INPUT_BYTES)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{origin} is neither UTF-8 text nor a GGUF file; give {_VALID_SOURCES}") from error
+    if text.lstrip().startswith("{") and not text.lstrip().startswith(("{{", "{%", "{#")):
+        return from_config(json_object(text, origin), origin)
+    return _from_text(text, origin, Path())
+
+
+def _from_text(text: str, origin: str, directory: Path) -> Source:
+    """Return the source for the text of a Modelfile, a Go template or a Jinja template."""
+    if is_modelfile(text):
+        return from_modelfile(text, origin, directory)
+    if is_go_template(text):
+        return Source("", origin, go_template=text)
+    if not is_template(text):
+        raise UsageError(f"{origin} is {NO_TEMPLATE}")
+    return Source(text, origin)
+
+
+class _PrefixedStream:
+    """Stream whose first bytes were read already."""
+
+    def __init__(self, begin: bytes, file: BinaryIO) -> None:
+        self._begin = begin
+        self._file = file
+
+    def read(self, count: int) -> bytes:
+        begin, self._begin = self._begin[:count], self._begin[count:]
+        return begin + self._file.read(count - len(begin)) if count > len(begin) else begin

@@ -1,0 +1,297 @@
+"""Sources from running servers: recognition of the engine, and what it reports about its model.
+
+=========  ==================================  ==================================
+llamacpp   ``/props``                          the chat template, the model's path
+ollama     ``/api/version``, ``/api/show``     the Go template, the Modelfile and
+                                               the pairs of the GGUF header
+sglang     ``/model_info``, ``/server_info``   the paths of model and tokenizer,
+                                               and the configured parser
+vllm       ``/v1/models``, ``/version``,       the path of the model, and the
+           ``/tokenizer_info``                 tokenizer if the server allows it
+=========  ==================================  ==================================
+
+If the model that a server names by a path or a name is also on this machine, its files are read.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import threading
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from ...errors import UsageError
+from .gguf import model_name, read_gguf, source_of
+from .hub_cache import from_hub
+from .model_directory import from_config, from_directory
+from .ollama import from_modelfile
+from .source import Source
+from .text_files import is_directory, is_readable, read_text
+
+_READ_TIMEOUT: Final = 5
+"""Timeout of one read, in seconds."""
+_RESPONSE_TIMEOUT: Final = 20
+"""Timeout of a whole response, in seconds."""
+_MAX_RESPONSE_BYTES: Final = 1 << 26
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+KEY: Final = "UNSPOOL_UPSTREAM_KEY"
+"""The environment variable that holds the API key for a server."""
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is the address of a server."""
+    return text.startswith(("http://", "https://"))
+
+
+def from_server(address: str, *, key: str | None = None) -> Source:
+    """Return the source for the model of a running server.
+
+    :param address: such as ``http://127.0.0.1:8000``; ``#NAME`` after it selects one of several models.
+    :param key: the API key; by default, the one in the environment.
+    """
+    url, _, model = address.partition("#")
+    server = _Server(url.rstrip("/").removesuffix("/v1"), os.environ.get(KEY, "") if key is None else key)
+    for read in (_llamacpp, _ollama, _sglang, _vllm):
+        source = read(server, model)
+        if source is not None:
+            return replace(source, kind="server", url=server.url)
+    if not server.answered:
+        raise UsageError(f"{server.url} does not answer ({server.last_error}): is the server running there?")
+    raise UsageError(
+        f"{server.url} is not a vLLM, SGLang, llama.cpp or Ollama server that reports its model"
+        f"{f' ({server.last_error})' if server.last_error else ''}: give the model's files instead"
+    )
+
+
+class _Server:
+    """Client of one server; it ignores proxies of the environment and follows no redirects."""
+
+    def __init__(self, url: str, key: str) -> None:
+        try:
+            parts = urlsplit(url)
+            self._host, self._port = parts.hostname or "", parts.port
+        except ValueError as error:
+            raise UsageError(f"{url}: {error}: give an address such as http://127.0.0.1:8000") from error
+        self.url = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1) if "@" in parts.netloc else url
+        """The address without user and password, so that it can be shown."""
+        self.is_local = self._host in _LOCAL
+        """The server runs on this machine, so its paths can be read."""
+        self.answered = False
+        self.last_error = ""
+        """The last error, for the user."""
+        self._secure = parts.scheme == "https"
+        self._path = parts.path.rstrip("/")
+        self._key = key
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        elif parts.username is not None:
+            credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
+
+    def get(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any] | None:
+        """Return the JSON object at a path; None if there is none."""
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            status, content = self._request("GET" if data is None else "POST", path, data)
+            value = json.loads(content) if status == 200 else None
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+            self.last_error = self._without_key(str(error).partition("\n")[0]) or type(error).__name__
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _without_key(self, text: str) -> str:
+        """Return a message of the server without the API key, which it may quote."""
+        return text.replace(self._key, "...") if self._key else text
+
+    def _request(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=_READ_TIMEOUT)
+        try:
+            connection.connect()
+            # The read timeout starts again with every byte, so a slow server needs a second limit.
+            timer = threading.Timer(_RESPONSE_TIMEOUT, _shut_down, (connection.sock,))
+            timer.daemon = True
+            timer.start()
+            try:
+                connection.request(method, self._path + path, data, self._headers)
+                response = connection.getresponse()
+                self.answered = True
+                if response.status in (401, 403):
+                    self.last_error = f"it requires an API key: set {KEY}"
+                elif 300 <= response.status < 400:
+                    location = self._without_key(response.headers.get("location", ""))
+                    self.last_error = f"it redirects to {location}: give that address if you trust it"
+                return response.status, response.read(_MAX_RESPONSE_BYTES) if response.status == 200 else b""
+            finally:
+                timer.cancel()
+        finally:
+            connection.close()
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# -- llama.cpp
+
+
+def _llamacpp(server: _Server, model: str) -> Source | None:
+    del model
+    props = server.get("/props")
+    if props is None or "default_generation_settings" not in props:
+        return None
+    path = Path(_text(props.get("model_path")))
+    source = Source("", server.url)
+    if server.is_local and path.is_absolute() and is_readable(path):
+        source = read_gguf(path)
+    tokens = {name: _text(props.get(name)) for name in ("bos_token", "eos_token") if props.get(name)}
+    settings = props["default_generation_settings"]
+    default = _text(props.get("chat_template"))
+    for_tools = _text(props.get("chat_template_tool_use"))
+    return replace(
+        source,
+        template=for_tools or default,
+        others={"the template 'default'": default} if for_tools else {},
+        origin=f"{server.url}/props",
+        tokens={**source.tokens, **tokens},
+        name=model_name(Path(_text(props.get("model_alias")) or path)),
+        context_length=_number(settings.get("n_ctx")) if isinstance(settings, Mapping) else None,
+        engine="llamacpp",
+    )
+
+
+# -- Ollama
+
+
+def _ollama(server: _Server, model: str) -> Source | None:
+    version = server.get("/api/version")
+    if version is None or "version" not in version:
+        return None
+    model = model or _only_model(server)
+    shown = server.get("/api/show", {"model": model, "verbose": True})
+    if shown is None:
+        raise UsageError(f"{server.url}: Ollama has no model {model}; `ollama list` lists its models")
+    values = shown.get("model_info")
+    origin = f"{server.url}/api/show of {model}"
+    source = source_of(values if isinstance(values, dict) else {}, origin)
+    described = (
+        from_modelfile(_text(shown.get("modelfile")), origin, Path("/")) if server.is_local else source
+    )
+    details = shown.get("details")
+    details = details if isinstance(details, dict) else {}
+    families = details.get("families")
+    named = families if isinstance(families, list) else []
+    base = described if described.weights is not None else source
+    return replace(
+        base,
+        origin=origin if base.weights is None else f"{base.weights} (the weights of {model} at {server.url})",
+        name=model,
+        go_template=_text(shown.get("template")) or described.go_template,
+        families=tuple(dict.fromkeys(str(each) for each in (details.get("family"), *named) if each)),
+        parser=described.parser,
+        parameters=described.parameters,
+        engine="ollama",
+    )
+
+
+def _only_model(server: _Server) -> str:
+    """Return the name of the only loaded model, or of the only model."""
+    names: list[str] = []
+    for path in ("/api/ps", "/api/tags"):
+        listed = (server.get(path) or {}).get("models")
+        entries = listed if isinstance(listed, list) else []
+        names = [
+            _text(entry.get("model") or entry.get("name")) for entry in entries if isinstance(entry, dict)
+        ]
+        if len(names) == 1:
+            return names[0]
+    if not names:
+        raise UsageError(f"{server.url}: Ollama has no models; download one with `ollama pull`")
+    raise UsageError(
+        f"{server.url}: Ollama has several models; add one to the address, as in {server.url}#{names[0]} "
+        f"(it has {', '.join(names[:20])})"
+    )
+
+
+# -- SGLang and vLLM
+
+
+def _sglang(server: _Server, model: str) -> Source | None:
+    del model
+    info = server.get("/model_info") or server.get("/get_model_info")
+    if info is None or "model_path" not in info:
+        return None
+    more = server.get("/server_info") or server.get("/get_server_info") or {}
+    path = _text(info["model_path"])
+    source = _local_files(server, _text(info.get("tokenizer_path")) or path, path)
+    template = Path(_text(more.get("chat_template")))
+    if server.is_local and template.is_absolute() and is_readable(template):
+        source = replace(source, template=read_text(template), origin=str(template))
+    return replace(
+        source,
+        name=_text(info.get("served_model_name")) or path,
+        model_type=source.model_type or _text(info.get("model_type")),
+        parser=_text(info.get("tool_call_parser")) or _text(more.get("tool_call_parser")),
+        context_length=_number(more.get("context_length")) or source.context_length,
+        families=(path,),
+        engine="sglang",
+    )
+
+
+def _vllm(server: _Server, model: str) -> Source | None:
+    listed = server.get("/v1/models") or {}
+    entries = listed.get("data")
+    cards = [card for card in entries if isinstance(card, dict)] if isinstance(entries, list) else []
+    card = next((card for card in cards if model in ("", card.get("id"))), None)
+    if model and cards and card is None:
+        have = ", ".join(_text(card.get("id")) for card in cards)
+        raise UsageError(f"{server.url} has no model {model}; it has {have}")
+    if card is None:
+        return None
+    is_vllm = card.get("owned_by") == "vllm" or "version" in (server.get("/version") or {})
+    path = _text(card.get("root")) or _text(card.get("id"))
+    source = _local_files(server, path)
+    tokenizer = server.get("/tokenizer_info") if is_vllm else None
+    if tokenizer is not None and "chat_template" in tokenizer:
+        running = from_config(tokenizer, f"{server.url}/tokenizer_info")
+        source = replace(source, template=running.template, others=running.others, origin=running.origin)
+        source = replace(source, tokens={**source.tokens, **running.tokens})
+    return replace(
+        source,
+        name=_text(card.get("id")),
+        context_length=_number(card.get("max_model_len")) or source.context_length,
+        families=(path,),
+        engine="vllm" if is_vllm else "openai",
+    )
+
+
+def _local_files(server: _Server, *paths: str) -> Source:
+    """Return the source for the first of these paths or names that is on this machine."""
+    for path in filter(None, paths):
+        try:
+            if server.is_local and Path(path).is_absolute() and is_directory(Path(path)):
+                return from_directory(Path(path))
+            source = from_hub(path)
+        except (UsageError, OSError):
+            continue
+        if source is not None:
+            return source
+    return Source("", server.url)
