@@ -24,7 +24,7 @@ from unspool.gateway.generation.served_models import Served
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.server.logs import LOGGER
 from unspool.gateway.upstreams.base import Batch, Delta, Stream, Task, Usage
-from unspool.gateway.upstreams.http import Passed
+from unspool.gateway.upstreams.http_client import Passed
 
 GENERATING: Final = (
     "/v1/chat/completions",

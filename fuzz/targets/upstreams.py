@@ -16,7 +16,7 @@ from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import Batch, Task
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
-from unspool.gateway.upstreams.http import Events
+from unspool.gateway.upstreams.http_client import Events
 from unspool.gateway.upstreams.ollama import OllamaStream
 
 _STREAMS: Final = (CompletionStream, ChatCompletionStream, OllamaStream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from unspool.gateway.upstreams.embedded import packaged_model
+from unspool.gateway.upstreams.embedded_llamacpp import packaged_model
 
 TEMPLATE = files("unspool.gateway").joinpath("smollm2.jinja").read_text(encoding="utf-8")
 

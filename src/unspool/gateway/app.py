@@ -56,8 +56,8 @@ from .state.seal import Seal
 from .state.sqlite_store import SqliteStore
 from .state.store import MemoryStore, Store
 from .state.threads import Thread, resume
-from .upstreams.balanced import Balanced
 from .upstreams.base import Stream, Task, to_nobody
+from .upstreams.load_balancer import Balanced
 
 _GRAIN: Final = 1.0
 """Seconds between looks at clients that do not read."""

@@ -16,14 +16,14 @@ from .generation.served_models import Served
 from .model_source import settle
 from .server.logs import log
 from .settings import Settings
-from .upstreams.balanced import Balanced
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
 from .upstreams.completions import CompletionsUpstream, short_name
 from .upstreams.engines import ENGINES
-from .upstreams.http import Connection
+from .upstreams.http_client import Connection
+from .upstreams.load_balancer import Balanced
 from .upstreams.ollama import OllamaUpstream
-from .upstreams.recorded import ReplayUpstream
+from .upstreams.replay import ReplayUpstream
 
 
 async def build(settings: Settings) -> Gateway:
@@ -61,7 +61,7 @@ def _upstream(settings: Settings) -> Upstream:
     if settings.upstream == "replay":
         return ReplayUpstream(settings.file, delay=settings.replay_delay)
     if settings.upstream == "embedded":
-        from .upstreams.embedded import EmbeddedUpstream
+        from .upstreams.embedded_llamacpp import EmbeddedUpstream
 
         return EmbeddedUpstream(settings)
     upstreams = [_at(url, settings) for url in (settings.url, *settings.urls)]

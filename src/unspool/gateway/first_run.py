@@ -22,7 +22,7 @@ from .progress import Spinner, step
 from .server.logs import set_up
 from .server.run import address, bind, loop_factory, make_server
 from .settings import PORT, Settings, load_settings
-from .upstreams.embedded import installed
+from .upstreams.embedded_llamacpp import installed
 from .upstreams.sse import EventReader
 
 QUESTION: Final = "What is the weather in Paris?"

@@ -31,7 +31,7 @@ from gateways import (
     serving,
     until,
 )
-from unspool.gateway.upstreams.balanced import Balanced
+from unspool.gateway.upstreams.load_balancer import Balanced
 
 
 @pytest.fixture(scope="module")

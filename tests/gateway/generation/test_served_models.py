@@ -29,9 +29,9 @@ from gateways import (
 )
 from unspool import UsageError
 from unspool.gateway import Settings, load_settings
-from unspool.gateway.upstreams.balanced import Balanced, Member
 from unspool.gateway.upstreams.completions import CompletionsUpstream
-from unspool.gateway.upstreams.http import Connection
+from unspool.gateway.upstreams.http_client import Connection
+from unspool.gateway.upstreams.load_balancer import Balanced, Member
 
 ASK = [{"role": "user", "content": "Hi"}]
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]

@@ -237,7 +237,7 @@ def test_requests_are_kept_only_where_it_is_known_who_looks(
     from unspool.gateway.generation.model import load_model
     from unspool.gateway.generation.served_models import Served
     from unspool.gateway.upstreams.completions import CompletionsUpstream
-    from unspool.gateway.upstreams.http import Connection
+    from unspool.gateway.upstreams.http_client import Connection
 
     chosen = Settings(upstream="completions", url=engine.url, template=template, **settings)
     upstream = CompletionsUpstream(Connection(engine.url, key="", connect=1, idle=1, limit=1))

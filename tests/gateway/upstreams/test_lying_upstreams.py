@@ -27,8 +27,8 @@ from unspool.gateway.http.errors import Failure
 from unspool.gateway.server.logs import _Json, _Plain
 from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
-from unspool.gateway.upstreams.embedded import EmbeddedUpstream
-from unspool.gateway.upstreams.http import Connection
+from unspool.gateway.upstreams.embedded_llamacpp import EmbeddedUpstream
+from unspool.gateway.upstreams.http_client import Connection
 from unspool.models._sources.server import from_server
 
 ASK = [{"role": "user", "content": "Hi"}]

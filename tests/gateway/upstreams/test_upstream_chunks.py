@@ -21,7 +21,7 @@ from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import Batch, Task
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
-from unspool.gateway.upstreams.http import Patience
+from unspool.gateway.upstreams.http_client import Patience
 from unspool.gateway.upstreams.ollama import OllamaStream
 
 PLAN = plan("hermes", {"messages": [{"role": "user", "content": "Hi"}]})

@@ -28,7 +28,7 @@ from unspool.gateway.upstreams.errors import (
     unreachable,
     without_places,
 )
-from unspool.gateway.upstreams.http import Connection, Events, Passed
+from unspool.gateway.upstreams.http_client import Connection, Events, Passed
 from unspool.gateway.upstreams.sse import EventReader, LineReader
 
 # -- events and lines

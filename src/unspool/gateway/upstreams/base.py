@@ -17,7 +17,7 @@ from ...events import FinishReason
 
 if TYPE_CHECKING:
     from ...planning import Plan
-    from .http import Passed
+    from .http_client import Passed
 
 Found = TypeVar("Found")
 

@@ -30,9 +30,9 @@ from .completions import (
     one_of,
     usage_of,
 )
-from .fan_out import ManyStreams
-from .http import Events
+from .http_client import Events
 from .logprobs import Logprobs, logprobs_of
+from .parallel_choices import ManyStreams
 
 _SENT: Final = (
     "response_format",

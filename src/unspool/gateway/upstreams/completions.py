@@ -20,9 +20,9 @@ from ..server.logs import log_once
 from .base import Batch, Delta, Found, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .errors import failed, message_of, without_places
-from .fan_out import ManyStreams
-from .http import Connection, Events, Passed
+from .http_client import Connection, Events, Passed
 from .logprobs import Logprobs, logprobs_of
+from .parallel_choices import ManyStreams
 
 _AFTER: Final = 5.0
 """Seconds that a stream may take to end when its output is over."""

@@ -24,7 +24,7 @@ from ...errors import UsageError
 from ..http.errors import Failure
 from .base import Batch, Delta, Stream, Task, Usage
 from .completions import finish_of
-from .http import Passed
+from .http_client import Passed
 from .sse import EventReader
 
 

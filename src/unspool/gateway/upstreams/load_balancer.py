@@ -19,7 +19,7 @@ from ..http.errors import Failure
 from ..server.logs import log
 from .base import Batch, Stream, Task
 from .completions import CompletionsUpstream
-from .http import Passed
+from .http_client import Passed
 
 Begun = TypeVar("Begun")
 
