@@ -23,8 +23,8 @@ from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.served_models import Served
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.server.logs import LOGGER
-from unspool.gateway.upstreams.base import Batch, Delta, Stream, Task, Usage
-from unspool.gateway.upstreams.http_client import Passed
+from unspool.gateway.upstreams.base import Batch, Delta, Stream, UpstreamRequest, Usage
+from unspool.gateway.upstreams.http_client import ForwardedResponse
 
 GENERATING: Final = (
     "/v1/chat/completions",
@@ -81,11 +81,11 @@ class _Generator:
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
         return f"{len(tokens)} tokens"
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
         raise Failure("not_found", f"there is no {path} for {len(body)} fields", code="not_found")
 
-    async def open(self, task: Task) -> Stream:
-        return _Stream(self.text, task.n)
+    async def open(self, request: UpstreamRequest) -> Stream:
+        return _Stream(self.text, request.n)
 
 
 class _Stream:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from unspool import plan
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Batch, Task
+from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
 from unspool.gateway.upstreams.http_client import Events
@@ -24,7 +24,7 @@ _KINDS: Final = ("text/event-stream", "application/x-ndjson", "application/json"
 _LIMIT: Final = 1 << 12
 _PATIENCE: Final = 1e9
 _REQUEST: Final = {"messages": [{"role": "user", "content": "?"}]}
-_TASK: Final = Task("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
+_TASK: Final = UpstreamRequest("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
 
 
 class _Content:
@@ -61,11 +61,11 @@ class _Response:
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    stream, kind, plain_end = choices.among(_STREAMS), choices.among(_KINDS), bool(choices.byte() & 1)
+    stream, kind, finish_optional = choices.among(_STREAMS), choices.among(_KINDS), bool(choices.byte() & 1)
     number = choices.byte()
     sent = choices.rest()
-    whole = _read(stream, kind, [sent] if sent else [], plain_end=plain_end)
-    parts = _read(stream, kind, _portions(sent, number), plain_end=plain_end)
+    whole = _read(stream, kind, [sent] if sent else [], finish_optional=finish_optional)
+    parts = _read(stream, kind, _portions(sent, number), finish_optional=finish_optional)
     assert whole == parts, f"\n  at once:     {whole}\n  in portions: {parts}"
 
 
@@ -79,10 +79,10 @@ def _portions(sent: bytes, number: int) -> list[bytes]:
     return [sent[a:b] for a, b in pairwise(cuts)]
 
 
-def _read(stream: Any, kind: str, portions: list[bytes], *, plain_end: bool) -> dict[int | str, Any]:
+def _read(stream: Any, kind: str, portions: list[bytes], *, finish_optional: bool) -> dict[int | str, Any]:
     """What came out: by choice what was said, and how it ended."""
     events = Events(_Response(kind, portions), _LIMIT, _PATIENCE)  # type: ignore[arg-type]
-    return _loop().run_until_complete(_followed(stream(events, _TASK, plain_end=plain_end)))
+    return _loop().run_until_complete(_followed(stream(events, _TASK, finish_optional=finish_optional)))
 
 
 @cache

@@ -39,7 +39,7 @@ from unspool.wire import (
     ResponsesStream,
     sse,
 )
-from unspool.wire._poisoned_calls import poison
+from unspool.wire._poisoned_calls import make_poison
 
 BORDER = "⏵"
 CALLERS = [dialect.name for dialect in callers()]
@@ -350,7 +350,7 @@ def test_i02_a_cut_call_is_an_incomplete_response(sent: str) -> None:
         assert response["incomplete_details"] == {"reason": "max_output_tokens"}
         (item,) = response["output"]
         assert item["status"] == "incomplete"
-        assert item["arguments"] == sent + poison(sent, "truncated")
+        assert item["arguments"] == sent + make_poison(sent, "truncated")
 
 
 NATIVE = {

@@ -1,4 +1,4 @@
-"""llama.cpp's own server, on a small model."""
+"""llama.cpp's own server with a small model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TEMPLATE = files("unspool.gateway").joinpath("smollm2.jinja").read_text(encoding
 
 
 def engine(*, template: str = TEMPLATE, parses: bool = False) -> Any:
-    """A server of llama.cpp; it listens as long as somebody holds it.
+    """Start llama.cpp's server; it stops when the object is deleted.
 
-    :param parses: it takes calls out of the text by itself.
+    :param parses: let the server parse calls itself.
     """
     import xllamacpp
 

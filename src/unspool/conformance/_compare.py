@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from ..wire._poisoned_calls import without_poison
+from ..wire._poisoned_calls import remove_poison
 from ._cases import (
     CallAt,
     Channel,
@@ -173,7 +173,7 @@ def _begins(part: Unfinished, call: ToolCall) -> bool:
     """Whether the call may be what a stream shows of the unfinished one."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
-    sent, whole = _squeezed(without_poison(call.function.arguments)), _squeezed(part.arguments)
+    sent, whole = _squeezed(remove_poison(call.function.arguments)), _squeezed(part.arguments)
     if part.kind == "malformed":  # what was sent before the error, and no repair of it
         return (whole.startswith(sent) and sent != whole) or sent in _squeezed(part.raw)
     return whole.startswith(sent)

@@ -56,8 +56,8 @@ from .state.seal import Seal
 from .state.sqlite_store import SqliteStore
 from .state.store import MemoryStore, Store
 from .state.threads import Thread, resume
-from .upstreams.base import Stream, Task, to_nobody
-from .upstreams.load_balancer import Balanced
+from .upstreams.base import Stream, UpstreamRequest, ignore_body
+from .upstreams.load_balancer import LoadBalancer
 
 _GRAIN: Final = 1.0
 """Seconds between looks at clients that do not read."""
@@ -254,9 +254,9 @@ class Gateway:
 
     async def _metrics(self, exchange: Exchange) -> None:
         for served in self.models.all:
-            if isinstance(served.upstream, Balanced):
+            if isinstance(served.upstream, LoadBalancer):
                 for member in served.upstream.members:
-                    self.metrics.upstream_up.put(float(member.resting is None), served.model.name, member.url)
+                    self.metrics.upstream_up.put(float(not member.paused), served.model.name, member.url)
         others = await self.colleagues.counted() if self.colleagues is not None else []
         text = self.metrics.text(others).encode()
         await exchange.respond(200, text, ((b"content-type", CONTENT_TYPE.encode()),))
@@ -365,8 +365,8 @@ class Gateway:
         job = await read(body)
         if job is None:
             return
-        for what in job.left_out:
-            log_once("left out of requests", what)
+        for what in job.ignored:
+            log_once("field_ignored", what)
         policies = model.policies
         if await self.intake.off_loop(exchange, _unspoilt, job) >= served.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
@@ -378,9 +378,9 @@ class Gateway:
         prepared, readers = await off_loop(lambda: _prepared(served, job, exchange.id, policies, ids=ids))
         if note is not None:
             note.planned(served, job, prepared, policies, ids=ids)
-        task = Task(
+        task = UpstreamRequest(
             id=exchange.id,
-            request=job.request,
+            chat=job.request,
             plan=prepared.plan,
             prompt=prepared.prompt,
             tools=prepared.tools,
@@ -388,14 +388,14 @@ class Gateway:
             max_tokens=job.max_tokens,
             stop=job.stop,
             stop_ids=job.stop_ids,
-            keeps_stop=job.keeps_stop,
+            include_stop=job.include_stop,
             logprobs=job.logprobs,
             token_ids=job.token_ids or ids,
             schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
             large=exchange.large,
             off_loop=off_loop,
-            tell=to_nobody if note is None else note.tell,
+            on_body=ignore_body if note is None else note.tell,
         )
         output = Output(self, served, exchange, job, readers)
         try:

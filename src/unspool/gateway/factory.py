@@ -21,7 +21,7 @@ from .upstreams.chat import ChatUpstream
 from .upstreams.completions import CompletionsUpstream, short_name
 from .upstreams.engines import ENGINES
 from .upstreams.http_client import Connection
-from .upstreams.load_balancer import Balanced
+from .upstreams.load_balancer import LoadBalancer
 from .upstreams.ollama import OllamaUpstream
 from .upstreams.replay import ReplayUpstream
 
@@ -65,7 +65,7 @@ def _upstream(settings: Settings) -> Upstream:
 
         return EmbeddedUpstream(settings)
     upstreams = [_at(url, settings) for url in (settings.url, *settings.urls)]
-    return upstreams[0] if len(upstreams) == 1 else Balanced(upstreams)
+    return upstreams[0] if len(upstreams) == 1 else LoadBalancer(upstreams)
 
 
 def _at(url: str, settings: Settings) -> CompletionsUpstream:
@@ -95,7 +95,7 @@ def _at(url: str, settings: Settings) -> CompletionsUpstream:
 async def _model(settings: Settings, upstream: Upstream) -> Model:
     """The model behind an upstream that runs."""
     created = int(time.time())
-    several = [member.upstream for member in upstream.members] if isinstance(upstream, Balanced) else []
+    several = [member.upstream for member in upstream.members] if isinstance(upstream, LoadBalancer) else []
     if isinstance(upstream, CompletionsUpstream):
         several = [upstream]
     if not several:

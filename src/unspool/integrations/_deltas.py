@@ -66,14 +66,14 @@ class Deltas:
     @property
     def finish_reason(self) -> FinishReason:
         """How the output ended, as far as it has come."""
-        return self._calls.reason(self._tidy.finish_reason)
+        return self._calls.finish_reason(self._tidy.finish_reason)
 
     def push(self, events: Sequence[Event]) -> Delta:
         """What these events of the parser come to."""
         if len(events) == 1:  # the next piece of an argument, as nearly always where outputs are long
             (event,) = events
             if isinstance(event, CallArgs) and event.json:
-                self._calls.add(event.json)
+                self._calls.add_arguments(event.json)
                 return Delta("", "", [CallDelta(event.index, None, None, event.json)])
         delta = Delta()
         for event in self._tidy.push(events):
@@ -84,25 +84,25 @@ class Deltas:
                     delta.reasoning += event.text
             elif isinstance(event, CallArgs):
                 if event.json:
-                    self._calls.add(event.json)
+                    self._calls.add_arguments(event.json)
                     _arguments(delta, event.index, event.json)
             elif isinstance(event, CallStart):
                 self.called = True
-                self._calls.begin(event)
+                self._calls.open_call(event)
                 delta.calls.append(CallDelta(event.index, event.id, event.name, ""))
             elif isinstance(event, Diagnostic):
-                self._calls.note(event)
+                self._calls.record_diagnostic(event)
                 self.notes.append(event)
             elif isinstance(event, (CallEnd, Finish)):
                 self._end(event, delta)
         return delta
 
     def _end(self, event: CallEnd | Finish, delta: Delta) -> None:
-        error = self._calls.error(event)
+        error = self._calls.policy_error(event)
         if error is not None:
             raise error
         if isinstance(event, CallEnd):
-            ending = self._calls.ending(event.status)
+            ending = self._calls.close_call(event.status)
             if ending:
                 _arguments(delta, event.index, ending)
 

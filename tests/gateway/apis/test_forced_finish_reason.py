@@ -15,7 +15,7 @@ from unspool import FinishReason, Plan, Policies, plan
 from unspool.gateway.apis.answers import ANSWERS, Whole
 from unspool.gateway.apis.chat.request import Api, Job
 from unspool.gateway.generation.reader import Reader
-from unspool.gateway.upstreams.base import CallPiece, Delta
+from unspool.gateway.upstreams.base import CallDelta, Delta
 from unspool.wire._messages import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
@@ -24,7 +24,7 @@ OUTPUTS = {
     "a call": [Delta(0, GOOD)],
     "a call that is cut off": [Delta(0, GOOD[:40])],
     "text": [Delta(0, "Hi.")],
-    "a call that the upstream took apart": [Delta(0, "", calls=(CallPiece(0, "call_1", "now", "{}"),))],
+    "a call that the upstream took apart": [Delta(0, "", calls=(CallDelta(0, "call_1", "now", "{}"),))],
 }
 APIS: tuple[Api, ...] = get_args(Api)
 

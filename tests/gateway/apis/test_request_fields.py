@@ -72,7 +72,7 @@ def test_what_changes_the_answer_and_cannot_be_honoured_is_refused(api: str, fie
     ],
 )
 def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) -> None:
-    assert list(job(api, **{field: value}).left_out) == []
+    assert list(job(api, **{field: value}).ignored) == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) 
 def test_what_agents_send_to_every_server_is_left_out_and_said(
     api: str, fields: dict[str, Any], said: str
 ) -> None:
-    (told,) = job(api, **fields).left_out
+    (told,) = job(api, **fields).ignored
     assert said in told
 
 
@@ -111,7 +111,7 @@ def test_every_documented_field_has_its_place(api: str) -> None:
         if api == "chat" or field in found.sampling:
             assert found.sampling[field] == "x"
         else:
-            assert any(field in told for told in found.left_out)
+            assert any(field in told for told in found.ignored)
 
 
 # -- what engines are told

@@ -111,15 +111,15 @@ def test_calls_go_back_in_the_namespace_that_the_client_knows(
 def test_a_tool_that_only_the_vendor_runs_does_not_stop_a_session() -> None:
     job = responses_job({"input": "x", "tools": [SEARCH, ECHO]})
     assert shown(job) == ["echo"]
-    assert job.left_out == ["the tool web_search: only its vendor can run it"]
+    assert job.ignored == ["the tool web_search: only its vendor can run it"]
     job = responses_job({"input": "x", "tools": [{"type": "apply_patch"}]})
-    assert job.left_out == ["the tool apply_patch: offer a function in its place"]
+    assert job.ignored == ["the tool apply_patch: offer a function in its place"]
     toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
     found = messages_job(body)
     assert shown(found) == []
-    assert len(found.left_out) == 2
+    assert len(found.ignored) == 2
 
 
 def test_tools_of_the_vendor_are_refused_where_that_is_wanted() -> None:
@@ -133,7 +133,7 @@ def test_what_is_left_out_is_logged_once_and_not_with_every_request(gateway: Gat
     with warnings_of_the_gateway() as heard:
         for _ in range(3):
             post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
-    assert heard == [("left out of requests", {"reason": "the tool web_search: only its vendor can run it"})]
+    assert heard == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
 
 
 # -- tools of the vendor's that the client runs
@@ -181,7 +181,7 @@ def test_tools_that_the_client_runs_are_offered_with_their_schemas(
     properties = set(function["parameters"]["properties"])
     assert has <= properties
     assert not lacks & properties
-    assert job.left_out == []
+    assert job.ignored == []
 
 
 def test_an_editor_of_the_client_can_undo_only_where_its_version_can() -> None:

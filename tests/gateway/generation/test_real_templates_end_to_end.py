@@ -20,7 +20,7 @@ from unspool.gateway.apis.chat.request import chat_job
 from unspool.gateway.generation.model import Model, load_model
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Delta, Task
+from unspool.gateway.upstreams.base import Delta, UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
 from unspool.wire import ChatStreamDecoder
 
@@ -95,7 +95,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
     plan = prepared.plan
     assert prepared.prompt is not None
     assert "get_weather" in prepared.prompt
-    task = Task("x", job.request, plan, prepared.prompt, prepared.tools)
+    task = UpstreamRequest("x", job.request, plan, prepared.prompt, prepared.tools)
     for engine in ENGINES.values():
         json.dumps(engine.completion(task, 100))
 

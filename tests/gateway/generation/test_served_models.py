@@ -31,7 +31,7 @@ from unspool import UsageError
 from unspool.gateway import Settings, load_settings
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.http_client import Connection
-from unspool.gateway.upstreams.load_balancer import Balanced, Member
+from unspool.gateway.upstreams.load_balancer import LoadBalancer, Member
 
 ASK = [{"role": "user", "content": "Hi"}]
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -242,7 +242,7 @@ def test_a_conversation_stays_where_it_is_known_unless_others_idle(topics: list[
     connections = [
         Connection(f"http://{number}", key="", connect=1, idle=1, limit=1) for number in range(size)
     ]
-    balanced = Balanced([CompletionsUpstream(connection) for connection in connections])
+    balanced = LoadBalancer([CompletionsUpstream(connection) for connection in connections])
 
     def choose(topic: int) -> Member:
         request = {"messages": [{"role": "user", "content": str(topic)}, {}, {"n": object}]}

@@ -36,7 +36,7 @@ from unspool.gateway.page import request_log as notes_module
 from unspool.gateway.page.request_json import read
 from unspool.gateway.page.request_log import MOST_PROMPT, MOST_RAW, MOST_TOLD, RequestLog, RequestRecord
 from unspool.gateway.page.static_files import page_files
-from unspool.gateway.upstreams.base import Batch, CallPiece, Delta
+from unspool.gateway.upstreams.base import Batch, CallDelta, Delta
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -392,7 +392,7 @@ def test_a_plan_is_kept_without_what_may_be_large() -> None:
 # -- laws: the raw text is what the upstream wrote, and is read as it was
 
 _CALLS = st.builds(
-    lambda number, name, arguments: [CallPiece(number, f"id{number}", name, arguments)],
+    lambda number, name, arguments: [CallDelta(number, f"id{number}", name, arguments)],
     st.integers(0, 2),
     st.sampled_from(["get_weather", "now"]),
     st.sampled_from(["{}", '{"city": "Oslo"}', '{"city": ']),

@@ -276,7 +276,7 @@ class OllamaAnswer(Answer):
         self._began = time.monotonic_ns()
         self._tells = reader_tells(job, readers[0])
         # Its clients read every line as a chunk.
-        self.ping = self._lines([self._stream.alive()])
+        self.ping = self._lines([self._stream.keep_alive()])
 
     @property
     def failed(self) -> bool:

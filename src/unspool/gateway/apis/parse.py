@@ -21,7 +21,7 @@ from ...wire import ChatStream
 from ..generation.model import Model, find_dialect, no_renderer
 from ..http.errors import Failure, invalid
 from .answers import encode
-from .chat.request import checked
+from .chat.request import decode_body
 
 _SECONDS: Final = 10.0
 """How long a text may take."""
@@ -51,7 +51,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
     :param limit: bytes of an answer, which repeats the text thrice and tells every event.
     :param templates: the request may bring a template.
     """
-    shape = checked(body, ParseBody)
+    shape = decode_body(body, ParseBody)
     if shape.chat_template is not None and not templates:
         raise invalid(
             "chat_template: no templates of requests are run here; the setting request_templates allows them",

@@ -11,7 +11,7 @@ from ..http.exchange import Exchange
 from ..http.json_decoding import SMALL
 from ..upstreams.completions import UsageChunk
 from .answers import DONE, Answer, encode, error_object
-from .chat.request import chat_job, checked
+from .chat.request import chat_job, decode_body
 
 if TYPE_CHECKING:
     from ..app import Gateway
@@ -82,7 +82,7 @@ class Passing:
         try:
             if not passed.streams:
                 # Not before all of it is there: what has begun cannot become an error.
-                await exchange.respond(200, await passed.all(), kind)
+                await exchange.respond(200, await passed.read_all(), kind)
                 return
             exchange.failing = _failing
             await exchange.start(200, kind)
@@ -98,7 +98,7 @@ class Passing:
     async def tokenize(self, exchange: Exchange) -> None:
         """The tokens of a text, or of the prompt that messages come to."""
         body = await self._gateway.body(exchange)
-        shape = checked({key: value for key, value in body.items() if value is not None}, _Tokenize)
+        shape = decode_body({key: value for key, value in body.items() if value is not None}, _Tokenize)
         served = self._gateway.models.find(shape.model)
         text = shape.prompt if shape.prompt is not None else shape.content
         if (text is None) == (shape.messages is None):
@@ -120,7 +120,7 @@ class Passing:
 
     async def detokenize(self, exchange: Exchange) -> None:
         """The text of tokens."""
-        shape = checked(await self._gateway.body(exchange), _Detokenize)
+        shape = decode_body(await self._gateway.body(exchange), _Detokenize)
         served = self._gateway.models.find(shape.model)
         text = await served.detokenize(self._lane, exchange.whose, shape.tokens)
         if text is None:
@@ -131,7 +131,7 @@ class Passing:
 
     async def embed(self, exchange: Exchange) -> None:
         """Ollama's ``/api/embed``, and the older ``/api/embeddings``."""
-        shape = checked(await self._gateway.body(exchange), _Embed)
+        shape = decode_body(await self._gateway.body(exchange), _Embed)
         served = self._gateway.models.find(shape.model)
         old = exchange.path.endswith("/embeddings")
         given = shape.prompt if old else shape.input
@@ -144,7 +144,7 @@ class Passing:
         exchange.watch()
         passed = await served.upstream.forward("/v1/embeddings", asked)
         try:
-            data = await passed.all()
+            data = await passed.read_all()
         finally:
             await passed.close()
 

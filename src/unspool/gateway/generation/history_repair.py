@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...chat_templates._history import MALFORMED_KEY
-from ...wire._poisoned_calls import MALFORMED, is_poisoned_as_malformed, without_poison
+from ...wire._poisoned_calls import MALFORMED, is_poisoned_as_malformed, remove_poison
 from ..http.json_decoding import is_object
 
 
 def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The same conversation, with arguments as the model wrote them."""
-    return [_changed(message, without_poison) for message in messages]
+    return [_changed(message, remove_poison) for message in messages]
 
 
 def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

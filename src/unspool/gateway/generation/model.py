@@ -173,7 +173,7 @@ class Model:
             ]
         if not has_media(messages):
             return messages
-        log_once("left out of requests", f"pictures and files: {self.name} is shown a text in their place")
+        log_once("field_ignored", f"pictures and files: {self.name} is shown a text in their place")
         return without_media(messages)
 
     def _render(

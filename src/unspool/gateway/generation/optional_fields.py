@@ -15,10 +15,10 @@ Prepare = Callable[[Mapping[str, Any]], Prepared]
 
 def prepare_softly(prepare: Prepare, job: Job) -> tuple[Prepared, list[str]]:
     """The request with as many of its switches as the model heeds, and why the others are left out."""
-    request = {key: value for key, value in job.request.items() if key not in job.soft}
+    request = {key: value for key, value in job.request.items() if key not in job.optional_fields}
     prepared: Prepared | None = None
     ignored: list[str] = []
-    for key in job.soft:
+    for key in job.optional_fields:
         if key not in job.request:
             continue
         wanted = job.request[key]

@@ -88,7 +88,7 @@ class Reader:
 
     def feed(self, delta: Delta) -> list[Event]:
         """What this delta comes to."""
-        if delta.plain and delta.text and not self._steps and not self._foreign.used:
+        if delta.text_only and delta.text and not self._steps and not self._foreign.used:
             events = self.parser.feed(delta.text)
             if self._all_told(events, delta.text):
                 return events

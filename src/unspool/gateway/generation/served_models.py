@@ -42,7 +42,9 @@ class Served:
         try:
             prepared = prepare(job.request)
         except Failure as failure:
-            if failure.kind != "invalid_request" or not any(key in job.request for key in job.soft):
+            if failure.kind != "invalid_request" or not any(
+                key in job.request for key in job.optional_fields
+            ):
                 raise
             # Clients of these APIs send such switches to every model.
             prepared, ignored = prepare_softly(prepare, job)

@@ -25,7 +25,7 @@ from ...events import (
 )
 from ..http.errors import Failure
 from ..http.json_decoding import is_object
-from ..upstreams.base import CallPiece
+from ..upstreams.base import CallDelta
 
 
 class ForeignCalls:
@@ -42,7 +42,7 @@ class ForeignCalls:
         self._ours: dict[int, int] = {}
         self._over = False
 
-    def take(self, pieces: Sequence[CallPiece], at: int, ours: int = 0) -> list[Event]:
+    def take(self, pieces: Sequence[CallDelta], at: int, ours: int = 0) -> list[Event]:
         """Events for pieces of calls.
 
         :param ours: how many calls the parser has found before the first of these.
@@ -123,7 +123,7 @@ class ForeignCalls:
 class _Call:
     """One of them."""
 
-    def __init__(self, first: CallPiece) -> None:
+    def __init__(self, first: CallDelta) -> None:
         if not first.name:
             told = "the upstream sent a call without a name"
             raise Failure("upstream", told, code="upstream_protocol")
@@ -134,7 +134,7 @@ class _Call:
         self.ended = False
         self._object = _Object()
 
-    def is_another(self, piece: CallPiece) -> bool:
+    def is_another(self, piece: CallDelta) -> bool:
         """Whether a piece of the same number begins another call."""
         if not piece.name:
             return False  # it says nothing but more arguments

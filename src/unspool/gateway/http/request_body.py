@@ -105,7 +105,7 @@ class Intake:
                 _bound("schema of the answer", len(msgspec.json.encode(job.schema)))
             Bounds(self._most_values).look_into(arguments)
             # For the log, which is written on the event loop.
-            job.left_out = list(dict.fromkeys(job.left_out))[:MOST_LEFT_OUT]
+            job.ignored = list(dict.fromkeys(job.ignored))[:MOST_LEFT_OUT]
             return job
 
         return await self.off_loop(exchange, bounded)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...chat_templates._render_pool import apart
 from ...errors import UnspoolError
 from ...models._doctor.doctor import diagnose
-from ..upstreams.errors import without_places
+from ..upstreams.errors import redact
 
 if TYPE_CHECKING:
     from ...models._doctor.report import Diagnosis, Finding
@@ -39,7 +39,7 @@ def examined(served: Served) -> dict[str, Any]:
         with apart():
             told["doctor"] = _told(diagnose(model.source))
     except UnspoolError as error:
-        told["why_no_doctor"] = without_places(str(error))
+        told["why_no_doctor"] = redact(str(error))
     return told
 
 
@@ -49,7 +49,7 @@ def _told(found: Diagnosis) -> dict[str, Any]:
         "healthy": found.healthy,
         "dialect": None if found.dialect is None else found.dialect.name,
         "confidence": found.detection.confidence,
-        "evidence": [without_places(sentence) for sentence in found.detection.evidence],
+        "evidence": [redact(sentence) for sentence in found.detection.evidence],
         "runners_up": list(found.detection.runners_up),
         "findings": _findings(found.findings),
         "breaks": _findings(found.breaks),
@@ -59,7 +59,4 @@ def _told(found: Diagnosis) -> dict[str, Any]:
 
 
 def _findings(found: Iterable[Finding]) -> list[dict[str, str]]:
-    return [
-        {"level": one.level, "text": without_places(one.text), "fix": without_places(one.fix)}
-        for one in found
-    ]
+    return [{"level": one.level, "text": redact(one.text), "fix": redact(one.fix)} for one in found]

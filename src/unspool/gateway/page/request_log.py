@@ -190,7 +190,7 @@ class RequestRecord:
             raw = raws.get(delta.choice)
             if raw is None:
                 raw = raws[delta.choice] = Raw()
-            if delta.plain:
+            if delta.text_only:
                 raw.write(text)
             elif self._has_room(delta):
                 raw.take(delta, text)

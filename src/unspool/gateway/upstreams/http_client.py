@@ -1,8 +1,8 @@
-"""Upstreams behind HTTP: one client session, streams of events, errors as failures.
+"""HTTP client for upstreams: connections, event streams, and errors as failures.
 
-An upstream is trusted with the request that it is sent, and with nothing else.  It is not
-followed elsewhere, remembers nothing here (cookies), unpacks nothing here (compression was
-not asked for), and what it says is bounded in size and in time: headers, events, the whole.
+An upstream is trusted with the requests it gets and with nothing else.  The client follows no
+redirects, stores no cookies and accepts no compression.  Headers, events and whole responses are
+limited in size and time.
 """
 
 from __future__ import annotations
@@ -20,70 +20,77 @@ import msgspec
 from ..http.errors import Failure
 from ..http.json_decoding import VALUES
 from .errors import (
-    failed,
+    connection_lost,
     hide_key,
-    lost,
     message_of,
+    redact_keys,
     redirected,
     refused,
-    silent,
+    stream_error,
+    timed_out,
     too_large,
     unreachable,
-    without_keys,
 )
 from .sse import EventReader, LineReader
 
 _DONE: Final = b"[DONE]"
-_DRAIN: Final = 0.2
-"""Seconds to wait for the end of a response behind its last event, to use the connection again."""
+_DRAIN_TIMEOUT: Final = 0.2
+"""Seconds to wait for the end of a response after its last event, so its connection can be reused."""
 _ATTEMPTS: Final = 3
-_ASKED: Final = 5.0
-"""Seconds for an answer to a question ..."""
-_ALIVE: Final = 2.0
-"""... to that for its health ..."""
-_REFUSAL: Final = 1 << 16
-"""... and how many bytes of a refusal are read."""
+_JSON_TIMEOUT: Final = 5.0
+"""Seconds for a small JSON request such as ``/v1/models``."""
+_HEALTH_TIMEOUT: Final = 2.0
+"""Seconds for a health check."""
+_MAX_ERROR_BODY: Final = 1 << 16
+"""Bytes of an error response that are read."""
 _JSON: Final = {"Content-Type": "application/json"}
-_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson", "application/octet-stream")
-"""What responses that are handed on may be: no web pages in our name."""
+_FORWARDED_TYPES: Final = (
+    "application/json",
+    "text/event-stream",
+    "application/x-ndjson",
+    "application/octet-stream",
+)
+"""Content types that may be forwarded.  HTML is not one: it would run under the gateway's origin."""
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connections that are used again only if nothing came on them in the meantime.
+    """Connection pool that reuses only clean connections.
 
-    An upstream that answers twice would otherwise answer the next request, of somebody else.
+    If an upstream sends more than one response, the surplus would otherwise answer the next request on that
+    connection, which may belong to another client.
     """
 
     async def _get(self, *arguments: Any) -> Any:
-        while (found := await super()._get(*arguments)) is not None:
-            protocol = found.protocol
+        while (connection := await super()._get(*arguments)) is not None:
+            protocol = connection.protocol
+            # should_close is true if the protocol has received data that no request has read.
             if protocol is not None and not protocol.should_close:
-                return found
-            found.close()
+                return connection
+            connection.close()
         return None
 
 
 class Connection:
-    """The way to an upstream."""
+    """HTTP connections to one upstream."""
 
     def __init__(self, url: str, *, key: str, connect: float, idle: float, limit: int) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
-        """Its address, without the version."""
+        """Base address without ``/v1``."""
         self._key = key
         hide_key(key)
         self._limit = limit
         self._idle = idle
-        self._begin_by = connect + idle
+        self._start_timeout = connect + idle
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Open the session; needs the running loop."""
+        """Create the client session; needs a running event loop."""
         headers = {"Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         self._session = aiohttp.ClientSession(
-            # Servers drop idle connections after five seconds (uvicorn): be first.
+            # uvicorn closes idle connections after five seconds, so close them before that.
             connector=_Connector(limit=0, keepalive_timeout=4),
             timeout=self._timeout,
             headers=headers,
@@ -99,130 +106,132 @@ class Connection:
             self._session = None
 
     async def get(self, path: str) -> Any:
-        """The JSON at a path; None if there is none."""
+        """Return the JSON at a path, or None if that fails."""
         return await self._json("GET", path)
 
-    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON that is the answer to some other JSON; None if there is none."""
+    async def post_json(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Post JSON and return the JSON reply, or None if that fails."""
         return await self._json("POST", path, body)
 
     async def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         try:
-            more = {} if body is None else {"data": msgspec.json.encode(body), "headers": _JSON}
-            async with asyncio.timeout(_ASKED):
-                passed = Passed(await self._send(method, path, **more), self._limit, self._idle)
+            options = {} if body is None else {"data": msgspec.json.encode(body), "headers": _JSON}
+            async with asyncio.timeout(_JSON_TIMEOUT):
+                response = ForwardedResponse(
+                    await self._send(method, path, **options), self._limit, self._idle
+                )
                 try:
-                    data = await passed.all() if passed.is_answer else b""
+                    data = await response.read_all() if response.ok else b""
                 finally:
-                    await passed.close()
+                    await response.close()
             return VALUES.decode(data) if data else None
         except (Failure, aiohttp.ClientError, OSError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
     async def reachable(self) -> bool:
-        """Whether anything answers there."""
+        """Return whether the upstream answers a health check; any status below 500 counts."""
         try:
-            async with asyncio.timeout(_ALIVE):
+            async with asyncio.timeout(_HEALTH_TIMEOUT):
                 response = await self._send("GET", "/health")
                 response.release()
-                return response.status < 500 and not _points_elsewhere(response)
+                return response.status < 500 and not _is_redirect(response)
         except (Failure, aiohttp.ClientError, OSError):
             return False
 
-    async def _send(self, method: str, path: str, **more: Any) -> aiohttp.ClientResponse:
-        """Send a request; redirects are answers like any other."""
+    async def _send(self, method: str, path: str, **options: Any) -> aiohttp.ClientResponse:
+        """Send a request without following redirects."""
         if self._session is None:
             raise Failure("overloaded", "the gateway is not ready", code="not_ready")
-        return await self._session.request(method, self.url + path, allow_redirects=False, **more)
+        return await self._session.request(method, self.url + path, allow_redirects=False, **options)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Events:
-        """Begin a stream."""
-        return Events(await self._begin(path, body, "text/event-stream"), self._limit, self._idle)
+        """Post a generation request and return its event stream."""
+        return Events(await self._start(path, body, "text/event-stream"), self._limit, self._idle)
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
-        """Begin whatever the body asks for."""
-        response = await self._begin(path, body, "*/*")
-        if response.content_type not in _TYPES:
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+        """Post a request and return its response, streamed or not."""
+        response = await self._start(path, body, "*/*")
+        if response.content_type not in _FORWARDED_TYPES:
             response.close()
-            told = "the upstream sent something else than was asked for"
-            raise Failure(
-                "upstream", told, code="upstream_protocol", detail=without_keys(response.content_type)
-            )
-        return Passed(response, self._limit, self._idle)
+            message = "the upstream sent an unexpected content type"
+            detail = redact_keys(response.content_type)
+            raise Failure("upstream", message, code="upstream_protocol", detail=detail)
+        return ForwardedResponse(response, self._limit, self._idle)
 
-    async def _begin(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
+    async def _start(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
+        """Post a request; return the response if its status is 200, else raise a failure."""
         data = msgspec.json.encode(body)
         headers = {**_JSON, "Accept": accept}
         try:
-            async with asyncio.timeout(self._begin_by):
-                response = await self._attempted(path, data=data, headers=headers)
-                if response.status == 200 and not _is_encoded(response):
+            async with asyncio.timeout(self._start_timeout):
+                response = await self._post_with_retries(path, data=data, headers=headers)
+                if response.status == 200 and not _is_compressed(response):
                     return response
                 try:
-                    raise await self._refusal(response)
+                    raise await self._read_failure(response)
                 finally:
                     response.close()
         except TimeoutError as error:
-            raise silent() from error
+            raise timed_out() from error
 
-    async def _attempted(self, path: str, **more: Any) -> aiohttp.ClientResponse:
+    async def _post_with_retries(self, path: str, **options: Any) -> aiohttp.ClientResponse:
         for attempt in range(_ATTEMPTS):
             try:
-                return await self._send("POST", path, **more)
+                return await self._send("POST", path, **options)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
                 raise unreachable(error) from error
             except TimeoutError as error:
-                raise silent() from error
+                raise timed_out() from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                # As a rule it was a pooled connection that the upstream had just given up.
+                # Usually the upstream has just closed a pooled connection: try another one.
                 if attempt == _ATTEMPTS - 1:
-                    raise lost(error) from error
+                    raise connection_lost(error) from error
             except aiohttp.ClientError as error:
-                raise lost(error) from error
-        raise AssertionError  # the last attempt has raised
+                raise connection_lost(error) from error
+        raise AssertionError  # the last attempt returns or raises
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> Failure:
-        """What the upstream says is wrong."""
-        if _points_elsewhere(response):
+    async def _read_failure(self, response: aiohttp.ClientResponse) -> Failure:
+        """Return the failure that an error response describes."""
+        if _is_redirect(response):
             return redirected(response.status, response.headers.get("location", ""))
-        if _is_encoded(response):
-            told = "the upstream compresses its answer, which nobody asked for"
-            return Failure("upstream", told, code="upstream_protocol")
-        text = b""
+        if _is_compressed(response):
+            message = "the upstream sent a compressed response, which the gateway does not accept"
+            return Failure("upstream", message, code="upstream_protocol")
+        data = b""
         try:
-            while len(text) < _REFUSAL and (portion := await response.content.read(_REFUSAL)):
-                text += portion
+            while len(data) < _MAX_ERROR_BODY and (portion := await response.content.read(_MAX_ERROR_BODY)):
+                data += portion
         except aiohttp.ClientError:
             pass
-        said = text.decode("utf-8", "replace")
+        text = data.decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
-            said = message_of(json.loads(said)) or said
-        later = response.headers.get("retry-after", "")
-        return refused(response.status, said, reason=response.reason or "", later=later)
+            text = message_of(json.loads(text)) or text
+        retry_after = response.headers.get("retry-after", "")
+        return refused(response.status, text, reason=response.reason or "", retry_after=retry_after)
 
 
 def _raise_error(payload: bytes | bytearray) -> None:
-    """Raise the error that something handed on is instead: in its own words it may name places and keys."""
-    if len(payload) > _REFUSAL or b'"error"' not in payload:
+    """Raise a failure if a forwarded payload is an error object, which may name locations and keys."""
+    if len(payload) > _MAX_ERROR_BODY or b'"error"' not in payload:
         return
     try:
-        found = json.loads(payload)
+        value = json.loads(payload)
     except (ValueError, RecursionError):
         return
-    if message_of(found):
-        raise failed(found)
+    if message_of(value):
+        raise stream_error(value)
 
 
-def _points_elsewhere(response: aiohttp.ClientResponse) -> bool:
+def _is_redirect(response: aiohttp.ClientResponse) -> bool:
     return 300 <= response.status < 400
 
 
-def _is_encoded(response: aiohttp.ClientResponse) -> bool:
+def _is_compressed(response: aiohttp.ClientResponse) -> bool:
     return response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
 
 
-class _Portions:
-    """What the reads of a response bring, each a portion, before the failure that ends it."""
+class _BodyReader:
+    """Reader of a response body that returns all received data before it raises a failure."""
 
     __slots__ = ("_content", "_failure")
 
@@ -231,88 +240,92 @@ class _Portions:
         self._failure: Failure | None = None
 
     async def read(self) -> bytes:
-        """The next portion; empty: there is no more."""
+        """Return the data of the next read; empty at the end."""
         if self._failure is not None:
             raise self._failure
         try:
             return await self._content.readany()
         except TimeoutError as error:
-            self._failure = silent()
+            self._failure = timed_out()
             raise self._failure from error
         except aiohttp.ClientError as error:
-            self._failure = lost(error)
-            # What came in before it broke, and nobody had time to read: aiohttp would keep it to itself.
-            left = self._content._read_nowait(-1)  # noqa: SLF001
-            if left:
-                return left
+            self._failure = connection_lost(error)
+            # Once the connection breaks, aiohttp does not hand out data that arrived before.
+            unread = self._content._read_nowait(-1)  # noqa: SLF001
+            if unread:
+                return unread
             raise self._failure from error
 
 
-class Patience:
-    """How long an upstream may go on without saying anything that counts.
+class IdleTimer:
+    """Limit on the time in which an upstream sends bytes but no output.
 
-    Bytes keep a connection alive; only what they amount to is progress.  Looked at
-    where a read brought none, so that it costs nothing where it did.
+    The socket timeout covers silence.  Comments and partial events reset that one but not this one.
+    The clock is read only after reads without output, so normal reads cost nothing.
     """
 
-    __slots__ = ("_clock", "_seconds", "since")
+    __slots__ = ("_clock", "_timeout", "started")
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
+    def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout = timeout
         self._clock = clock
-        self.since: float | None = None
-        """When the first read brought nothing; None: the last one did bring something."""
+        self.started: float | None = None
+        """Time of the first read without output; None if the last read had some."""
 
-    def tried(self) -> None:
-        """Another read has brought nothing; a failure if that has gone on for too long."""
+    def reset(self) -> None:
+        """Record a read with output."""
+        self.started = None
+
+    def check(self) -> None:
+        """Record a read without output; raise a failure after too many seconds of these."""
         now = self._clock()
-        if self.since is None:
-            self.since = now
-        elif now - self.since > self._seconds:
-            raise silent()
+        if self.started is None:
+            self.started = now
+        elif now - self.started > self._timeout:
+            raise timed_out()
 
 
-class Passed:
-    """A response that is handed on as it is; of a stream the events, each when it is whole."""
+class ForwardedResponse:
+    """Response to pass on unchanged: raw data, or complete events of a stream."""
 
     def __init__(self, response: aiohttp.ClientResponse, limit: int, idle: float) -> None:
         self._response = response
-        self._portions = _Portions(response)
-        self._left = limit
-        self._patience = Patience(idle)
+        self._body = _BodyReader(response)
+        self._remaining = limit
+        self._idle_timer = IdleTimer(idle)
         self._failure: Failure | None = None
-        """What the last read brought behind its events."""
-        self.is_answer = response.status == 200 and not _is_encoded(response)
-        """There is something to be read."""
+        """Failure that followed events in the same read; the next call raises it."""
+        self.ok = response.status == 200 and not _is_compressed(response)
+        """True if the body can be read."""
         self.content_type = response.content_type
-        self.closed: Callable[[], None] | None = None
-        """Called when it is over."""
+        self.on_close: Callable[[], None] | None = None
+        """Called when the response is closed."""
         self._events = EventReader(limit) if self.streams else None
 
     @property
     def streams(self) -> bool:
-        """Whether it is a stream of events."""
+        """True for a stream of events."""
         return self.content_type == "text/event-stream"
 
     async def read(self) -> bytes:
-        """What has come in since; empty: there is no more."""
+        """Return the next data; empty at the end."""
         if self._failure is not None:
             raise self._failure
-        while portion := await self._portions.read():
-            self._left -= len(portion)
-            if self._left < 0:
+        while portion := await self._body.read():
+            self._remaining -= len(portion)
+            if self._remaining < 0:
                 raise too_large()
             if self._events is None:
-                self._patience.tried()
+                self._idle_timer.check()
                 return portion
-            if whole := self._whole(self._events.feed(portion)):
-                self._patience.since = None
-                return whole
-            self._patience.tried()
-        return b"" if self._events is None else self._whole(self._events.finish())
+            if data := self._encode_events(self._events.feed(portion)):
+                self._idle_timer.reset()
+                return data
+            self._idle_timer.check()
+        return b"" if self._events is None else self._encode_events(self._events.finish())
 
-    def _whole(self, events: list[bytes]) -> bytes:
-        """Events as they are sent: half of one, or one that is none, nobody could read."""
+    def _encode_events(self, events: list[bytes]) -> bytes:
+        """Return events in wire format; invalid JSON and errors become failures."""
         out: list[bytes] = []
         for payload in events:
             try:
@@ -326,16 +339,16 @@ class Passed:
                     raise
                 break
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                told = "the upstream sent an event that is not JSON"
-                self._failure = Failure("upstream", told, code="upstream_protocol")
+                message = "the upstream sent an event that is not JSON"
+                self._failure = Failure("upstream", message, code="upstream_protocol")
                 if not out:
                     raise self._failure from error
                 break
             out.append(b"data: %b\n\n" % payload.replace(b"\n", b"\ndata: "))
         return b"".join(out)
 
-    async def all(self) -> bytes:
-        """The whole of it."""
+    async def read_all(self) -> bytes:
+        """Return the whole body."""
         data = bytearray()
         while portion := await self.read():
             data += portion
@@ -343,9 +356,9 @@ class Passed:
         return bytes(data)
 
     async def close(self) -> None:
-        """Let go of the connection; back into the pool if the response is over."""
-        if self.closed is not None:
-            self.closed()
+        """Release the connection; it is reused if the response is complete."""
+        if self.on_close is not None:
+            self.on_close()
         if self._response.content.at_eof():
             self._response.release()
         else:
@@ -353,7 +366,7 @@ class Passed:
 
 
 class Events:
-    """The events of one response."""
+    """Events of one response: server-sent events, JSON lines, or one JSON body."""
 
     def __init__(
         self,
@@ -363,53 +376,53 @@ class Events:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._response = response
-        self._portions = _Portions(response)
+        self._body = _BodyReader(response)
         self._limit = limit
         lines = response.content_type == "application/x-ndjson"
         self._reader = LineReader(limit) if lines else EventReader(limit)
-        self._over = False
-        self.patience = Patience(idle, clock)
-        """Whoever reads the events says which of them count."""
-        self.told_end = False
-        """The upstream said that this was all."""
-        self.whole = response.content_type == "application/json"
-        """It is not a stream: there is one event, the whole response."""
+        self._finished = False
+        self.idle_timer = IdleTimer(idle, clock)
+        """Timer that the caller resets when an event has output."""
+        self.end_marked = False
+        """True once the upstream has marked the end of the stream."""
+        self.is_json = response.content_type == "application/json"
+        """True if the response is not a stream: its whole body is one event."""
 
     async def read(self) -> list[bytes] | None:
-        """The data of the events that one read brought; None: the end."""
-        if self._over:
+        """Return the data of the events of the next read, or None at the end."""
+        if self._finished:
             return None
-        if self.whole:
-            self._over = self.told_end = True
-            return [await self._all()]
+        if self.is_json:
+            self._finished = self.end_marked = True
+            return [await self._read_all()]
         while True:
-            portion = await self._portions.read()
+            portion = await self._body.read()
             events = self._reader.feed(portion) if portion else self._reader.finish()
             if not portion:
-                self._over = True
+                self._finished = True
             if _DONE in events:
-                self._over = self.told_end = True
+                self._finished = self.end_marked = True
                 events = events[: events.index(_DONE)]
-            if events or self._over:
+            if events or self._finished:
                 return events
-            self.patience.tried()
+            self.idle_timer.check()
 
-    async def _all(self) -> bytes:
-        """The whole of a response that is not a stream."""
+    async def _read_all(self) -> bytes:
+        """Return the whole body."""
         data = bytearray()
-        while portion := await self._portions.read():
+        while portion := await self._body.read():
             data += portion
             if len(data) > self._limit:
                 raise too_large()
-            self.patience.tried()
+            self.idle_timer.check()
         return bytes(data)
 
     async def close(self) -> None:
-        """Let go of the connection; back into the pool if the response is over."""
+        """Release the connection; it is reused if the response is complete."""
         content = self._response.content
-        if self.told_end and not content.at_eof():
+        if self.end_marked and not content.at_eof():
             try:
-                async with asyncio.timeout(_DRAIN):
+                async with asyncio.timeout(_DRAIN_TIMEOUT):
                     await content.readany()
             except (TimeoutError, aiohttp.ClientError):
                 pass

@@ -14,7 +14,7 @@ from ...http.errors import invalid
 from ...http.exchange import Exchange
 from ...http.request_body import Intake
 from ..answers import encode
-from ..chat.request import checked
+from ..chat.request import decode_body
 from .request import OllamaBody
 
 _VERSION: Final = "0.13.0"
@@ -72,7 +72,7 @@ class OllamaModels:
 
 def loaded(model: str, body: Mapping[str, Any], form: str) -> dict[str, Any]:
     """The answer to a request that wants nothing but that the model is there."""
-    checked({key: value for key, value in body.items() if key in ("keep_alive", "stream")}, OllamaBody)
+    decode_body({key: value for key, value in body.items() if key in ("keep_alive", "stream")}, OllamaBody)
     empty: dict[str, Any] = {"message": {"role": "assistant", "content": ""}}
     if form == "generate":
         empty = {"response": ""}

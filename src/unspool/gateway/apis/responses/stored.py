@@ -18,7 +18,7 @@ from ...http.request_body import Intake
 from ...state.history import CONVERSATION, RESPONSE, as_item, chain, not_found
 from ...state.store import Item, Kept, Packed, Row, Store, decoded, pack, pack_items
 from ..answers import encode
-from ..chat.request import checked
+from ..chat.request import decode_body
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
 _MOST_ITEMS: Final = 100
@@ -122,7 +122,7 @@ class Stored:
         id = _CONVERSATION_ID.new("", 0)
 
         def packed() -> tuple[dict[str, Any], Packed]:
-            shape = checked(body, _NewConversation)
+            shape = decode_body(body, _NewConversation)
             head = {"created_at": int(time.time()), "metadata": shape.metadata or {}}
             return head, pack(CONVERSATION, head, _new(shape.items or ()))
 
@@ -143,7 +143,7 @@ class Stored:
         head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
 
         def changed() -> tuple[dict[str, Any], bytes]:
-            new = {**head, "metadata": checked(body, _Metadata).metadata}
+            new = {**head, "metadata": decode_body(body, _Metadata).metadata}
             return new, encoded(new)
 
         new, data = await self._intake.off_loop(exchange, changed)
@@ -172,7 +172,9 @@ class Stored:
     async def add_items(self, exchange: Exchange) -> None:
         """Add items to a conversation."""
         body = await self._intake.body(exchange)
-        rows = await self._intake.off_loop(exchange, lambda: pack_items(_new(checked(body, _NewItems).items)))
+        rows = await self._intake.off_loop(
+            exchange, lambda: pack_items(_new(decode_body(body, _NewItems).items))
+        )
         await self._entry(exchange, CONVERSATION)
         if not await self._store.extend(exchange.owner, exchange.part("id"), rows):
             raise _no_room()
@@ -218,7 +220,9 @@ def _page_of(exchange: Exchange) -> _Page:
     limit = asked.get("limit", "")
     if limit.isdecimal() and len(limit) < 10:
         asked["limit"] = int(limit)
-    return checked({key: value for key, value in asked.items() if key in ("limit", "order", "after")}, _Page)
+    return decode_body(
+        {key: value for key, value in asked.items() if key in ("limit", "order", "after")}, _Page
+    )
 
 
 def _cut(rows: Sequence[Row], page: _Page) -> Sequence[Row]:
