@@ -14,8 +14,8 @@ from .app import Gateway
 from .generation.model import Model, load_model
 from .generation.served_models import Served
 from .model_source import settle
-from .server.logs import log
 from .settings import Settings
+from .telemetry.logs import log
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
 from .upstreams.completions import CompletionsUpstream, short_name

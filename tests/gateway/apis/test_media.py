@@ -15,9 +15,9 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.apis.media import describe, image_part, move_media_to_user, without_media
 from unspool.gateway.apis.messages.request import messages_job
 from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.conversation.media import describe, image_part, move_media_to_user, without_media
 
 PNG = "iVBORw0KGgoAAAANSUhEUg=="
 URL = f"data:image/png;base64,{PNG}"

@@ -19,7 +19,6 @@ from gateways import EngineProcess
 from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
 from unspool._core.scan.runs import COMPILED
 from unspool.gateway import Settings, build
-from unspool.gateway.apis import media
 from unspool.gateway.apis import parse as parsing
 from unspool.gateway.apis import passthrough as passing
 from unspool.gateway.apis.chat import request as body
@@ -30,6 +29,7 @@ from unspool.gateway.apis.ollama import request as from_ollama
 from unspool.gateway.apis.responses import request as from_responses
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.apis.responses import tools as response_tools
+from unspool.gateway.conversation import media
 from unspool.gateway.http import request_body as intake
 from unspool.gateway.state import history as past
 

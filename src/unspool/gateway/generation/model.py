@@ -26,10 +26,10 @@ from ...models._detection.result import Detection
 from ...models._sources import Source, read_source
 from ...planning import Plan, plan
 from ...policies import Policies
-from ..apis.media import check_parts, has_media, without_media
+from ..conversation.media import check_parts, has_media, without_media
 from ..http.errors import Failure, invalid
-from ..server.logs import log, log_once
 from ..settings import Settings
+from ..telemetry.logs import log, log_once
 from .tool_prompt import ToolPrompt, tool_prompt
 
 _FIELDS: Final = re.compile(

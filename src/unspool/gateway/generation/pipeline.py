@@ -25,9 +25,9 @@ from ..apis.chat.request import Job
 from ..http.errors import Failure
 from ..http.exchange import Exchange
 from ..http.json_decoding import SMALL
-from ..server.logs import log
 from ..state import threads
 from ..state.history import keep
+from ..telemetry.logs import log
 from ..upstreams.base import Batch, Stream, Usage
 from .reader import Reader
 

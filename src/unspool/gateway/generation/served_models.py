@@ -12,8 +12,8 @@ from ...policies import Policies
 from ..apis.chat.request import Job
 from ..http.errors import Failure
 from ..http.worker_pools import Lane
-from ..server.logs import log
 from ..settings import Settings
+from ..telemetry.logs import log
 from ..upstreams.base import Upstream
 from .model import Model, Prepared
 from .optional_fields import prepare_softly

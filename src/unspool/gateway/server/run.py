@@ -18,8 +18,8 @@ from ...errors import UsageError
 from ..app import Gateway
 from ..factory import build
 from ..settings import Settings
+from ..telemetry.logs import log, set_up
 from .http_protocol import Door, DoorProtocol
-from .logs import log, set_up
 from .worker_link import Colleagues
 from .workers import supervise
 

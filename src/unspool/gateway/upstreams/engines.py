@@ -28,8 +28,8 @@ from ...errors import UsageError
 from ...grammar import GrammarTooLarge
 from ...planning._special_tokens import markers
 from ..http.errors import invalid
-from ..server.logs import log, log_once
 from ..settings import EngineName
+from ..telemetry.logs import log, log_once
 from .base import UpstreamRequest
 
 _STANDARD_FIELDS: Final = frozenset(

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ...conversation import media
+from ...conversation.media import Part
 from ...http.errors import Failure, invalid
-from .. import media
 from ..chat.request import string_at
-from ..media import Part
 
 Block = Mapping[str, Any]
 

@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Meta
 
 from ....wire._responses import CUSTOM_INPUT
+from ...conversation import media
+from ...conversation.media import Part
 from ...http.errors import Failure, invalid
 from ...state.history import Past, as_item
 from ...state.seal import Seal
-from .. import media
 from ..chat.request import (
     Count,
     Job,
@@ -27,7 +28,6 @@ from ..chat.request import (
     ignore_verbosity,
     string_at,
 )
-from ..media import Part
 from ..unsupported_fields import list_ignored, reject_unsupported
 from .tools import join_name, read_tools
 
