@@ -35,7 +35,7 @@ from .apis.parse import parse_body
 from .apis.passthrough import Passing
 from .apis.responses.request import responses_job
 from .apis.responses.stored import Stored
-from .conversation.history_repair import malformed_in_a_row, without_poisoned_arguments
+from .conversation.history_repair import count_malformed_calls, without_poisoned_arguments
 from .generation.model import Model, Prepared
 from .generation.pipeline import Output
 from .generation.reader import Reader
@@ -439,7 +439,7 @@ def _unspoilt(job: Job) -> int:
     """Put the conversation as the model wrote it; the result says how many malformed calls end it."""
     messages = job.request["messages"]
     job.request["messages"] = without_poisoned_arguments(messages)
-    return malformed_in_a_row(messages)
+    return count_malformed_calls(messages)
 
 
 def _prepared(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
-from .._core.schema.tools import Tools, ValueType
+from .._core.schema.tools import Tools, ValueType, tool_function, tool_name
 from ..errors import UsageError
 from ._intermediate import Schema
 from ._size_limit import Budget
@@ -53,7 +53,7 @@ def functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     budget = Budget()
     out: list[Function] = []
     for tool in found:
-        body = tool if tool.get("function") is None else tool["function"]
+        body = tool_function(tool)
         if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
             continue
         schema = body.get("parameters")
@@ -86,8 +86,7 @@ def chosen(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Fun
         raise UsageError("there is no function among the tools, so there is nothing to constrain")
     if choice in ("auto", "required"):
         return offered, False
-    named = choice.get("function", choice) if isinstance(choice, Mapping) else None
-    name = named.get("name") if isinstance(named, Mapping) else None
+    name = tool_name(choice) if isinstance(choice, Mapping) else None
     if not isinstance(name, str):
         raise UsageError(f'choice is "auto", "required" or {{"name": "..."}}, got {choice!r}')
     found = [function for function in offered if function.name == name]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from .._core.schema.tools import Tools
+from .._core.schema.tools import Tools, tool_function, tool_name
 from ..errors import UsageError
 
 Choice: TypeAlias = Literal["none", "auto", "required", "named"]
@@ -119,15 +119,8 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
     return tuple(value)
 
 
-def _name_of(tool: Mapping[str, object]) -> object:
-    function = tool.get("function")
-    return function.get("name") if isinstance(function, Mapping) else tool.get("name")
-
-
 def _is_strict(tool: Mapping[str, object]) -> bool:
-    function = tool.get("function")
-    body = function if isinstance(function, Mapping) else tool
-    return body.get("strict") is True
+    return tool_function(tool).get("strict") is True
 
 
 def _choice(
@@ -135,13 +128,13 @@ def _choice(
 ) -> tuple[Choice, str, tuple[Mapping[str, object], ...]]:
     """Kind of choice, function it names, and the tools that are left."""
     kind: Choice
-    names = sorted(str(_name_of(tool)) for tool in tools)
+    names = sorted(str(tool_name(tool)) for tool in tools)
     if isinstance(value, Mapping) and value.get("type") == "allowed_tools":
         value, tools = _allowed(value, tools)
     if value is None:
         return ("auto", "", tools) if tools else ("none", "", ())
     if isinstance(value, Mapping):
-        found = _name_of(value)
+        found = tool_name(value)
         if not isinstance(found, str) or value.get("type") not in (None, "function"):
             raise UsageError(
                 f"tool_choice={dict(value)!r}: name a function as "
@@ -176,17 +169,17 @@ def _allowed(
     listed = body.get("tools")
     if not isinstance(listed, Sequence) or not all(isinstance(tool, Mapping) for tool in listed):
         raise UsageError("tool_choice of type allowed_tools needs its list of tools")
-    wanted = dict.fromkeys(map(_hashed_name_of, listed))
-    offered = set(map(_hashed_name_of, tools))
+    wanted = dict.fromkeys(map(_hashed_name, listed))
+    offered = set(map(_hashed_name, tools))
     missing = [name for name in wanted if name not in offered]
     if missing:
         raise UsageError(f"tool_choice allows {', '.join(sorted(missing))}, not in tools: add it")
-    return body.get("mode", "auto"), tuple(tool for tool in tools if _hashed_name_of(tool) in wanted)
+    return body.get("mode", "auto"), tuple(tool for tool in tools if _hashed_name(tool) in wanted)
 
 
-def _hashed_name_of(tool: Mapping[str, object]) -> str:
+def _hashed_name(tool: Mapping[str, object]) -> str:
     """Return the name in a form that can be looked up, whatever a client gives for a name."""
-    name = _name_of(tool)
+    name = tool_name(tool)
     return name if isinstance(name, str) else repr(name)
 
 

@@ -343,7 +343,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
         'port = 1\nhost = "a"\nidle-timeout = 5\napi_keys = ["k"]\nupstream = "chat"\nurl = "http://u"\n'
-        'dialect = "hermes"\n[policies]\ncommit = "call"\nlike = "vllm"\n'
+        'dialect = "hermes"\n[policies]\ncommit = "call"\npreset = "vllm"\n'
         "[chat_template_kwargs]\nenable_thinking = false\n"
     )
     environment = {

@@ -16,7 +16,7 @@ pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, events, post, send, serving
 from unspool import CallArgs, CallEnd, CallStart, Event, Text
-from unspool.gateway.generation.upstream_calls import ForeignCalls
+from unspool.gateway.generation.upstream_calls import UpstreamCalls
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import CallDelta
 from unspool.gateway.upstreams.completions import SurrogateJoiner
@@ -28,13 +28,13 @@ P = CallDelta
 
 def read(pieces: Sequence[CallDelta | Text], reason: Any = "stop") -> list[Call | str]:
     """What comes out: calls as name and arguments, and texts, each whole before the next."""
-    calls = ForeignCalls()
+    calls = UpstreamCalls()
     found: list[Event] = []
     for piece in pieces:
         if isinstance(piece, Text):
             found += calls.follow([piece], 0)
         else:
-            found += calls.take([piece], 0)
+            found += calls.add([piece], 0)
     found += calls.finish(reason, [], 0)
     out: list[Call | str] = []
     name, arguments = "", ""
@@ -123,17 +123,17 @@ def test_calls_that_are_cut_off_are_not_complete() -> None:
 
 
 def test_more_of_a_call_that_is_over_is_an_error() -> None:
-    calls = ForeignCalls()
-    calls.take([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
-    calls.take([P(0, "", "", " ")], 0)
-    with pytest.raises(Failure, match="was over"):
-        calls.take([P(0, "", "", "{")], 0)
+    calls = UpstreamCalls()
+    calls.add([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
+    calls.add([P(0, "", "", " ")], 0)
+    with pytest.raises(Failure, match="had ended"):
+        calls.add([P(0, "", "", "{")], 0)
 
 
 def test_the_first_call_streams_while_others_come_in() -> None:
-    calls = ForeignCalls()
-    calls.take([P(0, "a", "f", '{"x": '), P(1, "b", "g", "{")], 0)
-    (more,) = calls.take([P(0, "", "", '"long')], 0)
+    calls = UpstreamCalls()
+    calls.add([P(0, "a", "f", '{"x": '), P(1, "b", "g", "{")], 0)
+    (more,) = calls.add([P(0, "", "", '"long')], 0)
     assert isinstance(more, CallArgs)
 
 

@@ -196,7 +196,7 @@ class ResponsesAnswer(Answer):
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:
         found = self._without_finish(events)
         if self._tells:
-            self._stream.logprobs += self.readers[choice].take_answer_logprobs()
+            self._stream.logprobs += self.readers[choice].take_content_logprobs()
         return self._sse(self._stream.encode(found))
 
     def closing(self) -> bytes:
@@ -356,7 +356,7 @@ class Whole:
             stream = responses_stream(self.job, self.model, reader)
             stream.usage = responses_usage(self.usage, thoughts)
             if reader_tells(self.job, reader):
-                stream.logprobs = reader.take_answer_logprobs()
+                stream.logprobs = reader.take_content_logprobs()
             return stream.response(message)
         if self.job.api in ("ollama", "ollama_generate"):
             lines = ollama_stream(self.job, self.model, reader)

@@ -1,4 +1,7 @@
-"""Broken calls that come back: clients repeat the conversation, and calls that a wire has spoilt with it."""
+"""Repair of broken calls that clients send back in the conversation.
+
+Wire formats poison calls that did not end well.  Clients repeat these calls in later requests.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +15,25 @@ from ..http.json_decoding import is_object
 
 
 def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The same conversation, with arguments as the model wrote them."""
-    return [_changed(message, remove_poison) for message in messages]
+    """Return a conversation with arguments as the model wrote them."""
+    return [_change_arguments(message, remove_poison) for message in messages]
 
 
 def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The same conversation, for a server that reads arguments as JSON and refuses what is none."""
-    return [_changed(message, _as_json) for message in messages]
+    """Return a conversation for servers that refuse arguments that are not JSON."""
+    return [_change_arguments(message, _wrap_invalid) for message in messages]
 
 
-def arguments_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The arguments of all calls that are text."""
-    found = [
+def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the arguments of all calls that have them as text."""
+    values = [
         call["function"].get("arguments") for message in messages for call in message.get("tool_calls") or ()
     ]
-    return [arguments for arguments in found if isinstance(arguments, str)]
+    return [arguments for arguments in values if isinstance(arguments, str)]
 
 
-def malformed_in_a_row(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many results, up to the last message, answer nothing but malformed calls."""
+def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Count the tool results at the end of a conversation that answer malformed calls, without a gap."""
     malformed = {
         call.get("id")
         for message in messages
@@ -40,7 +43,7 @@ def malformed_in_a_row(messages: Sequence[Mapping[str, Any]]) -> int:
     count = 0
     for message in reversed(messages):
         if message["role"] == "tool":
-            # Some clients send back what they could read of the call, and quote the rest in the result.
+            # Some clients resend only the readable part of a call and quote the rest in the result.
             if message.get("tool_call_id") not in malformed and MALFORMED not in str(message.get("content")):
                 break
             count += 1
@@ -49,14 +52,14 @@ def malformed_in_a_row(messages: Sequence[Mapping[str, Any]]) -> int:
     return count
 
 
-def _changed(message: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+def _change_arguments(message: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
     calls = message.get("tool_calls")
     if not calls:
         return message
-    return {**message, "tool_calls": [_call(call, change) for call in calls]}
+    return {**message, "tool_calls": [_change_call(call, change) for call in calls]}
 
 
-def _call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+def _change_call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
     function = call["function"]
     arguments = function.get("arguments")
     if not isinstance(arguments, str):
@@ -64,6 +67,7 @@ def _call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str,
     return {**call, "function": {**function, "arguments": change(arguments)}}
 
 
-def _as_json(arguments: str) -> str:
-    readable = not arguments or is_object(arguments)
-    return arguments if readable else json.dumps({MALFORMED_KEY: arguments}, ensure_ascii=False)
+def _wrap_invalid(arguments: str) -> str:
+    """Return arguments unchanged if they are an object, else as the value of a marker key."""
+    is_valid = not arguments or is_object(arguments)
+    return arguments if is_valid else json.dumps({MALFORMED_KEY: arguments}, ensure_ascii=False)

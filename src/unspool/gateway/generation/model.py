@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..._core.schema.tools import tool_name
 from ..._core.token_ids.tokenizers import AnyTokenizer
 from ...chat_templates import (
     ChatTemplate,
@@ -30,7 +31,7 @@ from ..conversation.media import check_parts, has_media, without_media
 from ..http.errors import Failure, invalid
 from ..settings import Settings
 from ..telemetry.logs import log, log_once
-from .tool_prompt import ToolPrompt, tool_prompt
+from .tool_prompt import ToolPrompt, find_tool_prompt
 
 _FIELDS: Final = re.compile(
     r"\b(tool_choice|tools|messages|message (?P<at>\d+)|response_format|stop|n(?==)|parallel_tool_calls|"
@@ -141,14 +142,14 @@ class Model:
             eos_token_ids=self.eos_token_ids,
             policies=policies,
         )
-        names = {_name(tool) for tool in decided.tools}
-        tools = tuple(tool for tool in request.get("tools") or () if _name(tool) in names)
+        names = {tool_name(tool) for tool in decided.tools}
+        tools = tuple(tool for tool in request.get("tools") or () if tool_name(tool) in names)
         if renders or self.template is None:
             return Prepared(decided, None, tools)
         messages = self._shown(request["messages"])
         if self.tool_prompt is not None:
             offered = () if decided.tool_output == "none" else tools
-            messages = self.tool_prompt.told(messages, offered, decided.dialect)
+            messages = self.tool_prompt.rewrite(messages, offered, decided.dialect)
         history = normalise_history(messages, self.template, dialect=decided.dialect)
         variables = dict(decided.chat_template_kwargs)
         for name in _OWN & variables.keys():
@@ -210,11 +211,6 @@ def no_renderer(error: NoRenderer) -> Failure:
     return Failure("overloaded", "the gateway cannot run chat templates now; try again", retry_after="1")
 
 
-def _name(tool: Mapping[str, Any]) -> object:
-    function = tool.get("function")
-    return function.get("name") if isinstance(function, Mapping) else tool.get("name")
-
-
 def _described(tool: Mapping[str, Any]) -> dict[str, Any]:
     """A tool in which nothing lacks a description."""
     function = tool.get("function")
@@ -261,7 +257,7 @@ def load_model(
         default = found.others.get("the template 'default'")
         if default is not None:
             toolless = ChatTemplate(default, **dict(found.tokens))  # type: ignore[arg-type]
-    prompt = None if template is None else tool_prompt(template)
+    prompt = None if template is None else find_tool_prompt(template)
     if prompt is not None:
         log(logging.WARNING, "the template writes no tools: they are shown in the system message")
     return Model(
@@ -322,7 +318,7 @@ def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
 def _knows_no_tools(source: Source) -> bool:
     """Whether its template writes neither tools nor calls: then any dialect will do that it is told."""
     template = ChatTemplate(source.template, **dict(source.tokens))  # type: ignore[arg-type]
-    return tool_prompt(template) is not None and template.wants.calls == "none"
+    return find_tool_prompt(template) is not None and template.wants.calls == "none"
 
 
 def _tokenizer(directory: Path) -> AnyTokenizer | None:

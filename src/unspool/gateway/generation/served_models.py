@@ -16,7 +16,7 @@ from ..settings import Settings
 from ..telemetry.logs import log
 from ..upstreams.base import Upstream
 from .model import Model, Prepared
-from .optional_fields import prepare_softly
+from .optional_fields import prepare_without_unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Served:
             ):
                 raise
             # Clients of these APIs send such switches to every model.
-            prepared, ignored = prepare_softly(prepare, job)
+            prepared, ignored = prepare_without_unsupported(prepare, job)
             for reason in ignored:
                 log(logging.WARNING, "switch ignored", id=id, reason=reason)
         for warning in prepared.plan.warnings:

@@ -16,7 +16,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from ..apis.chat.request import Job
-from ..conversation.history_repair import arguments_of
+from ..conversation.history_repair import list_arguments
 from ..settings import Settings
 from ..state.store import Weight
 from .errors import Failure, invalid
@@ -98,7 +98,7 @@ class Intake:
 
         def bounded() -> Job:
             job = read(*args, **more)
-            arguments = arguments_of(job.request["messages"])
+            arguments = list_arguments(job.request["messages"])
             if exchange.size > MOST_WRITTEN:
                 _bound("arguments of a call", max(map(len, arguments), default=0))
                 _bound("tools", len(msgspec.json.encode(job.request.get("tools"))))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from ..._core.schema.tools import tool_name
 from ...planning import Constraint, Plan
 from . import _compat as compat
 from ._model_dialect import Speech, warn_once
@@ -85,9 +86,7 @@ def _choice(value: Any) -> object:
         return value
     given: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
     if given.get("type") in ("function", "custom"):
-        function = given.get("function")
-        name = function.get("name") if isinstance(function, dict) else given.get("name")
-        return {"type": "function", "function": {"name": name}}
+        return {"type": "function", "function": {"name": tool_name(given)}}
     return given
 
 

@@ -95,8 +95,8 @@ class ResponseTools:
         for at, tool in enumerate(tools):
             if tool.get("type") not in ("function", "custom"):
                 raise invalid(
-                    f"{place}.tools[{at}].type is {tool.get('type')!r}; a namespace can contain only function "
-                    "and custom tools",
+                    f"{place}.tools[{at}].type is {tool.get('type')!r}; a namespace can contain only "
+                    "function and custom tools",
                     f"{place}.tools[{at}].type",
                 )
             # One tool with the description is enough, because the model reads all of them.
