@@ -132,7 +132,7 @@ def test_several_models_are_for_the_file(tmp_path: Path) -> None:
 def test_two_models_of_one_name_are_refused(engine: EngineProcess, template: str) -> None:
     table = {"upstream": "completions", "url": engine.url, "template": template}
     with (
-        pytest.raises(UsageError, match="two models answer to the name 'b'"),
+        pytest.raises(UsageError, match="two models have the name 'b'"),
         serving(models={"a": {**table, "aliases": ("b",)}, "b": table}),
     ):
         pass

@@ -79,3 +79,8 @@ def list_ignored(request: Mapping[str, Any], known: Collection[str]) -> list[str
         for name, value in request.items()
         if name not in known and name not in WITHOUT_EFFECT and value not in _EMPTY
     ]
+
+
+def ignore_verbosity(value: str | None) -> list[str]:
+    """Return the log entry for a verbosity, which no chat template supports."""
+    return [f"verbosity {value}: no model supports it"] if value not in (None, "medium") else []

@@ -6,37 +6,39 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...planning._thinking import near_efforts
-from ..apis.chat.request import Job
 from ..http.errors import Failure
 from .model import Prepared
+from .request import GenerationRequest
 
 PrepareRequest = Callable[[Mapping[str, Any]], Prepared]
 
 
-def prepare_without_unsupported(prepare: PrepareRequest, job: Job) -> tuple[Prepared, list[str]]:
+def prepare_with_optional_fields(
+    prepare: PrepareRequest, request: GenerationRequest
+) -> tuple[Prepared, list[str]]:
     """Prepare a request with those optional fields that the model supports.
 
     :returns: the prepared request, and a log entry for each ignored field.
     """
-    request = {key: value for key, value in job.request.items() if key not in job.optional_fields}
+    chat = {key: value for key, value in request.chat.items() if key not in request.optional_fields}
     prepared: Prepared | None = None
     ignored: list[str] = []
-    for key in job.optional_fields:
-        if key not in job.request:
+    for key in request.optional_fields:
+        if key not in request.chat:
             continue
-        value = job.request[key]
+        value = request.chat[key]
         reason = ""
         # If the model does not know an effort, the nearest one it knows is better than none.
         for candidate in (value, *(near_efforts(value) if key == "reasoning_effort" else ())):
             try:
-                prepared = prepare({**request, key: candidate})
+                prepared = prepare({**chat, key: candidate})
             except Failure as failure:
                 if failure.kind != "invalid_request":
                     raise
                 reason = reason or failure.message
                 continue
-            request[key] = candidate
+            chat[key] = candidate
             break
         if reason:
-            ignored.append(f"{reason} (replaced by {request[key]})" if key in request else reason)
-    return prepared or prepare(request), ignored
+            ignored.append(f"{reason} (replaced by {chat[key]})" if key in chat else reason)
+    return prepared or prepare(chat), ignored

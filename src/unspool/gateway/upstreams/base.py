@@ -118,21 +118,17 @@ class Stream(Protocol):
         ...
 
 
-async def run_inline(work: Callable[[], T]) -> T:
-    """Run the work on the event loop."""
-    return work()
+class RunIfLarge(Protocol):
+    """Function that runs work in a thread if its input is large, else on the event loop."""
 
-
-class OffLoop(Protocol):
-    """Runs work that would block the event loop, usually in a thread pool."""
-
-    async def __call__(self, work: Callable[[], T], /) -> T:
-        """Run the work and return its result."""
+    async def __call__(self, large: bool, work: Callable[[], T], /) -> T:
+        """Return the result of the work."""
         ...
 
 
-def ignore_body(body: Mapping[str, Any]) -> None:
-    """Discard an upstream request body."""
+async def run_inline(large: bool, work: Callable[[], T], /) -> T:  # noqa: ARG001 - there is no pool
+    """Run work on the event loop."""
+    return work()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +163,9 @@ class UpstreamRequest:
     """All other fields of the request that the engine may understand."""
     large: bool = False
     """True if the request is too large to process on the event loop."""
-    off_loop: OffLoop = run_inline
-    """Runner for slow work: grammars of large schemas, and all work on large requests."""
-    on_body: Callable[[Mapping[str, Any]], None] = ignore_body
+    run_if_large: RunIfLarge = run_inline
+    """Runs slow work: building grammars of large schemas, and converting large conversations."""
+    on_body: Callable[[Mapping[str, Any]], None] | None = None
     """Called with the body that goes to the upstream."""
     constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Cache of the fields that constrain the output, by engine name."""

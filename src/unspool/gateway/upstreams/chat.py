@@ -24,9 +24,9 @@ from .completions import (
     CompletionsUpstream,
     Count,
     UsageChunk,
+    builds_constraint,
     read_finish_reason,
     read_usage,
-    run_constraint_work,
     single_choice,
     unexpected_choice,
 )
@@ -105,7 +105,9 @@ class ChatUpstream(CompletionsUpstream):
         self.engine.check_supported(request)
         if request.n > 1 and not self.engine.supports_n:
             # Build the constraint once for all choices.
-            await run_constraint_work(request, partial(self.engine.constraint_fields, request))
+            await request.run_if_large(
+                builds_constraint(request), partial(self.engine.constraint_fields, request)
+            )
             return await ParallelStreams.open(
                 request.n, lambda index: self._chat(single_choice(request, index))
             )
@@ -139,10 +141,13 @@ class ChatUpstream(CompletionsUpstream):
             body["n"] = request.n
         if request.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(request.plan.chat_template_kwargs)
-        body |= await run_constraint_work(request, partial(self.engine.chat_fields, request))
-        request.on_body(body)
+        body |= await request.run_if_large(
+            builds_constraint(request), partial(self.engine.chat_fields, request)
+        )
+        if request.on_body is not None:
+            request.on_body(body)
         prepare = partial(_prepare_messages, request.chat["messages"])
-        messages = await request.off_loop(prepare) if request.large else prepare()
+        messages = await request.run_if_large(request.large, prepare)
         events = await self._post(body, messages)
         return ChatCompletionStream(events, request, finish_optional=self.engine.finish_optional)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from ...events import FinishReason
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
-from .base import Batch, Delta, Stream, T, UpstreamRequest, Usage
+from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .errors import message_of, redact, stream_error
 from .http_client import Connection, Events, ForwardedResponse
@@ -192,7 +192,9 @@ class CompletionsUpstream:
         self.engine.check_supported(request)
         if request.n > 1 and not self.engine.supports_n:
             # Build the constraint once for all choices.
-            await run_constraint_work(request, partial(self.engine.constraint_fields, request))
+            await request.run_if_large(
+                builds_constraint(request), partial(self.engine.constraint_fields, request)
+            )
             return await ParallelStreams.open(
                 request.n, lambda index: self._open_one(single_choice(request, index))
             )
@@ -201,7 +203,7 @@ class CompletionsUpstream:
     async def _build_fields(self, request: UpstreamRequest) -> dict[str, Any]:
         """Return the body's fields in the engine's own names."""
         work = partial(self.engine.completion_fields, request, self._default_tokens)
-        return await run_constraint_work(request, work)
+        return await request.run_if_large(builds_constraint(request), work)
 
     async def _open_one(self, request: UpstreamRequest) -> Stream:
         body = {
@@ -212,7 +214,8 @@ class CompletionsUpstream:
         }
         if self.model:
             body["model"] = self.model
-        request.on_body(body)
+        if request.on_body is not None:
+            request.on_body(body)
         events = await self.connection.post("/v1/completions", body)
         return CompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
@@ -229,10 +232,9 @@ class CompletionsUpstream:
         return prompt.removeprefix(self.bos_token) if self._adds_bos else prompt
 
 
-async def run_constraint_work(request: UpstreamRequest, work: Callable[[], T]) -> T:
-    """Run work that may build a grammar; off the event loop if it does."""
-    is_constrained = request.plan.constraint.kind != "none" or request.schema is not None
-    return await request.off_loop(work) if is_constrained else work()
+def builds_constraint(request: UpstreamRequest) -> bool:
+    """Return whether the engine's body needs a grammar or a schema, which may take long to build."""
+    return request.plan.constraint.kind != "none" or request.schema is not None
 
 
 def single_choice(request: UpstreamRequest, index: int) -> UpstreamRequest:

@@ -61,7 +61,8 @@ class OllamaUpstream(CompletionsUpstream):
         body |= {"model": self.model, "prompt": prompt, "raw": True, "stream": True}
         # Without these, Ollama cuts the middle of a long prompt and the start of a long output.
         body |= {"truncate": False, "shift": False}
-        request.on_body(body)
+        if request.on_body is not None:
+            request.on_body(body)
         return OllamaStream(await self.connection.post("/api/generate", body), request, finish_optional=False)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...conversation import media
 from ...conversation.media import Part
 from ...http.errors import Failure, invalid
-from ..chat.request import string_at
+from ..validation import string_at
 
 Block = Mapping[str, Any]
 

@@ -12,9 +12,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ..chat.request import Count, Job, Share, decode_body, read_stops
 from ..unsupported_fields import list_ignored, reject_unsupported
+from ..validation import Count, Share, decode_body, read_stops
 from .blocks import MessageHistory, read_text
 from .tools import MessageTool, read_tools
 
@@ -56,7 +57,7 @@ class MessagesBody(msgspec.Struct):
     thread: dict[str, Any] | None = None
 
 
-def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
+def read_messages_request(body: Mapping[str, Any], *, hosted: str = "ignore") -> GenerationRequest:
     """Convert the body of a Messages request.
 
     :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
@@ -92,9 +93,9 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
         optional_fields.append("reasoning_effort")
     if shape.chat_template_kwargs is not None:
         chat["chat_template_kwargs"] = shape.chat_template_kwargs
-    return Job(
+    return GenerationRequest(
         api="messages",
-        request=chat,
+        chat=chat,
         stream=bool(shape.stream),
         max_tokens=shape.max_tokens,
         stop=stop,

@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from ....dialects._id_format import OPENAI_ID
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ..chat.request import Job, check_tools, decode_body, read_stops
+from ..validation import check_tools, decode_body, read_stops
 
 _SAMPLING: Final = {
     "temperature": "temperature",
@@ -85,7 +86,7 @@ def is_load(body: Mapping[str, Any], form: str) -> bool:
     return not body.get("messages" if form == "chat" else "prompt") and not body.get("images")
 
 
-def ollama_chat_job(body: Mapping[str, Any]) -> Job:
+def read_ollama_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
     """Convert the body of ``/api/chat``."""
     request = {key: value for key, value in body.items() if value is not None}
     shape = decode_body(request, ChatBody)
@@ -93,10 +94,10 @@ def ollama_chat_job(body: Mapping[str, Any]) -> Job:
     chat: dict[str, Any] = {"messages": _read_messages(shape.messages)}
     if shape.tools:
         chat["tools"] = shape.tools
-    return _build_job(shape, chat, "chat")
+    return _build_request(shape, chat, "chat")
 
 
-def ollama_generate_job(body: Mapping[str, Any]) -> Job:
+def read_ollama_generate_request(body: Mapping[str, Any]) -> GenerationRequest:
     """Convert the body of ``/api/generate``."""
     shape = decode_body({key: value for key, value in body.items() if value is not None}, GenerateBody)
     for name, advice in (
@@ -109,10 +110,10 @@ def ollama_generate_job(body: Mapping[str, Any]) -> Job:
             raise invalid(f"{name} is not supported here; {advice}", name, "unsupported_parameter")
     system = [{"role": "system", "content": shape.system}] if shape.system else []
     message = {"role": "user", "content": _content(shape.prompt, shape.images)}
-    return _build_job(shape, {"messages": [*system, message]}, "generate")
+    return _build_request(shape, {"messages": [*system, message]}, "generate")
 
 
-def _build_job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
+def _build_request(shape: OllamaBody, chat: dict[str, Any], form: str) -> GenerationRequest:
     options = dict(shape.options or {})
     stop = read_stops(options.pop("stop", None), "options.stop")
     limit = options.pop("num_predict", None)
@@ -131,9 +132,9 @@ def _build_job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
     elif shape.think is not None:
         chat["reasoning_effort"] = shape.think
         optional_fields.append("reasoning_effort")
-    return Job(
+    return GenerationRequest(
         api="ollama" if form == "chat" else "ollama_generate",
-        request=chat,
+        chat=chat,
         stream=shape.stream,
         max_tokens=limit if limit is not None and limit > 0 else None,
         stop=stop,

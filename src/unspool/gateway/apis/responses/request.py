@@ -16,19 +16,12 @@ from msgspec import Meta
 from ....wire._responses import CUSTOM_INPUT
 from ...conversation import media
 from ...conversation.media import Part
+from ...generation.request import GenerationRequest
 from ...http.errors import Failure, invalid
-from ...state.history import Past, as_item
+from ...state.response_history import StoredContext, as_item
 from ...state.seal import Seal
-from ..chat.request import (
-    Count,
-    Job,
-    Share,
-    Temperature,
-    decode_body,
-    ignore_verbosity,
-    string_at,
-)
-from ..unsupported_fields import list_ignored, reject_unsupported
+from ..unsupported_fields import ignore_verbosity, list_ignored, reject_unsupported
+from ..validation import Count, Share, Temperature, decode_body, string_at
 from .tools import join_name, read_tools
 
 _ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -121,20 +114,20 @@ class ResponsesBody(msgspec.Struct):
 _KNOWN: Final = frozenset((*ResponsesBody.__struct_fields__, *_SAMPLING))
 
 
-def responses_job(
+def read_responses_request(
     body: Mapping[str, Any],
     *,
     hosted: str = "ignore",
-    past: Past | None = None,
+    past: StoredContext | None = None,
     seal: Seal | None = None,
-) -> Job:
+) -> GenerationRequest:
     """Convert the body of a Responses request.
 
     :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
     :param past: items that the request refers to.
     :param seal: encrypts reasoning that the client keeps.
     """
-    past = past or Past()
+    past = past or StoredContext()
     request = {key: value for key, value in body.items() if value is not None}
     shape = decode_body(request, ResponsesBody)
     reject_unsupported(request, "responses")
@@ -174,9 +167,9 @@ def responses_job(
     echo: dict[str, Any] = {key: request[key] for key in _ECHOED if key in request}
     if past.conversation is not None:
         echo["conversation"] = {"id": past.conversation}
-    return Job(
+    return GenerationRequest(
         api="responses",
-        request=chat,
+        chat=chat,
         stream=bool(shape.stream),
         max_tokens=shape.max_output_tokens,
         stop=stop,
@@ -229,7 +222,9 @@ def _read_format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] 
 # -- the input
 
 
-def _resolve_references(items: str | Sequence[Mapping[str, Any]], past: Past) -> Sequence[Mapping[str, Any]]:
+def _resolve_references(
+    items: str | Sequence[Mapping[str, Any]], past: StoredContext
+) -> Sequence[Mapping[str, Any]]:
     """Return the input with stored items in place of references."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}] if items else []
