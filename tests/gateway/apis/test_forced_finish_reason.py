@@ -12,13 +12,13 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import FinishReason, Plan, Policies, plan
-from unspool.gateway.apis.chat.answer import ChatAnswer
-from unspool.gateway.apis.messages.answer import MessagesAnswer
-from unspool.gateway.apis.ollama.answer import OllamaAnswer
-from unspool.gateway.apis.responses.answer import ResponsesAnswer
-from unspool.gateway.generation.answer import Answer
+from unspool.gateway.apis.chat.response import ChatEncoder
+from unspool.gateway.apis.messages.response import MessagesEncoder
+from unspool.gateway.apis.ollama.response import OllamaEncoder
+from unspool.gateway.apis.responses.response import ResponsesEncoder
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
+from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.gateway.upstreams.base import CallDelta, Delta
 from unspool.wire._messages import STOP_REASONS
 
@@ -31,12 +31,12 @@ OUTPUTS = {
     "a call that the upstream took apart": [Delta(0, "", calls=(CallDelta(0, "call_1", "now", "{}"),))],
 }
 APIS: tuple[ApiName, ...] = get_args(ApiName)
-ANSWERS: dict[ApiName, type[Answer]] = {
-    "chat": ChatAnswer,
-    "responses": ResponsesAnswer,
-    "messages": MessagesAnswer,
-    "ollama": OllamaAnswer,
-    "ollama_generate": OllamaAnswer,
+ANSWERS: dict[ApiName, type[ResponseEncoder]] = {
+    "chat": ChatEncoder,
+    "responses": ResponsesEncoder,
+    "messages": MessagesEncoder,
+    "ollama": OllamaEncoder,
+    "ollama_generate": OllamaEncoder,
 }
 
 

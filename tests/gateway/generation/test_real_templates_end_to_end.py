@@ -15,8 +15,8 @@ pytest.importorskip("msgspec")
 from paths import TEMPLATES, real
 from unspool import Message, TextPart, ToolCall, render
 from unspool.gateway import Settings
-from unspool.gateway.apis.chat.answer import ChatAnswer
 from unspool.gateway.apis.chat.request import read_chat_request
+from unspool.gateway.apis.chat.response import ChatEncoder
 from unspool.gateway.generation.model import Model, load_model
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure
@@ -107,7 +107,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
     text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
-    answer = ChatAnswer(job, "m", [reader])
+    answer = ChatEncoder(job, "m", [reader])
     sent = answer.opening()
     for at in range(0, len(text), 3):
         sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))

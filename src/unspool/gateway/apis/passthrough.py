@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..generation.answer import Answer
+from ..generation.response_encoder import ResponseEncoder
 from ..generation.served_models import ServedModels
 from ..http.active_requests import ActiveRequests
 from ..http.errors import Failure
@@ -43,7 +43,7 @@ class Passthrough:
                 return
             exchange.failing = _end_with_error
             await exchange.start(200, headers)
-            exchange.ping = Answer.ping
+            exchange.ping = ResponseEncoder.ping
             while portion := await passed.read():
                 await exchange.send(portion)
             await exchange.send(b"", more=False)

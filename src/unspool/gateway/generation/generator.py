@@ -1,10 +1,10 @@
-"""The flow of a request that generates text, whichever API it comes by.
+"""Generator: the flow of a generation request, for all APIs.
 
-A request is read, admitted, converted by its API, planned, sent to an upstream, and answered
-while the upstream's output arrives, or after its end:
+The generator reads the body, admits the request, lets its API convert the body, plans the request,
+sends it to the upstream, and relays the output:
 
-- Before the answer has started, a failure is a status and an error body.
-- After that, a failure is the last event of the stream, in the API's own form.
+- Before the response has started, a failure becomes a status and an error body.
+- After that, a failure becomes the last event of the stream, in the API's own format.
 - If the client disconnects, the upstream's stream is closed.
 """
 
@@ -25,20 +25,20 @@ from ..http.worker_pools import WorkerPools
 from ..telemetry.logs import log, log_once
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import UpstreamRequest
-from .answer import Answer
-from .model import Prepared
+from .model import PreparedRequest
 from .observer import Observe
 from .reader import Reader
 from .relay import KeepResponse, Relay
 from .request import GenerationRequest
+from .response_encoder import ResponseEncoder
 from .served_models import ServedModel, ServedModels
 
 ReadBody: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[GenerationRequest | None]]
-"""An API's function that converts a body; None: it has answered the request itself."""
+"""Function of an API that converts a body; returns None if it has already sent a response."""
 
 
 class Generator:
-    """Generator of answers."""
+    """Flow of generation requests."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Generator:
     ) -> None:
         """Create a generator.
 
-        :param log_contents: log the bodies of requests.
+        :param log_contents: log the bodies of requests, for debugging.
         :param observe: called for every request.
         """
         self._models = models
@@ -68,13 +68,13 @@ class Generator:
         self,
         exchange: Exchange,
         read: ReadBody,
-        answer_type: type[Answer],
+        encoder_type: type[ResponseEncoder],
         keep: KeepResponse | None = None,
     ) -> None:
         """Answer a request.
 
         :param read: converts the body.
-        :param answer_type: encodes the answer.
+        :param encoder_type: encodes the response.
         :param keep: stores the response.
         """
         body = await self._bodies.read(exchange)
@@ -125,7 +125,7 @@ class Generator:
             readers,
             self._pools.answers,
             self._metrics,
-            answer_type=answer_type,
+            encoder_type=encoder_type,
             keep=keep,
             observer=observer,
         )
@@ -141,7 +141,7 @@ class Generator:
 
 
 def _repair_history(request: GenerationRequest) -> int:
-    """Restore the arguments that the model wrote; return the number of malformed calls at the end."""
+    """Remove poison from the history; return the number of malformed calls at its end."""
     messages = request.chat["messages"]
     request.chat["messages"] = without_poisoned_arguments(messages)
     return count_malformed_calls(messages)
@@ -149,7 +149,7 @@ def _repair_history(request: GenerationRequest) -> int:
 
 def _prepare(
     served: ServedModel, request: GenerationRequest, id: str, policies: Policies, *, reads_ids: bool
-) -> tuple[Prepared, list[Reader]]:
+) -> tuple[PreparedRequest, list[Reader]]:
     """Plan a request and create a reader for each choice; both compile the schemas of tools."""
     prepared = served.prepare(request, id, policies)
     return prepared, [Reader(prepared.plan, ids=reads_ids) for _ in range(request.n)]

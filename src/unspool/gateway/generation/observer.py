@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from ...policies import Policies
 from ..http.exchange import Exchange
 from ..upstreams.base import Batch, Stream
-from .model import Prepared
+from .model import PreparedRequest
 from .request import GenerationRequest
 from .served_models import ServedModel
 
@@ -20,7 +20,7 @@ class GenerationObserver(Protocol):
         self,
         served: ServedModel,
         request: GenerationRequest,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         policies: Policies,
         *,
         reads_ids: bool,

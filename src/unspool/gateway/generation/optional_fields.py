@@ -7,21 +7,21 @@ from typing import Any
 
 from ...planning._thinking import near_efforts
 from ..http.errors import Failure
-from .model import Prepared
+from .model import PreparedRequest
 from .request import GenerationRequest
 
-PrepareRequest = Callable[[Mapping[str, Any]], Prepared]
+PrepareRequest = Callable[[Mapping[str, Any]], PreparedRequest]
 
 
 def prepare_with_optional_fields(
     prepare: PrepareRequest, request: GenerationRequest
-) -> tuple[Prepared, list[str]]:
+) -> tuple[PreparedRequest, list[str]]:
     """Prepare a request with those optional fields that the model supports.
 
     :returns: the prepared request, and a log entry for each ignored field.
     """
     chat = {key: value for key, value in request.chat.items() if key not in request.optional_fields}
-    prepared: Prepared | None = None
+    prepared: PreparedRequest | None = None
     ignored: list[str] = []
     for key in request.optional_fields:
         if key not in request.chat:

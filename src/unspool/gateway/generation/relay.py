@@ -1,4 +1,4 @@
-"""The way of one request's output from the upstream to the client."""
+"""Relay of one request's output from the upstream to the client."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ..http.worker_pools import RunWork, WorkerPool
 from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage
-from .answer import Answer
 from .observer import GenerationObserver
 from .reader import Reader
 from .request import GenerationRequest
+from .response_encoder import ResponseEncoder
 from .served_models import ServedModel
 
 Result = TypeVar("Result")
 
 
 KeepResponse: TypeAlias = Callable[[Exchange, GenerationRequest, Mapping[str, Any], RunWork], Awaitable[None]]
-"""An API's function that stores a response for later requests."""
+"""Function of an API that stores a response for later requests."""
 
 
 class Relay:
-    """Reads the output of one request, sends it, and reports what became of it."""
+    """Relay that parses the output of one request, sends the response, and records metrics."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Relay:
         pool: WorkerPool,
         metrics: Metrics,
         *,
-        answer_type: type[Answer],
+        encoder_type: type[ResponseEncoder],
         keep: KeepResponse | None,
         observer: GenerationObserver | None,
     ) -> None:
@@ -54,57 +54,57 @@ class Relay:
         self._readers = readers
         self._pool = pool
         self._metrics = metrics
-        self._answer = answer_type(request, served.model.name, readers)
+        self._encoder = encoder_type(request, served.model.name, readers)
         self._keep = keep
         self._on_batch = None if observer is None else observer.on_batch
         self._has_output = False
-        """The output has text or a call."""
+        """True once the output has text or a call."""
         self._upstream_usage: Usage | None = None
         self._finish_reasons: Callable[[], list[FinishReason]] = list
 
     async def stream(self, stream: Stream) -> None:
-        """Send the answer while the output arrives."""
-        exchange, answer = self._exchange, self._answer
-        self._finish_reasons = answer.finish_reasons
-        exchange.failing = answer.failing
-        await exchange.start(200, answer.headers)
-        await exchange.send(await self._run_if_large(answer.opening))
-        exchange.ping = answer.ping
+        """Send the response while the output arrives."""
+        exchange, encoder = self._exchange, self._encoder
+        self._finish_reasons = encoder.finish_reasons
+        exchange.failing = encoder.failing
+        await exchange.start(200, encoder.headers)
+        await exchange.send(await self._run_if_large(encoder.opening))
+        exchange.ping = encoder.ping
         while (batch := await stream.next()) is not None:
             events_of = self._read(batch)
             if self._request.continuous_usage:
-                answer.usage = self._usage()
+                encoder.usage = self._usage()
             data = b""
             for choice, events in events_of.items():
                 if events:
-                    data += answer.feed(choice, events)
+                    data += encoder.feed(choice, events)
                     if not self._has_output:
                         self._look_for_output(events)
             if data:
                 await exchange.send(data)
-            if answer.failed:
+            if encoder.failed:
                 exchange.log_fields["error"] = "malformed_output"
-                await exchange.send(answer.end, more=False)
+                await exchange.send(encoder.end, more=False)
                 return
-        answer.usage = self._usage()
-        last = await self._run_if_large(answer.closing)
+        encoder.usage = self._usage()
+        last = await self._run_if_large(encoder.closing)
         if self._keep is not None:
-            with suppress(MalformedOutput):  # a message that cannot be stored is sent again by the client
-                response = await self._run_if_large(answer.streamed_response)
+            with suppress(MalformedOutput):  # without a stored message, the client sends the whole history
+                response = await self._run_if_large(encoder.streamed_response)
                 if response is not None:
                     await self._store(response)
         await exchange.send(last, more=False)
 
     async def send_whole(self, stream: Stream) -> None:
-        """Send the answer after the end of the output."""
+        """Send the response after the end of the output."""
         data = await self._encode_whole(stream)
-        # The client may take its time to read, and nothing but these bytes has to stay in memory for it.
-        del self._answer
+        # The client may read slowly; free everything except these bytes in the meantime.
+        del self._encoder
         await self._exchange.respond(200, data)
 
     async def _encode_whole(self, stream: Stream) -> bytes:
-        """Return the answer as bytes, after the end of the output."""
-        answer = self._answer
+        """Return the encoded response, after the end of the output."""
+        encoder = self._encoder
         builders = [reader.planned.fold() for reader in self._readers]
         self._finish_reasons = lambda: [builder.finish_reason for builder in builders]
         while (batch := await stream.next()) is not None:
@@ -112,8 +112,8 @@ class Relay:
                 builders[choice].push(events)
                 if not self._has_output:
                     self._look_for_output(events)
-        answer.usage = self._usage()
-        body = await self._run_if_large(lambda: answer.response([builder.message() for builder in builders]))
+        encoder.usage = self._usage()
+        body = await self._run_if_large(lambda: encoder.response([builder.message() for builder in builders]))
         reasons = self._finish_reasons()
         self._finish_reasons = lambda: reasons
         if self._keep is not None:
@@ -121,7 +121,7 @@ class Relay:
         return await self._run_if_large(lambda: encode_line(body))
 
     def _read(self, batch: Batch) -> dict[int, list[Event]]:
-        """Parse what one read of the stream brought; return the events of each choice."""
+        """Parse a batch; return the events of each choice."""
         if self._on_batch is not None:
             self._on_batch(batch)
         events_of: dict[int, list[Event]] = {}
@@ -135,7 +135,7 @@ class Relay:
         if batch.usage is not None:
             self._upstream_usage = batch.usage
         if batch.prompt_token_ids is not None:
-            self._answer.prompt_token_ids = batch.prompt_token_ids
+            self._encoder.prompt_token_ids = batch.prompt_token_ids
         size = 0
         for reader in readers:
             size += reader.size
@@ -145,9 +145,9 @@ class Relay:
         return events_of
 
     async def _run_if_large(self, work: Callable[[], Result]) -> Result:
-        """Run a function that takes longer the larger the answer is.
+        """Run work whose duration depends on the size of the response; in a thread if that is large.
 
-        An answer repeats some of its request, and is stored with all of it, so that counts, too.
+        A response repeats parts of its request and is stored with it, so the size of the request counts, too.
         """
         size = 0
         for reader in self._readers:
@@ -156,15 +156,15 @@ class Relay:
         return await self._pool.run_if_large(self._exchange.client, large, work)
 
     async def _store(self, response: Mapping[str, Any]) -> None:
-        """Store the response; the client gets its answer even if this fails."""
-        assert self._keep is not None  # noqa: S101 - the callers have looked
+        """Store the response; the client gets it even if this fails."""
+        assert self._keep is not None  # noqa: S101 - the callers have checked it
         try:
             await self._keep(self._exchange, self._request, response, self._run_if_large)
         except Failure as failure:
             log(logging.WARNING, "store_failed", id=self._exchange.id, reason=failure.message)
 
     def _look_for_output(self, events: list[Event]) -> None:
-        """Observe the time to the first text or call."""
+        """Record the time to the first text or call."""
         for event in events:
             if isinstance(event, (Text, CallStart)):
                 self._has_output = True
@@ -174,17 +174,17 @@ class Relay:
                 return
 
     def _usage(self) -> Usage:
-        """Return the upstream's token counts, else our own."""
+        """Return the upstream's token counts, or the reader's if the upstream reports none."""
         return self._upstream_usage or Usage(0, sum([reader.tokens for reader in self._readers]))
 
     def report(self) -> None:
-        """Add what became of the output to the metrics and to the request's line in the log."""
+        """Record the result in the metrics and in the log line of the request."""
         metrics, usage = self._metrics, self._usage()
         dialect = self._readers[0].plan.dialect.name
         reasoning = 0
         outcomes: Counter[str] = Counter()
         reasons: list[FinishReason] = []
-        # Without an answer there are no reasons, so the two may differ in length.
+        # If the response never started, there are no reasons, so the two may differ in length.
         for reader, reason in zip(self._readers, self._finish_reasons(), strict=False):
             if reader.finished:
                 reasons.append(reason)

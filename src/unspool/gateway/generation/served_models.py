@@ -15,7 +15,7 @@ from ..http.worker_pools import WorkerPool
 from ..settings import Settings
 from ..telemetry.logs import log
 from ..upstreams.base import Upstream
-from .model import Model, Prepared
+from .model import Model, PreparedRequest
 from .optional_fields import prepare_with_optional_fields
 
 
@@ -28,7 +28,9 @@ class ServedModel:
     model: Model
     upstream: Upstream
 
-    def prepare(self, request: GenerationRequest, id: str, policies: Policies | None = None) -> Prepared:
+    def prepare(
+        self, request: GenerationRequest, id: str, policies: Policies | None = None
+    ) -> PreparedRequest:
         """Plan a request and render its prompt.
 
         Call this in a worker pool, because templates and schemas may be large.

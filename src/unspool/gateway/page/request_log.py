@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from ...events import FinishReason
 from ...planning import Plan
 from ...policies import Policies
-from ..generation.model import Prepared
+from ..generation.model import PreparedRequest
 from ..generation.request import GenerationRequest
 from ..generation.served_models import ServedModel
 from ..http.errors import Failure
@@ -168,7 +168,7 @@ class RequestRecord:
         self,
         served: ServedModel,
         request: GenerationRequest,
-        prepared: Prepared,
+        prepared: PreparedRequest,
         policies: Policies,
         *,
         reads_ids: bool,

@@ -10,8 +10,8 @@ from ...generation.request import GenerationRequest
 from ...generation.request_limits import convert_within_limits
 from ...http.exchange import Exchange
 from ...http.request_body import BodyReader
-from .answer import ChatAnswer
 from .request import read_chat_request
+from .response import ChatEncoder
 
 
 class ChatHandler:
@@ -23,7 +23,7 @@ class ChatHandler:
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
         """Answer a request."""
-        return self._generator.generate(exchange, self._read, ChatAnswer)
+        return self._generator.generate(exchange, self._read, ChatEncoder)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest:
         return await convert_within_limits(self._bodies, exchange, read_chat_request, body)

@@ -16,8 +16,8 @@ from ...http.request_body import BodyReader
 from ...http.worker_pools import RunWork, WorkerPools
 from ...state.message_threads import MessageThread, keep_turn, resume
 from ...state.store import Store
-from .answer import MessagesAnswer
 from .request import read_messages_request
+from .response import MessagesEncoder
 
 
 class MessagesHandler:
@@ -49,7 +49,7 @@ class MessagesHandler:
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
         """Answer a request."""
-        return self._generator.generate(exchange, self._read, MessagesAnswer, self._keep)
+        return self._generator.generate(exchange, self._read, MessagesEncoder, self._keep)
 
     async def count_tokens(self, exchange: Exchange) -> None:
         """Count the tokens of the prompt that a request leads to."""

@@ -12,9 +12,9 @@ from ...generation.served_models import ServedModels
 from ...http.exchange import Exchange
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
-from .answer import OllamaAnswer
-from .models import loaded
+from .models import load_response
 from .request import is_load, read_ollama_chat_request, read_ollama_generate_request
+from .response import OllamaEncoder
 
 
 class OllamaHandler:
@@ -27,14 +27,14 @@ class OllamaHandler:
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
         """Answer a request."""
-        return self._generator.generate(exchange, self._read, OllamaAnswer)
+        return self._generator.generate(exchange, self._read, OllamaEncoder)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest | None:
         """Convert a request; answer one that only loads the model."""
         form = exchange.path.rpartition("/")[2]
         if is_load(body, form):
             model = self._models.find(body.get("model")).model
-            await exchange.respond(200, encode_line(loaded(model.name, body, form)))
+            await exchange.respond(200, encode_line(load_response(model.name, body, form)))
             return None
         convert = read_ollama_chat_request if form == "chat" else read_ollama_generate_request
         return await convert_within_limits(self._bodies, exchange, convert, body)

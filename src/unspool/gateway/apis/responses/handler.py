@@ -14,8 +14,8 @@ from ...http.worker_pools import RunWork
 from ...state.response_history import keep_response, load_context
 from ...state.seal import Seal
 from ...state.store import Store
-from .answer import ResponsesAnswer
 from .request import read_responses_request
+from .response import ResponsesEncoder
 
 
 class ResponsesHandler:
@@ -37,7 +37,7 @@ class ResponsesHandler:
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
         """Answer a request."""
-        return self._generator.generate(exchange, self._read, ResponsesAnswer, self._keep)
+        return self._generator.generate(exchange, self._read, ResponsesEncoder, self._keep)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest:
         context = await load_context(self._store, self._bodies, exchange, body)

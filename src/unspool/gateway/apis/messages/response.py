@@ -1,4 +1,4 @@
-"""Answers of Messages."""
+"""Messages: events to response, streamed or not."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import MessagesStream
-from ...generation.answer import Answer
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
+from ...generation.response_encoder import ResponseEncoder
 from ...http.errors import Failure
 from ...http.json_encoding import encode_line, raw_json
 from ..errors import anthropic_error
 from ..sse import named_events
 
 
-class MessagesAnswer(Answer):
+class MessagesEncoder(ResponseEncoder):
     """Encoder of a message."""
 
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'

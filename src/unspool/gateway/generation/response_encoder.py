@@ -1,4 +1,4 @@
-"""Base class of the encoders that write an API's answer, streamed or whole."""
+"""Base class of the encoders that turn events into an API's response, streamed or not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .reader import Reader
 from .request import GenerationRequest
 
 
-class Answer:
-    """Encoder of one answer.
+class ResponseEncoder:
+    """Encoder of one response.
 
-    A streamed answer is ``opening()``, ``feed()`` for the events of every read, then
-    ``closing()``; ``failing()`` ends it early.  Another answer is ``response()``, once.
-    The caller sets ``usage`` and ``prompt_token_ids`` before the call that sends them.
+    For a stream: ``opening()``, ``feed()`` for the events of each batch, then ``closing()``; ``failing()``
+    ends it early.  Without streaming: ``response()``, once.  The caller sets ``usage`` and
+    ``prompt_token_ids`` before the call that encodes them.
     """
 
     headers: Headers = EVENTS
@@ -39,12 +39,12 @@ class Answer:
         self.prompt_token_ids: Sequence[int] | None = None
         """Token ids of the prompt, if the client asked for ids and the upstream sent them."""
         self.failed = False
-        """The last ``feed()`` wrote an error, because the output violates a policy."""
+        """True if the last ``feed()`` encoded an error, because the policies reject the output."""
         self._finish: list[Event] = []
-        """The last event, which waits for the token counts that its chunk holds."""
+        """Last event of the output, which waits for the token counts of its chunk."""
 
     def opening(self) -> bytes:
-        """Begin a stream; return the chunks that come before any output."""
+        """Start a stream; return the chunks in front of the output."""
         raise NotImplementedError
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
@@ -64,11 +64,11 @@ class Answer:
         raise NotImplementedError
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return the whole response, which holds one message per choice."""
+        """Return the response without streaming, with one message per choice."""
         raise NotImplementedError
 
     def streamed_response(self) -> dict[str, Any] | None:
-        """Return the whole response after ``closing()``; None if nothing is to store it."""
+        """Return the response of a closed stream for the store, or None if it need not be stored."""
         return None
 
     def reasoning_tokens(self) -> int:
@@ -87,7 +87,7 @@ class Answer:
         return wanted and self.readers[0].plan.include_reasoning
 
     def _hold_back_finish(self, events: list[Event]) -> list[Event]:
-        """Return the events without the last one of the output, which ``closing()`` encodes."""
+        """Return the events without ``Finish``, which waits for ``closing()``."""
         if events and isinstance(events[-1], Finish):
             self._finish = [events[-1]]
             return events[:-1]

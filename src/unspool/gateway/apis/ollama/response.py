@@ -1,4 +1,4 @@
-"""Answers of Ollama's ``/api/chat`` and ``/api/generate``: one line per chunk."""
+"""Ollama: events to response of ``/api/chat`` and ``/api/generate``, one JSON line per chunk."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import Chunk, OllamaStream
 from ....wire._ollama import Form
-from ...generation.answer import Answer
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
+from ...generation.response_encoder import ResponseEncoder
 from ...http.errors import Failure
 from ...http.exchange import LINES
 from ...http.json_encoding import encode_line, raw_json
 from ..errors import ollama_api_error
 
 
-class OllamaAnswer(Answer):
+class OllamaEncoder(ResponseEncoder):
     """Encoder of Ollama's two APIs."""
 
     headers = LINES

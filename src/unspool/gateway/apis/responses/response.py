@@ -1,4 +1,4 @@
-"""Answers of Responses."""
+"""Responses: events to response, streamed or not."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import ResponsesStream
-from ...generation.answer import Answer
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
+from ...generation.response_encoder import ResponseEncoder
 from ...http.errors import Failure
 from ...upstreams.base import Usage
 from ..sse import named_events
 
 
-class ResponsesAnswer(Answer):
+class ResponsesEncoder(ResponseEncoder):
     """Encoder of a response."""
 
     def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:

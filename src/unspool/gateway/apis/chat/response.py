@@ -1,4 +1,4 @@
-"""Answers of Chat Completions."""
+"""Chat Completions: events to response, streamed or not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import ChatStream, Chunk
-from ...generation.answer import Answer
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
+from ...generation.response_encoder import ResponseEncoder
 from ...http.errors import Failure
 from ...http.json_encoding import encode_line
 from ...upstreams.base import Usage
@@ -18,8 +18,8 @@ from ..errors import openai_error
 from ..sse import DONE, data_event
 
 
-class ChatAnswer(Answer):
-    """Encoder of Chat Completions."""
+class ChatEncoder(ResponseEncoder):
+    """Encoder of chat completions."""
 
     end = DONE
 
