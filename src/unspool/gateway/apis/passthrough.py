@@ -34,21 +34,21 @@ class Passthrough:
         served = self._models.find(body.get("model"))
         exchange.watch_connection()
         exchange.log_fields["model"] = served.model.name
-        passed = await served.upstream.forward(path, body)
-        headers = ((b"content-type", passed.content_type.encode("latin-1")),)
+        response = await served.upstream.forward(path, body)
+        headers = ((b"content-type", response.content_type.encode("latin-1")),)
         try:
-            if not passed.streams:
-                # Wait for all of it: a response that has started cannot become an error.
-                await exchange.respond(200, await passed.read_all(), headers)
+            if not response.streams:
+                # Read all of it first: once a response has started, it cannot become an error.
+                await exchange.respond(200, await response.read_all(), headers)
                 return
             exchange.failing = _end_with_error
             await exchange.start(200, headers)
             exchange.ping = ResponseEncoder.ping
-            while portion := await passed.read():
+            while portion := await response.read():
                 await exchange.send(portion)
             await exchange.send(b"", more=False)
         finally:
-            await passed.close()
+            await response.close()
 
 
 def _end_with_error(failure: Failure) -> bytes:

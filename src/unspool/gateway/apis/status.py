@@ -15,27 +15,27 @@ from ..telemetry.metrics import CONTENT_TYPE, Metrics, Snapshot
 from ..upstreams.load_balancer import LoadBalancer
 
 _CACHE_SECONDS: Final = 1.0
-"""Seconds for which an answer of the upstreams' health checks is used again."""
+"""Seconds for which the result of a health check is reused."""
 
 
 class Status:
-    """Handlers of requests about the gateway's state."""
+    """Handlers of health, readiness and metrics requests."""
 
     def __init__(self, models: ServedModels, metrics: Metrics, auth: Authenticator) -> None:
         self._models = models
         self._metrics = metrics
         self._auth = auth
         self.read_other_workers: Callable[[], Awaitable[list[Snapshot]]] | None = None
-        """Returns the metrics of the other workers, if there are any."""
+        """Function that returns the metrics of the other workers; None without workers."""
         self._checked: tuple[float, asyncio.Future[list[bool]]] | None = None
-        """The time of the last health check, and its result."""
+        """Time and result of the last health check."""
 
     async def health(self, exchange: Exchange) -> None:
         """Report that the process runs."""
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def ready(self, exchange: Exchange) -> None:
-        """Report whether any upstream is ready; with a valid API key, also which."""
+        """Report whether an upstream is ready; a client with a valid API key also learns which ones are."""
         upstreams = await self._check_upstreams()
         ready = any(upstreams)
         body: dict[str, Any] = {"status": "ready" if ready else "the upstream does not answer"}
@@ -46,7 +46,7 @@ class Status:
         await exchange.respond(200 if ready else 503, encode_line(body))
 
     async def _check_upstreams(self) -> list[bool]:
-        """Return whether each upstream is ready; requests that come together share one check."""
+        """Return whether each upstream is ready; requests at the same time share one check."""
         now = time.monotonic()
         if self._checked is None or now - self._checked[0] > _CACHE_SECONDS:
             check = asyncio.gather(*(one.upstream.ready() for one in self._models.all))

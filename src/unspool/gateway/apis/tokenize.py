@@ -33,7 +33,7 @@ class _Detokenize(msgspec.Struct):
 
 
 class Tokenize:
-    """Handlers of requests about tokens."""
+    """Handlers of requests to tokenize and detokenize."""
 
     def __init__(self, models: ServedModels, bodies: BodyReader, pools: WorkerPools) -> None:
         self._models = models
@@ -41,13 +41,13 @@ class Tokenize:
         self._pools = pools
 
     async def tokenize(self, exchange: Exchange) -> None:
-        """Send the tokens of a text, or of the prompt that messages lead to."""
+        """Send the tokens of a text, or of the prompt for messages."""
         body = await self._bodies.read(exchange)
         shape = decode_body({key: value for key, value in body.items() if value is not None}, _Tokenize)
         served = self._models.find(shape.model)
         text = shape.prompt if shape.prompt is not None else shape.content
         if (text is None) == (shape.messages is None):
-            raise invalid("give either prompt or messages", "prompt", "missing_required_parameter")
+            raise invalid("send either prompt or messages", "prompt", "missing_required_parameter")
         if shape.messages is not None:
             chat = {key: value for key, value in body.items() if key in ("messages", "tools")}
             request = await convert_within_limits(self._bodies, exchange, read_chat_request, chat)
@@ -75,5 +75,5 @@ class Tokenize:
 
 
 def _unavailable(verb: str) -> Failure:
-    message = f"the upstream cannot {verb}, and model_dir names no tokenizer.json"
+    message = f"cannot {verb}: the upstream has no endpoint for it; set model_dir to one with tokenizer.json"
     return Failure("not_found", message, code="not_found")

@@ -1,4 +1,4 @@
-"""Interface for watching how a request is generated; the web page's request log implements it."""
+"""Interface of observers of generation requests; the request log of the web page is one."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class GenerationObserver(Protocol):
         *,
         reads_ids: bool,
     ) -> None:
-        """Take note of the plan, before the upstream is called."""
+        """Record the plan, before the request goes to the upstream."""
         ...
 
     def on_upstream_request(self, body: Mapping[str, Any]) -> None:
-        """Take note of the body that the upstream gets, without its prompt."""
+        """Record the body that goes to the upstream, without the prompt."""
         ...
 
     async def on_open(self, stream: Stream) -> Stream:
-        """Return the stream to read, once the upstream has accepted the request."""
+        """Return the stream to read in place of this one; called when the upstream has accepted."""
         ...
 
     def on_batch(self, batch: Batch) -> None:
-        """Take note of what one read of the stream brought."""
+        """Record a batch of the stream."""
         ...
 
 

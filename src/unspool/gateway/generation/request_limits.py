@@ -1,4 +1,4 @@
-"""Limits of what a request brings into its prompt, checked after its API has converted it."""
+"""Size limits of generation requests, checked after an API has converted the body."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .request import GenerationRequest
 Params = ParamSpec("Params")
 
 MAX_WRITTEN: Final = 1 << 22
-"""Characters of one call's arguments, and bytes of all tools or of a schema, at most.
+"""Maximum size of the arguments of one call, of all tools, or of the schema, in characters or bytes.
 
-Each is written and read several times on the way to a prompt, and no model accepts as much.
+The gateway processes each of them several times, and no model accepts prompts of this size.
 """
 MAX_LOGGED_FIELDS: Final = 20
-"""Ignored fields of a request that the log names, at most."""
+"""Maximum number of ignored fields that are logged per request."""
 
 
 async def convert_within_limits(
@@ -32,7 +32,7 @@ async def convert_within_limits(
     *args: Params.args,
     **kwargs: Params.kwargs,
 ) -> GenerationRequest:
-    """Convert a body with an API's function, in a thread if it is large; refuse what exceeds a limit."""
+    """Convert a body with a function of its API, in a thread if it is large; refuse it over a limit."""
 
     def convert_and_check() -> GenerationRequest:
         request = convert(*args, **kwargs)
@@ -47,15 +47,15 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
     if exchange.size > MAX_WRITTEN:
         _check_size("arguments of a call", max(map(len, arguments), default=0))
         _check_size("tools", len(msgspec.json.encode(request.chat.get("tools"))))
-        _check_size("schema of the answer", len(msgspec.json.encode(request.schema)))
-    # Arguments are JSON in a string, so the count of the body's values has not seen into them.
+        _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
+    # Arguments are JSON in a string, so the limit on values of the body has not covered them.
     if arguments:
         Bounds(max_values).look_into(arguments)
-    # These are logged on the event loop.
+    # Logging happens on the event loop, so the list must be short.
     request.ignored = list(dict.fromkeys(request.ignored))[:MAX_LOGGED_FIELDS]
 
 
 def _check_size(name: str, size: int) -> None:
     if size > MAX_WRITTEN:
-        message = f"the {name}: more than {MAX_WRITTEN} characters"
+        message = f"{name}: more than {MAX_WRITTEN} characters; send less"
         raise Failure("too_large", message, code="request_too_large")

@@ -22,7 +22,7 @@ class ChatHandler:
         self._bodies = bodies
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
-        """Answer a request."""
+        """Generate a response and send it."""
         return self._generator.generate(exchange, self._read, ChatEncoder)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest:

@@ -36,8 +36,8 @@ class MessagesHandler:
     ) -> None:
         """Create a handler.
 
-        :param keeps_threads: the store has room for threads.
-        :param hosted_tools: the treatment of tools that only their vendor can run.
+        :param keeps_threads: store messages, so that requests can continue a thread.
+        :param hosted_tools: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
         """
         self._generator = generator
         self._bodies = bodies
@@ -48,11 +48,11 @@ class MessagesHandler:
         self._hosted_tools = hosted_tools
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
-        """Answer a request."""
+        """Generate a response and send it."""
         return self._generator.generate(exchange, self._read, MessagesEncoder, self._keep)
 
     async def count_tokens(self, exchange: Exchange) -> None:
-        """Count the tokens of the prompt that a request leads to."""
+        """Send the number of tokens in the prompt of a request."""
         body = await self._bodies.read(exchange)
         served = self._models.find(body.get("model"))
         whole, _ = await self._resume(exchange, body)
@@ -64,7 +64,8 @@ class MessagesHandler:
         if tokens is None:
             raise Failure(
                 "not_found",
-                "the upstream cannot count tokens, and model_dir names no tokenizer.json",
+                "no tokenizer: the upstream has no tokenizer endpoint; set model_dir to a directory with "
+                "tokenizer.json",
                 code="not_found",
             )
         await exchange.respond(200, encode_line({"input_tokens": len(tokens)}))

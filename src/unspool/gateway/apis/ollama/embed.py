@@ -17,7 +17,7 @@ from ...upstreams.completions import UsageChunk
 from ..validation import decode_body
 
 _OF_NUMBERS: Final = b"[]0123456789+-.eE, \t\r\n"
-"""The characters of an array of numbers."""
+"""Characters that an array of numbers may contain."""
 
 
 class _Embed(msgspec.Struct):
@@ -32,7 +32,7 @@ class _Embed(msgspec.Struct):
 
 class _Vector(msgspec.Struct):
     embedding: msgspec.Raw
-    """An array of numbers as the upstream wrote it: the gateway does not calculate with them."""
+    """Array of numbers in the upstream's own encoding; the gateway does not decode it."""
     index: int = 0
 
 
@@ -50,7 +50,7 @@ class OllamaEmbed:
         self._pool = pool
 
     async def embed(self, exchange: Exchange) -> None:
-        """Answer a request from the upstream's ``/v1/embeddings``."""
+        """Send embeddings from the upstream's ``/v1/embeddings``."""
         shape = decode_body(await self._bodies.read(exchange), _Embed)
         served = self._models.find(shape.model)
         is_old = exchange.path.endswith("/embeddings")
@@ -62,11 +62,11 @@ class OllamaEmbed:
         if shape.dimensions is not None:
             body["dimensions"] = shape.dimensions
         exchange.watch_connection()
-        passed = await served.upstream.forward("/v1/embeddings", body)
+        upstream_response = await served.upstream.forward("/v1/embeddings", body)
         try:
-            data = await passed.read_all()
+            data = await upstream_response.read_all()
         finally:
-            await passed.close()
+            await upstream_response.close()
 
         def convert() -> bytes:
             vectors, tokens = _read_vectors(data, 1 if isinstance(texts, str) else len(texts))
@@ -80,7 +80,7 @@ class OllamaEmbed:
 
 
 def _read_vectors(data: bytes, count: int) -> tuple[list[msgspec.Raw], int]:
-    """Return the embeddings in an upstream's answer, and the number of tokens in their texts."""
+    """Return the embeddings of an upstream's response, and the number of tokens in their texts."""
     try:
         answer = msgspec.json.decode(data, type=_Embeddings)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -96,5 +96,5 @@ def _are_numbers(data: bytes) -> bool:
 
 
 def _not_embeddings() -> Failure:
-    message = "the upstream's answer has no valid embeddings"
+    message = "the upstream sent invalid embeddings"
     return Failure("upstream", message, code="upstream_protocol")

@@ -26,11 +26,11 @@ class OllamaHandler:
         self._models = models
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
-        """Answer a request."""
+        """Generate a response and send it."""
         return self._generator.generate(exchange, self._read, OllamaEncoder)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest | None:
-        """Convert a request; answer one that only loads the model."""
+        """Convert a request; a request that only loads the model gets its response here."""
         form = exchange.path.rpartition("/")[2]
         if is_load(body, form):
             model = self._models.find(body.get("model")).model

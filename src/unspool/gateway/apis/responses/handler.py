@@ -26,8 +26,8 @@ class ResponsesHandler:
     ) -> None:
         """Create a handler.
 
-        :param seal_key: the key for reasoning that clients keep.
-        :param hosted_tools: the treatment of tools that only their vendor can run.
+        :param seal_key: key that encrypts reasoning for clients.
+        :param hosted_tools: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
         """
         self._generator = generator
         self._bodies = bodies
@@ -36,7 +36,7 @@ class ResponsesHandler:
         self._hosted_tools = hosted_tools
 
     def create(self, exchange: Exchange) -> Awaitable[None]:
-        """Answer a request."""
+        """Generate a response and send it."""
         return self._generator.generate(exchange, self._read, ResponsesEncoder, self._keep)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest:
