@@ -305,7 +305,8 @@ class GatewayThread:
 
     async def _main(self) -> None:
         from unspool.gateway import build
-        from unspool.gateway.server.run import address, bind, ears, make_server
+        from unspool.gateway.server.run import make_server
+        from unspool.gateway.server.sockets import bind, duplicate, url_of
 
         with bind(self._settings) as listener:
             try:
@@ -315,12 +316,12 @@ class GatewayThread:
                 self._ready.set()
                 return
             listener.listen()
-            self.url = address(listener)
+            self.url = url_of(listener)
             self.loop = asyncio.get_running_loop()
             self._server = make_server(self.gateway)
             self._ready.set()
             # serve() would install signal handlers, which only the main thread may do.
-            await self._server._serve(ears(listener))
+            await self._server._serve(duplicate(listener))
 
     def stop(self) -> None:
         """Stop the gateway and wait for its thread."""

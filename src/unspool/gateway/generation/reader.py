@@ -89,8 +89,16 @@ class Reader:
     def feed(self, delta: Delta) -> list[Event]:
         """Return the events for a delta."""
         if delta.text_only and delta.text and not self._pending_tokens and not self._upstream_calls.used:
-            events = self.parser.feed(delta.text)
-            if self._count_simple(events, delta.text):
+            # Fast path: nearly every delta becomes one text event of the same length.
+            text = delta.text
+            events = (self._parser or self.parser).feed(text)
+            end = self._offset + len(text)
+            if len(events) == 1 and isinstance(event := events[0], Text) and event.end == end:
+                self._offset = end
+                self.size += len(text) if text.isascii() else _bytes(text)
+                self.tokens += 1
+                if event.channel == "reasoning":
+                    self.reasoning_tokens += 1
                 return events
             self._track_calls(events)
             self._count(delta)
@@ -104,21 +112,6 @@ class Reader:
             events += self._finish(delta.finish)
         self._match_tokens(events)
         return events
-
-    def _count_simple(self, events: Sequence[Event], text: str) -> bool:
-        """Count a delta that became one text event, and return True; else return False.
-
-        This is the fast path: nearly all deltas are such text.
-        """
-        end = self._offset + len(text)
-        if len(events) != 1 or not isinstance(events[0], Text) or events[0].end != end:
-            return False
-        self._offset = end
-        self.size += _bytes(text)
-        self.tokens += 1
-        if events[0].channel == "reasoning":
-            self.reasoning_tokens += 1
-        return True
 
     def _read(self, delta: Delta) -> list[Event]:
         """Return the events for a delta of any kind."""

@@ -284,7 +284,7 @@ class CompletionStream:
         """Return the next batch, or None at the end."""
         if self._failure is not None:
             raise self._failure
-        payloads = await self._read()
+        payloads = await (self._events.read() if self._open else self._read_after_end())
         if payloads is None:
             if self._open and self._finish_optional and self._events.end_marked:
                 return self._finish_open_choices()
@@ -315,10 +315,8 @@ class CompletionStream:
             self._completed = batch.usage.completion
         return batch
 
-    async def _read(self) -> list[bytes] | None:
-        """Return the events of the next read; after the last choice, do not wait long for the end."""
-        if self._open:
-            return await self._events.read()
+    async def _read_after_end(self) -> list[bytes] | None:
+        """Return the events after the last choice; do not wait long for the end of the stream."""
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 return await self._events.read()

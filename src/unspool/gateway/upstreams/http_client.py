@@ -233,28 +233,36 @@ def _is_compressed(response: aiohttp.ClientResponse) -> bool:
 class _BodyReader:
     """Reader of a response body that returns all received data before it raises a failure."""
 
-    __slots__ = ("_content", "_failure")
+    __slots__ = ("content", "failure")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._content = response.content
-        self._failure: Failure | None = None
+        self.content = response.content
+        self.failure: Failure | None = None
+        """Failure that the next read raises."""
 
     async def read(self) -> bytes:
         """Return the data of the next read; empty at the end."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         try:
-            return await self._content.readany()
-        except TimeoutError as error:
-            self._failure = timed_out()
-            raise self._failure from error
-        except aiohttp.ClientError as error:
-            self._failure = connection_lost(error)
-            # Once the connection breaks, aiohttp does not hand out data that arrived before.
-            unread = self._content._read_nowait(-1)  # noqa: SLF001
-            if unread:
-                return unread
-            raise self._failure from error
+            return await self.content.readany()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            return self.read_rest(error)
+
+    def read_rest(self, error: Exception) -> bytes:
+        """Return the data that arrived before a read failed; the next read fails.
+
+        If there is no such data, this fails at once.
+        """
+        if isinstance(error, TimeoutError):
+            self.failure = timed_out()
+            raise self.failure from error
+        self.failure = connection_lost(error)
+        # Once the connection breaks, aiohttp does not hand out data that arrived before.
+        data = self.content._read_nowait(-1)  # noqa: SLF001
+        if not data:
+            raise self.failure from error
+        return data
 
 
 class IdleTimer:
@@ -395,8 +403,15 @@ class Events:
         if self.is_json:
             self._finished = self.end_marked = True
             return [await self._read_all()]
+        body = self._body
         while True:
-            portion = await self._body.read()
+            # This repeats body.read(), because another coroutine per read would cost time in every stream.
+            if body.failure is not None:
+                raise body.failure
+            try:
+                portion = await body.content.readany()
+            except (TimeoutError, aiohttp.ClientError) as error:
+                portion = body.read_rest(error)
             events = self._reader.feed(portion) if portion else self._reader.finish()
             if not portion:
                 self._finished = True

@@ -66,7 +66,11 @@ class EventReader:
         out: list[bytes] = []
         for line in self._lines.feed(portion):
             if line.startswith(b"data:"):
-                self._add(line[6:] if line[5:6] == b" " else line[5:])
+                data = line[6:] if line[5:6] == b" " else line[5:]
+                if self._data is None:
+                    self._data = data
+                else:
+                    self._add(data)
             elif not line and self._data is not None:
                 out.append(bytes(self._data))
                 self._data = None
@@ -78,10 +82,8 @@ class EventReader:
         return out
 
     def _add(self, line: bytes) -> None:
-        """Add a data line; nearly all events have only one, so copy to a buffer at the second."""
-        if self._data is None:
-            self._data = line
-            return
+        """Add another data line to the event; most events have only one, which needs no buffer."""
+        assert self._data is not None  # noqa: S101 - the caller has checked it
         if isinstance(self._data, bytes):
             self._data = bytearray(self._data)
         self._data += b"\n"
