@@ -233,7 +233,7 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
 
     for module, names in (
         (past, ("decoded", "encode_json", "pack_items")),
-        (stored, ("decoded", "encode_json", "pack", "pack_items", "_listed", "_with_rows", "_shown")),
+        (stored, ("decoded", "encode_json", "pack", "pack_items", "_encode_list", "_with_rows", "_shown")),
         (threads, ("decoded", "pack")),
     ):
         for name in names:
