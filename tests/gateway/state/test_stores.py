@@ -26,7 +26,7 @@ from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, 
 from unspool import UsageError
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.http.json_decoding import values_of
+from unspool.gateway.http.json_decoding import count_values
 from unspool.gateway.http.json_encoding import encode_json
 from unspool.gateway.state import message_threads as threads
 from unspool.gateway.state import response_history as past
@@ -139,8 +139,8 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
             for item in model[owner, id][1]:
                 data = encode_json(item)
                 assert await store.find(owner, [item["id"]]) == {item["id"]: data}
-                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), values_of(data))}
-                assert await store.item(owner, id, item["id"]) == (item["id"], data, values_of(data))
+                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), count_values(data))}
+                assert await store.item(owner, id, item["id"]) == (item["id"], data, count_values(data))
                 assert await store.find("somebody", [item["id"]]) == {}
 
     using(kind, room, follow)
@@ -368,7 +368,7 @@ def test_what_is_kept_is_read_where_nothing_can_be_written(tmp_path: Path) -> No
         await store._run(lambda: store._database.execute("PRAGMA query_only = ON"))
         assert await whole(store, "a", "x") == ({"n": 1}, [{"id": "i"}])
         assert list(await store.find("a", ["i"])) == ["i"]
-        with pytest.raises(Failure, match="the store fails"):
+        with pytest.raises(Failure, match="the store failed"):
             await store.extend("a", "x", pack_items([{"id": "j"}]))
         await store._run(lambda: store._database.execute("PRAGMA query_only = OFF"))
         assert await store.extend("a", "x", pack_items([{"id": "j"}]))

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.errors import (
-    connection_lost,
+    connect_failure,
+    connection_failure,
+    error_object_failure,
     message_of,
     redact,
-    redirected,
-    refused,
-    stream_error,
-    unreachable,
+    redirect_failure,
+    status_failure,
 )
 from unspool.gateway.upstreams.http_client import Connection, Events, ForwardedResponse
 from unspool.gateway.upstreams.sse import EventReader, LineReader
@@ -285,11 +285,14 @@ def test_key_of_an_upstream_is_neither_told_nor_logged(quoted: str) -> None:
     Connection("http://127.0.0.1:1", key=KEY, connect=1, idle=1, limit=1)
     said = f"the key {quoted} is wrong"
     failures = [
-        *(refused(status, said, reason=said, retry_after=quoted) for status in (400, 401, 429, 500, 503)),
-        redirected(302, f"http://127.0.0.1:2/?key={quoted}"),
-        unreachable(OSError(said)),
-        connection_lost(ValueError(said)),
-        stream_error({"error": {"message": said}}),
+        *(
+            status_failure(status, said, reason=said, retry_after=quoted)
+            for status in (400, 401, 429, 500, 503)
+        ),
+        redirect_failure(302, f"http://127.0.0.1:2/?key={quoted}"),
+        connect_failure(OSError(said)),
+        connection_failure(ValueError(said)),
+        error_object_failure({"error": {"message": said}}),
     ]
     for failure in failures:
         assert "s3cret" not in f"{failure.message} {failure.detail} {failure.retry_after}"
@@ -311,7 +314,7 @@ LATER = {
 
 @pytest.mark.parametrize("later", LATER)
 def test_when_to_come_back_is_a_time(later: str) -> None:
-    assert refused(429, "", reason="", retry_after=later).retry_after == LATER[later]
+    assert status_failure(429, "", reason="", retry_after=later).retry_after == LATER[later]
 
 
 def test_errors_of_any_shape_are_errors() -> None:
@@ -320,7 +323,7 @@ def test_errors_of_any_shape_are_errors() -> None:
         deep = [deep]
     values: list[Any] = [None, 5, [], {}, {"message": deep}, {"message": {"a": 1}}, {"type": "boom"}, "boom"]
     for value in values:
-        assert "failed" in stream_error({"error": value}).message
+        assert "failed" in error_object_failure({"error": value}).message
     assert message_of({"detail": [{"msg": "bad field"}, 3, {"msg": deep}]}).startswith("bad field")
-    assert "127.0.0.1" not in unreachable(OSError(111, "Connect call failed ('127.0.0.1', 8000)")).message
-    assert "refused" in unreachable(OSError(111, "Connect call failed ('127.0.0.1', 8000)")).message
+    assert "127.0.0.1" not in connect_failure(OSError(111, "Connect call failed ('127.0.0.1', 8000)")).message
+    assert "refused" in connect_failure(OSError(111, "Connect call failed ('127.0.0.1', 8000)")).message

@@ -143,7 +143,7 @@ class Reader:
                 self._call_is_open = False
 
     def _finish_parser(self) -> list[Event]:
-        """End held or open text when a call of the upstream follows, and start another parser after it."""
+        """Flush the parser in front of a call of the upstream; a new parser reads the text after the call."""
         if self._parser is None or not (self._parser.pending or self._call_is_open):
             return []
         self._call_is_open = False

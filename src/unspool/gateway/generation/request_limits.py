@@ -50,7 +50,7 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
     # Arguments are JSON in a string, so the limit on values of the body has not covered them.
     if arguments:
-        Bounds(max_values).look_into(arguments)
+        Bounds(max_values).check_texts(arguments)
     # Logging happens on the event loop, so the list must be short.
     request.ignored = list(dict.fromkeys(request.ignored))[:MAX_LOGGED_FIELDS]
 

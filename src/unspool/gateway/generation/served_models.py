@@ -61,7 +61,7 @@ class ServedModel:
     async def tokenize(
         self, pool: WorkerPool, client: str, text: str, *, special: bool = False
     ) -> list[int] | None:
-        """Return the tokens of a text, or None without a tokenizer here and on the upstream.
+        """Return the tokens of a text, or None if neither the gateway nor the upstream has a tokenizer.
 
         :param special: add the special tokens that begin the model's prompts.
         """
@@ -69,7 +69,7 @@ class ServedModel:
         return await self.upstream.tokenize(text, special=special) if tokens is None else tokens
 
     async def detokenize(self, pool: WorkerPool, client: str, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None without a tokenizer here and on the upstream."""
+        """Return the text of tokens, or None if neither the gateway nor the upstream has a tokenizer."""
         text = await pool.run(client, self.model.detokenize, tokens)
         return await self.upstream.detokenize(tokens) if text is None else text
 

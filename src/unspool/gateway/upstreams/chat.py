@@ -25,10 +25,10 @@ from .completions import (
     Count,
     UsageChunk,
     builds_constraint,
+    choice_failure,
     read_finish_reason,
     read_usage,
     single_choice,
-    unexpected_choice,
 )
 from .http_client import Events
 from .logprobs import Logprobs, convert_logprobs
@@ -203,7 +203,7 @@ class ChatCompletionStream(CompletionStream):
             delta = choice.delta or choice.message or _Delta()
             if choice.index not in self._open:
                 if delta.content or delta.reasoning_content or delta.reasoning or delta.tool_calls:
-                    raise unexpected_choice(choice.index)
+                    raise choice_failure(choice.index)
                 continue
             finish_reason = read_finish_reason(choice.finish_reason)
             if finish_reason is not None:

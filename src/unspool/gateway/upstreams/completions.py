@@ -19,7 +19,7 @@ from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
 from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .engines import ENGINES, OWNERS, Engine
-from .errors import message_of, redact, stream_error
+from .errors import error_object_failure, message_of, redact
 from .http_client import Connection, Events, ForwardedResponse
 from .logprobs import Logprobs, convert_logprobs
 from .parallel_choices import ParallelStreams
@@ -301,7 +301,7 @@ class CompletionStream:
                 chunk = decode_chunk(payload, self.decoder, self._surrogates)
                 if chunk.error is not None or chunk.object == "error":
                     error = chunk.error if chunk.error is not None else {"message": chunk.message}
-                    raise stream_error({"error": error})
+                    raise error_object_failure({"error": error})
                 self.read_chunk(chunk, batch)
         except Failure as failure:
             if not batch.deltas and batch.usage is None:
@@ -337,7 +337,7 @@ class CompletionStream:
         for choice in chunk.choices or ():
             if choice.index not in self._open:
                 if choice.text or choice.finish_reason:
-                    raise unexpected_choice(choice.index)
+                    raise choice_failure(choice.index)
                 continue
             if choice.finish_reason is None and choice.logprobs is None and choice.token_ids is None:
                 batch.deltas.append(Delta(choice.index, choice.text or ""))
@@ -366,7 +366,7 @@ class CompletionStream:
         await self._events.close()
 
 
-def unexpected_choice(index: int) -> Failure:
+def choice_failure(index: int) -> Failure:
     """Return the failure for output of a choice that has finished or does not exist."""
     message = f"the upstream sent output for choice {index}, which has finished or does not exist"
     return Failure("upstream", message, code="upstream_protocol")
@@ -391,7 +391,7 @@ def decode_chunk(payload: bytes, decoder: msgspec.json.Decoder[Any], surrogates:
         except (ValueError, RecursionError):
             value = None
         if message_of(value):
-            raise stream_error(value) from None
+            raise error_object_failure(value) from None
         with suppress(msgspec.ValidationError, RecursionError):
             if value is not None:
                 return msgspec.convert(surrogates.join(value), decoder.type)

@@ -73,7 +73,7 @@ def _detail(text: str) -> str:
     return redact_keys(text)[:_MAX_READ]
 
 
-def refused(status: int, body: str, *, reason: str, retry_after: str) -> Failure:
+def status_failure(status: int, body: str, *, reason: str, retry_after: str) -> Failure:
     """Return the failure for an error status.
 
     :param body: body of the response, possibly cut off.
@@ -117,13 +117,13 @@ def _check_retry_after(value: str) -> str:
     return value if value.isascii() and value.isprintable() and len(value) <= 40 else ""
 
 
-def redirected(status: int, location: str) -> Failure:
+def redirect_failure(status: int, location: str) -> Failure:
     """Return the failure for a redirect; the gateway follows none, because they may leak the request."""
     message = f"the upstream returned a redirect ({status}), which the gateway does not follow"
     return Failure("upstream", message, code="upstream_redirect", detail=_detail(location))
 
 
-def unreachable(error: Exception) -> Failure:
+def connect_failure(error: Exception) -> Failure:
     """Return the failure for a connection that could not be opened."""
     number = getattr(error, "errno", None) or 0
     reason = os.strerror(number) if number in errno.errorcode else "no connection"
@@ -133,7 +133,7 @@ def unreachable(error: Exception) -> Failure:
     return Failure("upstream", message, code="upstream_refused", detail=_detail(str(error)))
 
 
-def connection_lost(error: Exception) -> Failure:
+def connection_failure(error: Exception) -> Failure:
     """Return the failure for a connection that broke."""
     detail = _detail(f"{type(error).__name__}: {error}")
     if isinstance(error, aiohttp.ClientResponseError):
@@ -143,17 +143,17 @@ def connection_lost(error: Exception) -> Failure:
     return Failure("upstream", message, code="upstream_lost", detail=detail)
 
 
-def timed_out() -> Failure:
+def timeout_failure() -> Failure:
     """Return the failure for an upstream that sends nothing for too long."""
     return Failure("timeout", "the upstream sent no output for too long", code="upstream_timeout")
 
 
-def too_large() -> Failure:
+def size_failure() -> Failure:
     """Return the failure for a response over the size limit."""
     return Failure("upstream", "the upstream's response is too large", code="output_too_large")
 
 
-def stream_error(value: object) -> Failure:
+def error_object_failure(value: object) -> Failure:
     """Return the failure for an error object in a stream."""
     text = message_of(value)
     message = f"the upstream failed: {redact(text)}"

@@ -20,16 +20,16 @@ import msgspec
 from ..http.errors import Failure
 from ..http.json_decoding import VALUES
 from .errors import (
-    connection_lost,
+    connect_failure,
+    connection_failure,
+    error_object_failure,
     hide_key,
     message_of,
     redact_keys,
-    redirected,
-    refused,
-    stream_error,
-    timed_out,
-    too_large,
-    unreachable,
+    redirect_failure,
+    size_failure,
+    status_failure,
+    timeout_failure,
 )
 from .sse import EventReader, LineReader
 
@@ -172,28 +172,28 @@ class Connection:
                 finally:
                     response.close()
         except TimeoutError as error:
-            raise timed_out() from error
+            raise timeout_failure() from error
 
     async def _post_with_retries(self, path: str, **options: Any) -> aiohttp.ClientResponse:
         for attempt in range(_ATTEMPTS):
             try:
                 return await self._send("POST", path, **options)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-                raise unreachable(error) from error
+                raise connect_failure(error) from error
             except TimeoutError as error:
-                raise timed_out() from error
+                raise timeout_failure() from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # Usually the upstream has just closed a pooled connection: try another one.
                 if attempt == _ATTEMPTS - 1:
-                    raise connection_lost(error) from error
+                    raise connection_failure(error) from error
             except aiohttp.ClientError as error:
-                raise connection_lost(error) from error
+                raise connection_failure(error) from error
         raise AssertionError  # the last attempt returns or raises
 
     async def _read_failure(self, response: aiohttp.ClientResponse) -> Failure:
         """Return the failure that an error response describes."""
         if _is_redirect(response):
-            return redirected(response.status, response.headers.get("location", ""))
+            return redirect_failure(response.status, response.headers.get("location", ""))
         if _is_compressed(response):
             message = "the upstream sent a compressed response, which the gateway does not accept"
             return Failure("upstream", message, code="upstream_protocol")
@@ -207,7 +207,7 @@ class Connection:
         with suppress(ValueError, RecursionError):
             text = message_of(json.loads(text)) or text
         retry_after = response.headers.get("retry-after", "")
-        return refused(response.status, text, reason=response.reason or "", retry_after=retry_after)
+        return status_failure(response.status, text, reason=response.reason or "", retry_after=retry_after)
 
 
 def _raise_error(payload: bytes | bytearray) -> None:
@@ -219,7 +219,7 @@ def _raise_error(payload: bytes | bytearray) -> None:
     except (ValueError, RecursionError):
         return
     if message_of(value):
-        raise stream_error(value)
+        raise error_object_failure(value)
 
 
 def _is_redirect(response: aiohttp.ClientResponse) -> bool:
@@ -255,9 +255,9 @@ class _BodyReader:
         If there is no such data, this fails at once.
         """
         if isinstance(error, TimeoutError):
-            self.failure = timed_out()
+            self.failure = timeout_failure()
             raise self.failure from error
-        self.failure = connection_lost(error)
+        self.failure = connection_failure(error)
         # Once the connection breaks, aiohttp does not hand out data that arrived before.
         data = self.content._read_nowait(-1)  # noqa: SLF001
         if not data:
@@ -290,7 +290,7 @@ class IdleTimer:
         if self.started is None:
             self.started = now
         elif now - self.started > self._timeout:
-            raise timed_out()
+            raise timeout_failure()
 
 
 class ForwardedResponse:
@@ -322,7 +322,7 @@ class ForwardedResponse:
         while portion := await self._body.read():
             self._remaining -= len(portion)
             if self._remaining < 0:
-                raise too_large()
+                raise size_failure()
             if self._events is None:
                 self._idle_timer.check()
                 return portion
@@ -428,7 +428,7 @@ class Events:
         while portion := await self._body.read():
             data += portion
             if len(data) > self._limit:
-                raise too_large()
+                raise size_failure()
             self.idle_timer.check()
         return bytes(data)
 

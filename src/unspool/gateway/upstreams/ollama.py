@@ -19,8 +19,8 @@ from .completions import (
     CompletionStream,
     CompletionsUpstream,
     Count,
+    choice_failure,
     read_finish_reason,
-    unexpected_choice,
 )
 from .logprobs import Logprobs, TokenLogprob, convert_logprobs
 
@@ -75,7 +75,7 @@ class OllamaStream(CompletionStream):
         """Add the delta of a chunk to a batch."""
         if not self._open:
             if chunk.response:
-                raise unexpected_choice(0)
+                raise choice_failure(0)
             return
         reason = read_finish_reason(chunk.done_reason or "stop") if chunk.done else None
         source = None if chunk.logprobs is None else Logprobs(content=chunk.logprobs)
