@@ -488,11 +488,11 @@ def test_grammars_and_parsers_are_made_elsewhere(
 
         monkeypatch.setattr(place, name, called)
 
-    watched(Vllm, "constraint")
+    watched(Vllm, "build_constraint")
     watched(Plan, "parser")
     tool = {"type": "function", "function": {"name": "f", "parameters": nested(2)}}
     post(gateway.url + CHAT, {"messages": ASK, "tools": [tool], "tool_choice": "required"})
-    assert set(seen) == {"constraint", "parser"}
+    assert set(seen) == {"build_constraint", "parser"}
     assert all(name.startswith("unspool-preparing") for name in seen.values()), seen
 
 
@@ -581,7 +581,7 @@ def test_what_is_parsed_has_bounds(gateway: GatewayThread, monkeypatch: pytest.M
     for body in ({"text": "x" * 110_000}, {"chunks": ["x"] * 2000}, {"chunks": ["x" * 60_000] * 2}):
         status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", **body})
         assert (status, error_of(data)["code"]) == (413, "parse_too_large"), data
-    monkeypatch.setattr(parsing, "_SECONDS", 0.0)
+    monkeypatch.setattr(parsing, "_TIMEOUT", 0.0)
     status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", "text": "x"})
     assert status == 413
     assert "seconds" in error_of(data)["message"]
@@ -591,7 +591,7 @@ def test_a_long_text_is_parsed_as_a_short_one_is(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "<think>a</think>" + 'b <tool_call>{"name": "f", "arguments": {"x": "y"}}</tool_call>' * 20
-    monkeypatch.setattr(parsing, "_PIECE", 7)
+    monkeypatch.setattr(parsing, "_MAX_FEED", 7)
     found = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
     parser = Parser("hermes")
     events = normalise(parser.feed(text)) + parser.finish()

@@ -233,7 +233,18 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
 
     for module, names in (
         (past, ("decoded", "encode_json", "pack_items")),
-        (stored, ("decoded", "encode_json", "pack", "pack_items", "_encode_list", "_with_rows", "_shown")),
+        (
+            stored,
+            (
+                "decoded",
+                "encode_json",
+                "pack",
+                "pack_items",
+                "_encode_list",
+                "_with_rows",
+                "_encode_conversation",
+            ),
+        ),
         (threads, ("decoded", "pack")),
     ):
         for name in names:
@@ -258,7 +269,14 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
         first = post(f"{url}/messages", thread)
         thread["thread"] = {"type": "continue", "previous_message_id": first["id"]}
         post(f"{url}/messages", {**thread, "messages": [{"role": "user", "content": "Hi"}]})
-    assert {name for name, _ in seen} >= {"decoded", "pack", "pack_items", "_listed", "_with_rows", "_shown"}
+    assert {name for name, _ in seen} >= {
+        "decoded",
+        "pack",
+        "pack_items",
+        "_listed",
+        "_with_rows",
+        "_encode_conversation",
+    }
     assert not [name for name, on_loop in seen if on_loop]
 
 

@@ -50,7 +50,7 @@ class Engine:
     constrains_chat: bool = False
     """True if the chat endpoint also accepts constraints beside tools."""
     adds_bos: bool = True
-    """True if the engine prepends the beginning-of-sequence token, so the template's own must go."""
+    """True if the engine prepends a beginning-of-sequence token; the template's own is then removed."""
     known_fields: frozenset[str] = _STANDARD_FIELDS
     """Sampling fields that the engine knows."""
     supports_stop_ids: bool = False
