@@ -273,7 +273,7 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
         "decoded",
         "pack",
         "pack_items",
-        "_listed",
+        "_encode_list",
         "_with_rows",
         "_encode_conversation",
     }
