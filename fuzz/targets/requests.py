@@ -22,7 +22,7 @@ from unspool.gateway import Gateway, Settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.served_models import Served
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.logs import LOGGER
+from unspool.gateway.telemetry.logs import LOGGER
 from unspool.gateway.upstreams.base import Batch, Delta, Stream, Task, Usage
 from unspool.gateway.upstreams.http import Passed
 

@@ -19,7 +19,7 @@ pytest.importorskip("msgspec")
 pytest.importorskip("starlette")
 
 from unspool.gateway import Settings, load_settings
-from unspool.gateway.server.metrics import Metrics
+from unspool.gateway.telemetry.metrics import Metrics
 from unspool.gateway.settings import PREFIX
 
 DEPLOY = ROOT / "deploy"

@@ -35,7 +35,7 @@ from .apis.parse import parse_body
 from .apis.passthrough import Passing
 from .apis.responses.request import responses_job
 from .apis.responses.stored import Stored
-from .generation.history_repair import malformed_in_a_row, without_poisoned_arguments
+from .conversation.history_repair import malformed_in_a_row, without_poisoned_arguments
 from .generation.model import Model, Prepared
 from .generation.pipeline import Output
 from .generation.reader import Reader
@@ -47,8 +47,8 @@ from .http.exchange import Exchange
 from .http.request_body import Intake
 from .http.worker_pools import Lanes
 from .page.routes import Desk
-from .server.logs import log, log_once
-from .server.metrics import CONTENT_TYPE, Metrics
+from .telemetry.logs import log, log_once
+from .telemetry.metrics import CONTENT_TYPE, Metrics
 from .server.worker_link import Colleagues
 from .settings import Settings
 from .state.history import recall

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..errors import UnspoolError
 from .app import Gateway
 from .factory import build
-from .server.logs import set_up
+from .telemetry.logs import set_up
 from .settings import Settings, load_settings
 
 

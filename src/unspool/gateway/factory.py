@@ -14,7 +14,7 @@ from .app import Gateway
 from .generation.model import Model, load_model
 from .generation.served_models import Served
 from .model_source import settle
-from .server.logs import log
+from .telemetry.logs import log
 from .settings import Settings
 from .upstreams.balanced import Balanced
 from .upstreams.base import Upstream

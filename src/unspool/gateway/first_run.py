@@ -19,7 +19,7 @@ import uvicorn
 from ..errors import UnspoolError, UsageError
 from .factory import build
 from .progress import Spinner, step
-from .server.logs import set_up
+from .telemetry.logs import set_up
 from .server.run import address, bind, loop_factory, make_server
 from .settings import PORT, Settings, load_settings
 from .upstreams.embedded import installed

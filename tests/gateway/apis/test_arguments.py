@@ -21,7 +21,7 @@ import ollama
 import openai
 
 from gateways import EngineProcess, GatewayThread, call_text, post, send, serving
-from unspool.gateway.generation.history_repair import with_json_arguments
+from unspool.gateway.conversation.history_repair import with_json_arguments
 from unspool.gateway.http.json_encoding import encoded, raw_json
 from unspool.gateway.state import threads
 from unspool.gateway.state.store import MemoryStore, decoded

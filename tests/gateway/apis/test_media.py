@@ -15,7 +15,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.apis.media import described, image, results_as_text, without_media
+from unspool.gateway.conversation.media import described, image, results_as_text, without_media
 from unspool.gateway.apis.messages.request import messages_job
 from unspool.gateway.apis.responses.request import responses_job
 

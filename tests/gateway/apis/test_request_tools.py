@@ -19,7 +19,7 @@ from gateways import GatewayThread, call_text, post, send, serving, warnings_of_
 from unspool.gateway.apis.messages.request import messages_job
 from unspool.gateway.apis.responses.request import responses_job
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.logs import log_once
+from unspool.gateway.telemetry.logs import log_once
 
 ECHO = {"type": "function", "name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}
 NOTE = {"type": "custom", "name": "note", "description": "Takes a note."}

@@ -26,7 +26,7 @@ from unspool.gateway.apis.chat.request import Job, chat_job
 from unspool.gateway.apis.messages.request import messages_job
 from unspool.gateway.apis.responses.request import responses_job
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.metrics import Metrics
+from unspool.gateway.telemetry.metrics import Metrics
 from unspool.gateway.upstreams.sse import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}

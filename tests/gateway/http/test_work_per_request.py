@@ -19,7 +19,7 @@ from gateways import EngineProcess
 from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
 from unspool._core.scan.runs import COMPILED
 from unspool.gateway import Settings, build
-from unspool.gateway.apis import media
+from unspool.gateway.conversation import media
 from unspool.gateway.apis import parse as parsing
 from unspool.gateway.apis import passthrough as passing
 from unspool.gateway.apis.chat import request as body

@@ -24,7 +24,7 @@ from lying_upstream import STAY, WAIT, Answer, Liar, begun, http, lying
 from unspool import UsageError
 from unspool.gateway import Settings
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.logs import _Json, _Plain
+from unspool.gateway.telemetry.logs import _Json, _Plain
 from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream

@@ -26,9 +26,9 @@ from ...models._detection.result import Detection
 from ...models._sources import Source, read_source
 from ...planning import Plan, plan
 from ...policies import Policies
-from ..apis.media import check_parts, has_media, without_media
+from ..conversation.media import check_parts, has_media, without_media
 from ..http.errors import Failure, invalid
-from ..server.logs import log, log_once
+from ..telemetry.logs import log, log_once
 from ..settings import Settings
 from .tool_prompt import ToolPrompt, tool_prompt
 

@@ -25,7 +25,7 @@ from ..apis.chat.request import Job
 from ..http.errors import Failure
 from ..http.exchange import Exchange
 from ..http.json_decoding import SMALL
-from ..server.logs import log
+from ..telemetry.logs import log
 from ..state import threads
 from ..state.history import keep
 from ..upstreams.base import Batch, Stream, Usage

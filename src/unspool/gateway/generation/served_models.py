@@ -12,7 +12,7 @@ from ...policies import Policies
 from ..apis.chat.request import Job
 from ..http.errors import Failure
 from ..http.worker_pools import Lane
-from ..server.logs import log
+from ..telemetry.logs import log
 from ..settings import Settings
 from ..upstreams.base import Upstream
 from .model import Model, Prepared

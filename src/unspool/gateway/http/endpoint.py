@@ -12,7 +12,7 @@ from ...dialects._id_format import IdFormat
 from ...errors import MalformedOutput
 from ..apis.answers import JSON_ERROR_APIS, encode, error_object
 from ..apis.chat.request import Api
-from ..server.logs import LOGGER, log
+from ..telemetry.logs import LOGGER, log
 from .errors import Failure, invalid
 from .exchange import JSON, ClientGone, Exchange, Receive, Scope, Send
 

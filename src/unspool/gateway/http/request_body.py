@@ -16,7 +16,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from ..apis.chat.request import Job
-from ..generation.history_repair import arguments_of
+from ..conversation.history_repair import arguments_of
 from ..settings import Settings
 from ..state.store import Weight
 from .errors import Failure, invalid

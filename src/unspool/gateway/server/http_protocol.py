@@ -31,7 +31,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..http.exchange import ABORT
 from ..settings import Settings
-from .logs import log
+from ..telemetry.logs import log
 
 HEAD_BYTES: Final = 1 << 16
 """Of the request line and all fields, and likewise of what follows a body."""

@@ -19,7 +19,7 @@ from ..app import Gateway
 from ..factory import build
 from ..settings import Settings
 from .http_protocol import Door, DoorProtocol
-from .logs import log, set_up
+from ..telemetry.logs import log, set_up
 from .worker_link import Colleagues
 from .workers import supervise
 

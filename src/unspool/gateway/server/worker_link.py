@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from .metrics import Metrics, Snapshot
+from ..telemetry.metrics import Metrics, Snapshot
 
 _OFTEN: Final = 1.0
 """Seconds between reports."""

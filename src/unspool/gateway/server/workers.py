@@ -37,8 +37,8 @@ import msgspec
 from ...errors import UnspoolError, UsageError
 from ..settings import Settings
 from ..state.shared_file import shared_store
-from .logs import log, set_up
-from .metrics import NOTHING, Snapshot, added
+from ..telemetry.logs import log, set_up
+from ..telemetry.metrics import NOTHING, Snapshot, added
 
 Work: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
 """What a worker does with its settings, its listener and its line to the supervisor; its exit code."""

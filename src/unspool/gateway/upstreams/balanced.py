@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 from ..http.errors import Failure
-from ..server.logs import log
+from ..telemetry.logs import log
 from .base import Batch, Stream, Task
 from .completions import CompletionsUpstream
 from .http import Passed

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from ..apis.media import IMAGES, has_media, results_as_text, without_media
-from ..generation.history_repair import with_json_arguments
+from ..conversation.media import IMAGES, has_media, results_as_text, without_media
+from ..conversation.history_repair import with_json_arguments
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
-from ..server.logs import log_once
+from ..telemetry.logs import log_once
 from .base import Batch, CallPiece, Delta, Stream, Task
 from .completions import (
     CompletionStream,

@@ -16,7 +16,7 @@ import msgspec
 from ...events import FinishReason
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
-from ..server.logs import log_once
+from ..telemetry.logs import log_once
 from .base import Batch, Delta, Found, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .errors import failed, message_of, without_places

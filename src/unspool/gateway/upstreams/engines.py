@@ -28,7 +28,7 @@ from ...errors import UsageError
 from ...grammar import GrammarTooLarge
 from ...planning._special_tokens import markers
 from ..http.errors import invalid
-from ..server.logs import log, log_once
+from ..telemetry.logs import log, log_once
 from ..settings import EngineName
 from .base import Task
 

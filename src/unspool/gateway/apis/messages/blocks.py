@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...http.errors import Failure, invalid
-from .. import media
+from ...conversation import media
 from ..chat.request import string_at
-from ..media import Part
+from ...conversation.media import Part
 
 Block = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from ....wire._responses import CUSTOM_INPUT
 from ...http.errors import Failure, invalid
 from ...state.history import Past, as_item
 from ...state.seal import Seal
-from .. import media
+from ...conversation import media
 from ..chat.request import (
     Count,
     Job,
@@ -28,7 +28,7 @@ from ..chat.request import (
     string_at,
     verbosity,
 )
-from ..media import Part
+from ...conversation.media import Part
 from ..unsupported_fields import left_out, refuse
 from .tools import model_name, read_tools
 
