@@ -16,7 +16,7 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from unspool import plan
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Batch, Task
+from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
 from unspool.gateway.upstreams.http import Events
@@ -27,7 +27,7 @@ _KINDS: Final = ("text/event-stream", "application/x-ndjson", "application/json"
 _LIMIT: Final = 1 << 12
 _PATIENCE: Final = 1e9
 _REQUEST: Final = {"messages": [{"role": "user", "content": "?"}]}
-_TASK: Final = Task("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
+_TASK: Final = UpstreamRequest("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
 
 
 class _Content:

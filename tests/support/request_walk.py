@@ -29,7 +29,7 @@ import msgspec
 import pytest
 
 import unspool
-from unspool.gateway.http.worker_pools import Lane
+from unspool.gateway.http.worker_pools import WorkerPool
 
 PACKAGE: Final = str(Path(unspool.__file__).parent)
 _SCANS: Final = frozenset(
@@ -119,14 +119,14 @@ class Meter:
         """Count what runs."""
         meter, handle = self, Handle._run
 
-        async def lane(_: Lane, __: str, work: Any, *args: Any, **more: Any) -> Any:
+        async def lane(_: WorkerPool, __: str, work: Any, *args: Any, **more: Any) -> Any:
             return meter._lane(lambda: work(*args, **more))
 
         async def thread(work: Any, *args: Any, **more: Any) -> Any:
             return meter._lane(lambda: work(*args, **more))
 
         patch = pytest.MonkeyPatch()
-        patch.setattr(Lane, "run", lane)
+        patch.setattr(WorkerPool, "run", lane)
         patch.setattr(asyncio, "to_thread", thread)
         patch.setattr(Handle, "_run", lambda one: meter._step(lambda: handle(one)))
         tracemalloc.start()

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..errors import UnspoolError
 from .app import Gateway
 from .factory import build
-from .telemetry.logs import set_up
 from .settings import Settings, load_settings
+from .telemetry.logs import set_up
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:

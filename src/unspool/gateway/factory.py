@@ -12,10 +12,10 @@ from typing import Any
 from ..errors import UsageError
 from .app import Gateway
 from .generation.model import Model, load_model
-from .generation.served_models import Served
+from .generation.served_models import ServedModel
 from .model_source import settle
-from .telemetry.logs import log
 from .settings import Settings
+from .telemetry.logs import log
 from .upstreams.balanced import Balanced
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
@@ -34,7 +34,7 @@ async def build(settings: Settings) -> Gateway:
         log(logging.INFO, sentence)
     upstreams: list[Upstream] = []
     try:
-        served: list[Served] = []
+        served: list[ServedModel] = []
         for one in settings.each():
             upstreams.append(_upstream(one))
             served.append(
@@ -49,10 +49,10 @@ async def build(settings: Settings) -> Gateway:
     return gateway
 
 
-async def _served(settings: Settings, upstream: Upstream, place: str) -> Served:
+async def _served(settings: Settings, upstream: Upstream, place: str) -> ServedModel:
     try:
         await upstream.start()
-        return Served(settings, await _model(settings, upstream), upstream)
+        return ServedModel(settings, await _model(settings, upstream), upstream)
     except UsageError as error:
         raise UsageError(f"{place}{error}") from error
 

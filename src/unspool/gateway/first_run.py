@@ -19,9 +19,9 @@ import uvicorn
 from ..errors import UnspoolError, UsageError
 from .factory import build
 from .progress import Spinner, step
-from .telemetry.logs import set_up
 from .server.run import address, bind, loop_factory, make_server
 from .settings import PORT, Settings, load_settings
+from .telemetry.logs import set_up
 from .upstreams.embedded import installed
 from .upstreams.sse import EventReader
 

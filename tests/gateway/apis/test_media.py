@@ -15,9 +15,9 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, post, send, serving, template_file
+from unspool.gateway.apis.messages.request import read_messages_request
+from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.conversation.media import described, image, results_as_text, without_media
-from unspool.gateway.apis.messages.request import messages_job
-from unspool.gateway.apis.responses.request import responses_job
 
 PNG = "iVBORw0KGgoAAAANSUhEUg=="
 URL = f"data:image/png;base64,{PNG}"
@@ -28,11 +28,11 @@ NOTES = base64.b64encode(b"Buy milk.").decode()
 
 def blocks(*content: dict[str, Any]) -> Any:
     body = {"max_tokens": 5, "messages": [{"role": "user", "content": list(content)}]}
-    return messages_job(body).request["messages"]
+    return read_messages_request(body).request["messages"]
 
 
 def parts(*content: dict[str, Any]) -> Any:
-    return responses_job({"input": [{"role": "user", "content": list(content)}]}).request["messages"]
+    return read_responses_request({"input": [{"role": "user", "content": list(content)}]}).request["messages"]
 
 
 # -- what blocks and parts are
@@ -100,11 +100,11 @@ def test_what_a_vendor_ran_is_left_out_of_a_conversation_that_moves_here() -> No
     ran = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     turn = {"role": "assistant", "content": [use, ran, {"type": "text", "text": "So."}]}
-    job = messages_job({"max_tokens": 5, "messages": [turn, {"role": "user", "content": "And?"}]})
+    job = read_messages_request({"max_tokens": 5, "messages": [turn, {"role": "user", "content": "And?"}]})
     assert job.request["messages"][0] == {"role": "assistant", "content": "So."}
     assert len(job.left_out) == 2
     called = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    found = responses_job({"input": [called, {"role": "user", "content": "And?"}]})
+    found = read_responses_request({"input": [called, {"role": "user", "content": "And?"}]})
     assert found.request["messages"] == [{"role": "user", "content": "And?"}]
     assert found.left_out == ["web_search_call in a conversation: only its vendor can run it"]
 

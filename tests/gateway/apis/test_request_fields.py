@@ -16,10 +16,11 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.apis.chat.request import ChatBody, Job, chat_job
-from unspool.gateway.apis.messages.request import MessagesBody, messages_job
-from unspool.gateway.apis.responses.request import ResponsesBody, responses_job
+from unspool.gateway.apis.chat.request import ChatBody, read_chat_request
+from unspool.gateway.apis.messages.request import MessagesBody, read_messages_request
+from unspool.gateway.apis.responses.request import ResponsesBody, read_responses_request
 from unspool.gateway.apis.unsupported_fields import REFUSED, WITHOUT_EFFECT
+from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.errors import Failure
 
 USER = [{"role": "user", "content": "Hi"}]
@@ -30,9 +31,13 @@ MINIMAL: dict[str, dict[str, Any]] = {
 }
 
 
-def job(api: str, **fields: Any) -> Job:
-    read: Any = {"chat": chat_job, "responses": responses_job, "messages": messages_job}[api]
-    found: Job = read({**MINIMAL[api], **fields})
+def job(api: str, **fields: Any) -> GenerationRequest:
+    read: Any = {
+        "chat": read_chat_request,
+        "responses": read_responses_request,
+        "messages": read_messages_request,
+    }[api]
+    found: GenerationRequest = read({**MINIMAL[api], **fields})
     return found
 
 

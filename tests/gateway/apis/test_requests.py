@@ -22,9 +22,10 @@ from paths import ROOT
 from unspool import Policies, UsageError
 from unspool.cli import main
 from unspool.gateway import Settings, load_settings, progress
-from unspool.gateway.apis.chat.request import Job, chat_job
-from unspool.gateway.apis.messages.request import messages_job
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.chat.request import read_chat_request
+from unspool.gateway.apis.messages.request import read_messages_request
+from unspool.gateway.apis.responses.request import read_responses_request
+from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.telemetry.metrics import Metrics
 from unspool.gateway.upstreams.sse import EventReader
@@ -33,19 +34,19 @@ TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "stri
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
-def job(api: str, body: dict[str, Any]) -> Job:
+def job(api: str, body: dict[str, Any]) -> GenerationRequest:
     if api == "chat":
-        return chat_job({"messages": [{"role": "user", "content": "x"}], **body})
+        return read_chat_request({"messages": [{"role": "user", "content": "x"}], **body})
     if api == "responses":
-        return responses_job({"input": "x", **body})
-    return messages_job({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **body})
+        return read_responses_request({"input": "x", **body})
+    return read_messages_request({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **body})
 
 
 # -- responses
 
 
 def items(*given: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = responses_job({"input": list(given)}).request["messages"]
+    found: list[dict[str, Any]] = read_responses_request({"input": list(given)}).request["messages"]
     return found
 
 
@@ -100,13 +101,15 @@ def test_free_form_tools_are_functions_with_a_text() -> None:
         "description": "Run.",
         "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
     }
-    found = responses_job({"input": "x", "tools": [tool], "tool_choice": {"type": "custom", "name": "run"}})
+    found = read_responses_request(
+        {"input": "x", "tools": [tool], "tool_choice": {"type": "custom", "name": "run"}}
+    )
     function = found.request["tools"][0]["function"]
     assert found.custom_tools == ("run",)
     assert function["parameters"]["properties"]["input"] == {"type": "string", "pattern": "^(?:a+)$"}
     assert found.request["tool_choice"] == {"type": "function", "function": {"name": "run"}}
     tool["format"] = {"type": "grammar", "syntax": "lark", "definition": "start: A"}
-    found = responses_job({"input": "x", "tools": [tool]})
+    found = read_responses_request({"input": "x", "tools": [tool]})
     assert "start: A" in found.request["tools"][0]["function"]["description"]
 
 
@@ -169,7 +172,7 @@ def test_a_bad_request_names_the_field(api: str, body: dict[str, Any], param: st
 
 
 def test_blocks_become_messages() -> None:
-    found = messages_job(
+    found = read_messages_request(
         {
             "max_tokens": 5,
             "system": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "cache_control": {}}],
@@ -206,7 +209,7 @@ def test_blocks_become_messages() -> None:
 def test_pictures_are_kept_for_upstreams_that_take_them() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What?"}]
-    found = messages_job({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
+    found = read_messages_request({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
     assert found.request["messages"][0]["content"][0]["image_url"]["url"] == "data:image/png;base64,AAAA"
 
 

@@ -25,12 +25,13 @@ from gateways import EngineProcess, GatewayThread, get, post, send, serving, unt
 from unspool import UsageError, normalise
 from unspool.gateway import Settings, create_app, load_settings
 from unspool.gateway.apis import parse as parsing
+from unspool.gateway.generation import request_limits
 from unspool.gateway.http import json_decoding as decoding
 from unspool.gateway.http import request_body as intake
 from unspool.gateway.http.errors import LONGEST, Failure
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
-from unspool.gateway.http.request_body import MOST_DEPTH, decode, deeper
+from unspool.gateway.http.request_body import MOST_DEPTH, decode, is_deeper
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.parser import Parser
 from unspool.planning import Plan
@@ -181,7 +182,7 @@ def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(ga
 
     upstream.ready = counted
     try:
-        gateway.gateway._asked = None
+        gateway.gateway.status._checked = None
         for _ in range(20):
             get(f"{gateway.url}/ready")
     finally:
@@ -273,7 +274,7 @@ def test_depth_is_that_of_containers(value: Any, most: int) -> None:
         return 0 if inner is None else 1 + max(map(depth, inner), default=0)
 
     if isinstance(value, (dict, list)):
-        assert deeper(value, most) == (depth(value) > most)
+        assert is_deeper(value, most) == (depth(value) > most)
 
 
 def test_strings_are_not_counted() -> None:
@@ -346,7 +347,7 @@ def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) 
 def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MOST_WRITTEN", 1000)
+    monkeypatch.setattr(request_limits, "MAX_WRITTEN", 1000)
     long = "x" * 1000
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
     tool = {"name": "f", "description": long, "parameters": {"type": "object"}}
@@ -374,7 +375,7 @@ def test_a_body_is_refused_where_it_passes_a_bound(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of it need not come."""
-    monkeypatch.setattr(intake, "_STEP", SMALL)
+    monkeypatch.setattr(intake, "_COUNT_INTERVAL", SMALL)
     port = int(gateway.url.rpartition(":")[2])
     with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
         head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -406,7 +407,7 @@ def test_while_a_body_is_looked_at_the_time_of_its_client_stands_still(
     async def take() -> bytearray:
         headers = [(b"content-type", b"application/json")]
         exchange = Exchange("", {"method": "POST", "path": "/", "headers": headers}, receive, send)
-        return await exchange.body(10, 5.0, grown)
+        return await exchange.read_body(10, 5.0, grown)
 
     monkeypatch.setattr(asyncio, "timeout", timeout)
     assert asyncio.run(take()) == b"   "
@@ -500,13 +501,13 @@ def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
     with closing(socket.create_connection(("127.0.0.1", port))) as client:
         head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         client.sendall(f"{head}content-length: {len(large)}\r\n\r\n".encode() + large[:-1])
-        until(lambda: gateway.gateway.intake._room < 150_000)
+        until(lambda: gateway.gateway.bodies._free_bytes < 150_000)
         status, data, headers = send(gateway.url + CHAT, large)
         assert (status, error_of(data)["code"], headers["retry-after"]) == (503, "overloaded", "1")
         assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small ones do not count"
         client.sendall(large[-1:])
         assert b" 200 " in client.recv(100)
-    until(lambda: gateway.gateway.intake._room == 400_000)
+    until(lambda: gateway.gateway.bodies._free_bytes == 400_000)
     assert send(gateway.url + CHAT, large)[0] == 200
 
 
@@ -536,7 +537,7 @@ def test_the_body_that_comes_the_slowest_makes_room(engine: EngineProcess, templ
     whole = json.dumps({"messages": ASK}).encode()
     settings = {"upstream": "completions", "url": engine.url, "template": template}
     with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
-        coming = gateway.gateway.intake._coming
+        coming = gateway.gateway.bodies._arriving
         first = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
         until(lambda: len(coming) == 1)
         second = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))

@@ -16,7 +16,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import HOLD, EngineProcess, GatewayThread, get, serving, until
-from unspool.gateway.server.http_protocol import HEAD_BYTES, HEAD_FIELDS, DoorProtocol
+from unspool.gateway.server.http_protocol import HEAD_BYTES, HEAD_FIELDS, GatewayProtocol
 
 CHAT = "/v1/chat/completions"
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -178,13 +178,13 @@ def test_the_rest_of_a_body_that_nobody_reads_is_taken_slowly(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rests: list[bool] = []
-    before = DoorProtocol._read_on
+    before = GatewayProtocol._read_on
 
-    def read_on(self: DoorProtocol) -> None:
+    def read_on(self: GatewayProtocol) -> None:
         rests.append(self.flow.read_paused)
         before(self)
 
-    monkeypatch.setattr(DoorProtocol, "_read_on", read_on)
+    monkeypatch.setattr(GatewayProtocol, "_read_on", read_on)
     with closing(connect(gateway)) as client:
         body = b" " * (1 << 20)
         client.sendall(posted("/nowhere", b"", length=len(body)))

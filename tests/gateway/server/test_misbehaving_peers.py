@@ -649,7 +649,7 @@ def test_an_upstream_that_is_killed_under_many_streams(
                 until(lambda: waiting(gateway) <= tasks)
                 until(lambda: not gateway._server.server_state.connections)
                 assert gateway.gateway.metrics.active.value() == 0
-                assert not gateway.gateway._active
+                assert len(gateway.gateway.active) == 0
                 del answers, answer
                 gc.collect()
                 memory.append(tracemalloc.get_traced_memory()[0])

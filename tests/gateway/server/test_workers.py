@@ -25,8 +25,8 @@ pytest.importorskip("msgspec")
 from gateways import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
 from unspool import UsageError
 from unspool.gateway import Settings
-from unspool.gateway.telemetry.metrics import NOTHING, Metrics, added
 from unspool.gateway.server.workers import supervise
+from unspool.gateway.telemetry.metrics import NOTHING, Metrics, added
 
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into /proc")
 PATH = "/v1/chat/completions"

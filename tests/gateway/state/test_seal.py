@@ -19,7 +19,7 @@ from test_javascript_clients import NODE, PACKAGES, node
 
 from gateways import EngineProcess, GatewayThread, call_text, post, serving, template_file
 from unspool.gateway import Settings
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.server import workers
 from unspool.gateway.state.seal import Seal
 
@@ -80,7 +80,7 @@ def test_workers_open_what_another_of_them_has_sealed(monkeypatch: pytest.Monkey
 
 def reasoning(**item: Any) -> dict[str, Any]:
     body = {"input": [{"type": "reasoning", "id": "rs_1", **item}, {"role": "user", "content": "Go on."}]}
-    job = responses_job(body, seal=Seal("key").of("me"))
+    job = read_responses_request(body, seal=Seal("key").of("me"))
     return {"text": job.request["messages"][0].get("reasoning_content"), "left_out": list(job.left_out)}
 
 

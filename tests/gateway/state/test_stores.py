@@ -27,9 +27,9 @@ from unspool import UsageError
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.http.json_decoding import values_of
-from unspool.gateway.http.json_encoding import encoded
-from unspool.gateway.state import history as past
-from unspool.gateway.state import threads
+from unspool.gateway.http.json_encoding import encode_json
+from unspool.gateway.state import message_threads as threads
+from unspool.gateway.state import response_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
 from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items
 
@@ -115,7 +115,7 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
             elif key not in model:
                 assert await store.get(owner, id) is None
                 assert not await store.extend(owner, id, pack_items([item]))
-                assert not await store.change(owner, id, encoded(head))
+                assert not await store.change(owner, id, encode_json(head))
                 assert not await store.delete(owner, id, item["id"])
                 assert not await store.delete(owner, id)
             elif step == "get":
@@ -126,7 +126,7 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
                 assert await store.extend(owner, id, pack_items([item])) == settle(key)
             elif step == "change":
                 model[key] = head, model[key][1]
-                assert await store.change(owner, id, encoded(head)) == settle(key)
+                assert await store.change(owner, id, encode_json(head)) == settle(key)
             elif step == "drop" and model[key][1]:
                 gone = model[key][1].pop(0)
                 settle(key)
@@ -137,7 +137,7 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
         for owner, id in list(model):
             assert await whole(store, owner, id) == model[owner, id]
             for item in model[owner, id][1]:
-                data = encoded(item)
+                data = encode_json(item)
                 assert await store.find(owner, [item["id"]]) == {item["id"]: data}
                 assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), values_of(data))}
                 assert await store.item(owner, id, item["id"]) == (item["id"], data, values_of(data))

@@ -25,7 +25,7 @@ from unspool import UsageError
 from unspool.gateway import Settings
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.telemetry.logs import _Json, _Plain
-from unspool.gateway.upstreams.base import Task
+from unspool.gateway.upstreams.base import UpstreamRequest
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream
 from unspool.gateway.upstreams.http import Connection
@@ -465,7 +465,7 @@ def test_what_could_end_the_process_is_refused(tmp_path: Path, name: str) -> Non
     fields = {name: "root ::= " + "(" * 100_000}
     plan = unspool.plan("hermes", {"messages": ASK})
     for asked in (
-        upstream.open(Task("x", {"messages": ASK}, plan, "", sampling=fields)),
+        upstream.open(UpstreamRequest("x", {"messages": ASK}, plan, "", sampling=fields)),
         upstream.forward("/v1/completions", {"prompt": "x", **fields}),
     ):
         with pytest.raises(Failure, match=name) as caught:

@@ -15,17 +15,17 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import plan
-from unspool.gateway.apis.answers import encode
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Batch, Task
+from unspool.gateway.http.json_encoding import encode_line as encode
+from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
 from unspool.gateway.upstreams.http import Patience
 from unspool.gateway.upstreams.ollama import OllamaStream
 
 PLAN = plan("hermes", {"messages": [{"role": "user", "content": "Hi"}]})
-TASK = Task("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=True)
+TASK = UpstreamRequest("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=True)
 
 
 class Told:

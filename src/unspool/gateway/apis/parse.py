@@ -19,9 +19,13 @@ from ...parser import Parser
 from ...policies import Policies
 from ...wire import ChatStream
 from ..generation.model import Model, find_dialect, no_renderer
+from ..generation.served_models import ServedModels
 from ..http.errors import Failure, invalid
-from .answers import encode
-from .chat.request import checked
+from ..http.exchange import Exchange
+from ..http.json_encoding import encode_line
+from ..http.request_body import BodyReader
+from ..http.worker_pools import WorkerPools
+from .validation import checked
 
 _SECONDS: Final = 10.0
 """How long a text may take."""
@@ -43,6 +47,40 @@ class ParseBody(msgspec.Struct):
     policies: dict[str, str] | None = None
     strict: bool = False
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
+
+
+class ParseHandler:
+    """Handler of requests to parse an output."""
+
+    def __init__(
+        self,
+        models: ServedModels,
+        bodies: BodyReader,
+        pools: WorkerPools,
+        *,
+        max_output_bytes: int,
+        request_templates: bool,
+    ) -> None:
+        """Create a handler.
+
+        :param request_templates: requests may bring a chat template.
+        """
+        self._models = models
+        self._bodies = bodies
+        self._pools = pools
+        self._limit = max_output_bytes
+        self._templates = request_templates
+
+    async def parse(self, exchange: Exchange) -> None:
+        """Send the message and the events of an output."""
+        body = await self._bodies.read(exchange)
+        model = self._models.find(body.get("model")).model
+        runs_template = self._templates and body.get("chat_template")
+        pool = self._pools.templates if runs_template else self._pools.parsing
+        data = await pool.run(
+            exchange.client, parse_body, body, model, self._limit, templates=self._templates
+        )
+        await exchange.respond(200, data)
 
 
 def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
@@ -100,7 +138,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
         "diagnostics": [diagnostic.to_dict() for diagnostic in message.diagnostics],
         "events": listed,
     }
-    return encode(answer)
+    return encode_line(answer)
 
 
 class _Bounds:

@@ -80,3 +80,8 @@ def left_out(request: Mapping[str, Any], known: Collection[str]) -> list[str]:
         for name, value in request.items()
         if name not in known and name not in WITHOUT_EFFECT and value not in _EMPTY
     ]
+
+
+def verbosity(wanted: str | None) -> list[str]:
+    """What is not done about it: no chat template has such a switch."""
+    return [f"verbosity {wanted}: models have no switch for it"] if wanted not in (None, "medium") else []

@@ -28,8 +28,8 @@ from ...planning import Plan, plan
 from ...policies import Policies
 from ..conversation.media import check_parts, has_media, without_media
 from ..http.errors import Failure, invalid
-from ..telemetry.logs import log, log_once
 from ..settings import Settings
+from ..telemetry.logs import log, log_once
 from .tool_prompt import ToolPrompt, tool_prompt
 
 _FIELDS: Final = re.compile(

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...planning._thinking import near_efforts
-from ..apis.chat.request import Job
+from ..generation.request import GenerationRequest
 from ..http.errors import Failure
 from .model import Prepared
 
 Prepare = Callable[[Mapping[str, Any]], Prepared]
 
 
-def prepare_softly(prepare: Prepare, job: Job) -> tuple[Prepared, list[str]]:
+def prepare_with_optional_fields(prepare: Prepare, job: GenerationRequest) -> tuple[Prepared, list[str]]:
     """The request with as many of its switches as the model heeds, and why the others are left out."""
     request = {key: value for key, value in job.request.items() if key not in job.soft}
     prepared: Prepared | None = None

@@ -9,18 +9,18 @@ from functools import partial
 
 from ...errors import UsageError
 from ...policies import Policies
-from ..apis.chat.request import Job
+from ..generation.request import GenerationRequest
 from ..http.errors import Failure
-from ..http.worker_pools import Lane
-from ..telemetry.logs import log
+from ..http.worker_pools import WorkerPool
 from ..settings import Settings
+from ..telemetry.logs import log
 from ..upstreams.base import Upstream
 from .model import Model, Prepared
-from .optional_fields import prepare_softly
+from .optional_fields import prepare_with_optional_fields
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedModel:
     """A model, and what generates its text."""
 
     settings: Settings
@@ -28,7 +28,7 @@ class Served:
     model: Model
     upstream: Upstream
 
-    def prepare(self, job: Job, id: str, policies: Policies | None = None) -> Prepared:
+    def prepare(self, job: GenerationRequest, id: str, policies: Policies | None = None) -> Prepared:
         """Plan and render; off the loop, because templates and schemas may be large.
 
         :param id: of the request, for the log.
@@ -45,14 +45,16 @@ class Served:
             if failure.kind != "invalid_request" or not any(key in job.request for key in job.soft):
                 raise
             # Clients of these APIs send such switches to every model.
-            prepared, ignored = prepare_softly(prepare, job)
+            prepared, ignored = prepare_with_optional_fields(prepare, job)
             for reason in ignored:
                 log(logging.WARNING, "switch ignored", id=id, reason=reason)
         for warning in prepared.plan.warnings:
             log(logging.WARNING, "plan", id=id, warning=warning)
         return prepared
 
-    async def tokenize(self, lane: Lane, owner: str, text: str, *, special: bool = False) -> list[int] | None:
+    async def tokenize(
+        self, lane: WorkerPool, owner: str, text: str, *, special: bool = False
+    ) -> list[int] | None:
         """The tokens of a text; None: nobody can tell.
 
         :param lane: where that is found out, if it is here; and whose work it is.
@@ -61,30 +63,30 @@ class Served:
         found = await lane.run(owner, self.model.tokenize, text, special=special)
         return await self.upstream.tokenize(text, special=special) if found is None else found
 
-    async def detokenize(self, lane: Lane, owner: str, tokens: Sequence[int]) -> str | None:
+    async def detokenize(self, lane: WorkerPool, owner: str, tokens: Sequence[int]) -> str | None:
         """The text of tokens; None: nobody can tell."""
         found = await lane.run(owner, self.model.detokenize, tokens)
         return await self.upstream.detokenize(tokens) if found is None else found
 
 
-class Models:
+class ServedModels:
     """Models by the names that requests use."""
 
-    def __init__(self, served: Sequence[Served], *, strict: bool) -> None:
+    def __init__(self, served: Sequence[ServedModel], *, strict: bool) -> None:
         """Take models; the first is that of requests that name none.
 
         :param strict: a single model, too, answers to its own names only.
         """
         self.all = tuple(served)
         self._one = len(served) == 1 and not strict
-        self._names: dict[str, Served] = {}
+        self._names: dict[str, ServedModel] = {}
         for one in served:
             for name in (one.model.name, *one.model.aliases):
                 if name in self._names:
                     raise UsageError(f"two models answer to the name {name!r}: set model or aliases of one")
                 self._names[name] = one
 
-    def find(self, name: object) -> Served:
+    def find(self, name: object) -> ServedModel:
         """The model that a request means."""
         if not name or self._one:
             return self.all[0]

@@ -30,33 +30,6 @@ STATUS: Final[dict[Kind, int]] = {
 }
 """The status of an answer that has not begun."""
 
-OPENAI_TYPES: Final[dict[Kind, str]] = {
-    "invalid_request": "invalid_request_error",
-    "authentication": "authentication_error",
-    "not_found": "invalid_request_error",
-    "too_large": "invalid_request_error",
-    "rate_limit": "rate_limit_error",
-    "overloaded": "server_error",
-    "timeout": "server_error",
-    "upstream": "server_error",
-    "internal": "server_error",
-}
-"""``error.type`` as OpenAI has it."""
-
-ANTHROPIC_TYPES: Final[dict[Kind, str]] = {
-    "invalid_request": "invalid_request_error",
-    "authentication": "authentication_error",
-    "not_found": "not_found_error",
-    "too_large": "request_too_large",
-    "rate_limit": "rate_limit_error",
-    "overloaded": "overloaded_error",
-    "timeout": "timeout_error",
-    "upstream": "api_error",
-    "internal": "api_error",
-}
-"""``error.type`` as Anthropic has it."""
-
-
 LONGEST: Final = 4000
 """Characters of a message: a name that somebody sent may be longer than anybody wants to be told."""
 

@@ -47,7 +47,7 @@ _SPARE: Final = 128
 """File descriptors that are for other things than clients and upstreams."""
 
 
-class Door:
+class ConnectionLimits:
     """What all connections of a server share."""
 
     def __init__(self, settings: Settings, count: Callable[[str], None]) -> None:
@@ -63,7 +63,7 @@ class Door:
             # Whoever is answered needs one for itself and one for the upstream.
             self.most = min(self.most, max(1, (files - _SPARE) // 2))
         self.count = count
-        self.idle: dict[DoorProtocol, None] = {}
+        self.idle: dict[GatewayProtocol, None] = {}
         """Connections without a request, the longest idle first."""
 
     def patience(self) -> float:
@@ -84,10 +84,10 @@ class Door:
         return False
 
 
-class DoorProtocol(HttpToolsProtocol):
+class GatewayProtocol(HttpToolsProtocol):
     """A client's connection."""
 
-    def __init__(self, door: Door, **uvicorns: Any) -> None:
+    def __init__(self, door: ConnectionLimits, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._door = door
         self._bytes = 0

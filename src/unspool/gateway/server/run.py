@@ -18,9 +18,9 @@ from ...errors import UsageError
 from ..app import Gateway
 from ..factory import build
 from ..settings import Settings
-from .http_protocol import Door, DoorProtocol
 from ..telemetry.logs import log, set_up
-from .worker_link import Colleagues
+from .http_protocol import ConnectionLimits, GatewayProtocol
+from .worker_link import WorkerLink
 from .workers import supervise
 
 _EARS: Final = 16
@@ -98,16 +98,17 @@ async def _serve_as_worker(settings: Settings, listener: socket.socket, line: so
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, finish)
-    gateway.colleagues = colleagues = Colleagues(line, gateway.metrics, finish)
-    await colleagues.start()
+    link = WorkerLink(line, gateway.metrics, finish)
+    gateway.status.read_other_workers = link.read_others
+    await link.start()
     serving = asyncio.create_task(server.serve(ears(listener)))
     while not server.started and not serving.done():  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0.01)
-    colleagues.serves()
+    link.report_serving()
     try:
         await serving
     finally:
-        await colleagues.stop()
+        await link.stop()
     return 0
 
 
@@ -156,10 +157,10 @@ def address(listener: socket.socket) -> str:
 
 def make_server(gateway: Gateway, kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
     """The server of a gateway."""
-    door = Door(gateway.settings, gateway.metrics.connections_refused.add)
+    door = ConnectionLimits(gateway.settings, gateway.metrics.connections_refused.add)
     config = uvicorn.Config(
         gateway.app,
-        http=cast("type[asyncio.Protocol]", partial(DoorProtocol, door)),
+        http=cast("type[asyncio.Protocol]", partial(GatewayProtocol, door)),
         ws="none",
         lifespan="on",
         access_log=False,

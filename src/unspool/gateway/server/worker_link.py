@@ -19,7 +19,7 @@ _PATIENCE: Final = 2.0
 """Seconds to wait for an answer."""
 
 
-class Colleagues:
+class WorkerLink:
     """The other workers, as one of them sees them."""
 
     def __init__(self, line: socket.socket, metrics: Metrics, lost: Callable[[], None]) -> None:
@@ -50,11 +50,11 @@ class Colleagues:
                 await self._writer.drain()
             self._writer.close()
 
-    def serves(self) -> None:
+    def report_serving(self) -> None:
         """Say that requests are answered from now on."""
         self._tell(serves=True)
 
-    async def counted(self) -> list[Snapshot]:
+    async def read_others(self) -> list[Snapshot]:
         """What all others counted, the dead included; nothing if the supervisor does not answer."""
         number = next(self._numbers)
         asked: asyncio.Future[list[Snapshot]] = asyncio.get_running_loop().create_future()

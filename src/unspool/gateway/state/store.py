@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 import msgspec
 
 from ..http.json_decoding import VALUES, values_of
-from ..http.json_encoding import encoded
+from ..http.json_encoding import encode_json
 
 Item: TypeAlias = dict[str, Any]
 
@@ -380,14 +380,14 @@ def pack(
     kind: str, head: Mapping[str, Any], items: Iterable[Mapping[str, Any]] = (), previous: str = ""
 ) -> Packed:
     """Encode an entry."""
-    return Packed(kind, encoded(head), pack_items(items), previous)
+    return Packed(kind, encode_json(head), pack_items(items), previous)
 
 
 def pack_items(items: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Encode items, each of which has an ``id``."""
     rows = []
     for item in items:
-        data = encoded(item)
+        data = encode_json(item)
         rows.append(Row(str(item["id"]), data, values_of(data)))
     return rows
 

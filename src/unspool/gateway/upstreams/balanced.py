@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ..http.errors import Failure
 from ..telemetry.logs import log
-from .base import Batch, Stream, Task
+from .base import Batch, Stream, UpstreamRequest
 from .completions import CompletionsUpstream
 from .http import Passed
 
@@ -174,7 +174,7 @@ class Balanced:
             retry_after=f"{max(1, round(_PAUSES[0]))}",
         )
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         """Begin to generate, wherever that is possible."""
         return await BalancedStream(self, task).begun()
 
@@ -192,7 +192,7 @@ class Balanced:
 class BalancedStream:
     """A stream of one of the upstreams; until it has begun, that may become another."""
 
-    def __init__(self, balanced: Balanced, task: Task) -> None:
+    def __init__(self, balanced: Balanced, task: UpstreamRequest) -> None:
         self._balanced = balanced
         self._task = task
         self._tried: list[Member] = []

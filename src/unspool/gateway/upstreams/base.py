@@ -1,6 +1,6 @@
 """What a gateway asks of whatever generates text.
 
-An :class:`Upstream` opens a :class:`Stream` for a :class:`Task`; the stream gives
+An :class:`Upstream` opens a :class:`Stream` for a :class:`UpstreamRequest`; the stream gives
 :class:`Batch` after batch, each with all that one read brought, so that the
 gateway can send as often as it reads and no oftener.  Everything that goes wrong
 is a :class:`~unspool.gateway.http.errors.Failure`; a stream that ends with None has
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...planning import Plan
     from .http import Passed
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class CallPiece:
@@ -117,25 +117,21 @@ class Stream(Protocol):
         ...
 
 
-async def at_once(work: Callable[[], Found]) -> Found:
-    """Do it here and now."""
-    return work()
+class RunIfLarge(Protocol):
+    """Function that runs another one: in a thread if its input is large, else at once."""
 
-
-class OffLoop(Protocol):
-    """Does what would hold up the event loop."""
-
-    async def __call__(self, work: Callable[[], Found], /) -> Found:
-        """What the work comes to."""
+    async def __call__(self, large: bool, work: Callable[[], Result], /) -> Result:
+        """Return what the other function returns."""
         ...
 
 
-def to_nobody(body: Mapping[str, Any]) -> None:
-    """Nobody wants to know what an engine is told."""
+async def run_at_once(large: bool, work: Callable[[], Result], /) -> Result:  # noqa: ARG001 - there is no pool
+    """Run a function at once."""
+    return work()
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class UpstreamRequest:
     """What is to be generated."""
 
     id: str
@@ -166,10 +162,10 @@ class Task:
     """Everything else of the request that concerns the engine."""
     large: bool = False
     """Whether it takes time to go through the request."""
-    off_loop: OffLoop = at_once
-    """Where grammars are made, whose schemas may be large, and large requests are gone through."""
-    tell: Callable[[Mapping[str, Any]], None] = to_nobody
-    """Called with what the engine is told, in its own words."""
+    run_if_large: RunIfLarge = run_at_once
+    """Runs what may take long: making grammars, and going through large requests."""
+    tell: Callable[[Mapping[str, Any]], None] | None = None
+    """Called with the body that the engine gets."""
     held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By the name of an engine, what it is told to hold the model to, once that has been made."""
 
@@ -195,7 +191,7 @@ class Upstream(Protocol):
         """Let go of everything."""
         ...
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         """Begin to generate; returns when the upstream has accepted the task."""
         ...
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from ..conversation.media import IMAGES, has_media, results_as_text, without_media
 from ..conversation.history_repair import with_json_arguments
+from ..conversation.media import IMAGES, has_media, results_as_text, without_media
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
-from .base import Batch, CallPiece, Delta, Stream, Task
+from .base import Batch, CallPiece, Delta, Stream, UpstreamRequest
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
@@ -26,8 +26,8 @@ from .completions import (
     UsageChunk,
     finish_of,
     more_of,
-    off_loop,
     one_of,
+    takes_grammar,
     usage_of,
 )
 from .fan_out import ManyStreams
@@ -98,17 +98,17 @@ class ChatUpstream(CompletionsUpstream):
         """What it can hold a model to."""
         return self.engine.constraints if self.engine.repairs else ()
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         """Begin to generate."""
         if self._detect or not self.model:
             await self.look()
         self.engine.check(task)
         if task.n > 1 and not self.engine.many:
-            await off_loop(task, partial(self.engine.held, task))  # once for all
+            await task.run_if_large(takes_grammar(task), partial(self.engine.held, task))  # once for all
             return await ManyStreams.open(task.n, lambda number: self._chat(one_of(task, number)))
         return await self._chat(task)
 
-    async def _chat(self, task: Task) -> Stream:
+    async def _chat(self, task: UpstreamRequest) -> Stream:
         body: dict[str, Any] = {
             **task.sampling,
             **{key: task.request[key] for key in _SENT if key in task.request},
@@ -136,10 +136,10 @@ class ChatUpstream(CompletionsUpstream):
             body["n"] = task.n
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
-        body |= await off_loop(task, partial(self.engine.chat, task))
-        task.tell(body)
-        shown = partial(_shown, task.request["messages"])
-        messages = await task.off_loop(shown) if task.large else shown()
+        body |= await task.run_if_large(takes_grammar(task), partial(self.engine.chat, task))
+        if task.tell is not None:
+            task.tell(body)
+        messages = await task.run_if_large(task.large, partial(_shown, task.request["messages"]))
         events = await self._post(body, messages)
         return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)
 
@@ -167,7 +167,7 @@ class ChatUpstream(CompletionsUpstream):
         assert failed is not None  # noqa: S101 - there is always one to try
         raise failed
 
-    def _choice(self, task: Task) -> object:
+    def _choice(self, task: UpstreamRequest) -> object:
         """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""
         if self.engine.name == "vllm":
             return "none"

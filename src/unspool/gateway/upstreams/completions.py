@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from ...events import FinishReason
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
-from .base import Batch, Delta, Found, Stream, Task, Usage
+from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .errors import failed, message_of, without_places
 from .fan_out import ManyStreams
@@ -183,30 +183,32 @@ class CompletionsUpstream:
             await self.look()
         return await self.connection.forward(path, {**body, "model": self.model} if self.model else body)
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         """Begin to generate."""
         if self._detect or not self.model:
             await self.look()
         self.engine.check(task)
         if task.n > 1 and not self.engine.many:
-            await off_loop(task, partial(self.engine.held, task))  # once for all
+            await task.run_if_large(takes_grammar(task), partial(self.engine.held, task))  # once for all
             return await ManyStreams.open(task.n, lambda number: self._one(one_of(task, number)))
         return await self._one(task)
 
-    async def _told(self, task: Task) -> dict[str, Any]:
-        """What the engine is told about a task, in its own words."""
-        return await off_loop(task, partial(self.engine.completion, task, self._default_tokens))
+    async def _parameters(self, task: UpstreamRequest) -> dict[str, Any]:
+        """Return the body for the engine, without the prompt."""
+        make = partial(self.engine.completion, task, self._default_tokens)
+        return await task.run_if_large(takes_grammar(task), make)
 
-    async def _one(self, task: Task) -> Stream:
+    async def _one(self, task: UpstreamRequest) -> Stream:
         body = {
-            **await self._told(task),
+            **await self._parameters(task),
             "prompt": await self._without_bos(task.prompt or ""),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         if self.model:
             body["model"] = self.model
-        task.tell(body)
+        if task.tell is not None:
+            task.tell(body)
         events = await self.connection.post("/v1/completions", body)
         return CompletionStream(events, task, plain_end=self.engine.plain_end)
 
@@ -223,13 +225,12 @@ class CompletionsUpstream:
         return prompt.removeprefix(self.bos_token) if self._adds_bos else prompt
 
 
-async def off_loop(task: Task, work: Callable[[], Found]) -> Found:
-    """Do something where it holds nobody up, if it takes a grammar."""
-    held = task.plan.constraint.kind != "none" or task.schema is not None
-    return await task.off_loop(work) if held else work()
+def takes_grammar(task: UpstreamRequest) -> bool:
+    """Return whether the engine's body holds a grammar or a schema, which may take long to make."""
+    return task.plan.constraint.kind != "none" or task.schema is not None
 
 
-def one_of(task: Task, number: int) -> Task:
+def one_of(task: UpstreamRequest, number: int) -> UpstreamRequest:
     """The task of one choice; a seed that all of them shared would make them all the same."""
     seed = task.sampling.get("seed")
     sampling = {**task.sampling, "seed": seed + number} if isinstance(seed, int) else task.sampling
@@ -250,7 +251,7 @@ class CompletionStream:
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
-    def __init__(self, events: Events, task: Task, *, plain_end: bool) -> None:
+    def __init__(self, events: Events, task: UpstreamRequest, *, plain_end: bool) -> None:
         """Prepare to read.
 
         :param plain_end: it may end without a finish reason.

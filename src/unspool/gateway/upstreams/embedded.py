@@ -20,7 +20,7 @@ from typing import Any, Final
 from ...errors import UsageError
 from ..http.errors import invalid
 from ..settings import Settings
-from .base import Stream, Task
+from .base import Stream, UpstreamRequest
 from .completions import CompletionsUpstream, short_name
 from .engines import ENGINES
 from .http import Connection, Passed
@@ -84,7 +84,7 @@ class EmbeddedUpstream(CompletionsUpstream):
             self.connection.url = self._server.listening_address
         await self.connection.start()
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         """Begin to generate."""
         _check(task.sampling)
         return await super().open(task)

@@ -28,9 +28,9 @@ from ...errors import UsageError
 from ...grammar import GrammarTooLarge
 from ...planning._special_tokens import markers
 from ..http.errors import invalid
-from ..telemetry.logs import log, log_once
 from ..settings import EngineName
-from .base import Task
+from ..telemetry.logs import log, log_once
+from .base import UpstreamRequest
 
 _SAMPLING: Final = frozenset(
     ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "user")
@@ -60,7 +60,7 @@ class Engine:
     streams_logprobs: bool = True
     """Whether its chat endpoint streams log probabilities where there are tools."""
 
-    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
+    def completion(self, task: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
         """The body for ``/v1/completions``, without prompt and model."""
         body = dict(self.sampling(task))
         limit = self.limit(task, default_tokens)
@@ -74,11 +74,11 @@ class Engine:
             body["n"] = task.n
         return {**body, **self.own(task), **self.held(task)}
 
-    def chat(self, task: Task) -> dict[str, Any]:
+    def chat(self, task: UpstreamRequest) -> dict[str, Any]:
         """What to change in a request for ``/v1/chat/completions``; it knows ``response_format`` itself."""
         return {**self.own(task), **(self.held(task) if task.plan.constraint.kind != "none" else {})}
 
-    def check(self, task: Task) -> None:
+    def check(self, task: UpstreamRequest) -> None:
         """Refuse what it cannot be told, and would change the answer."""
         for name, wanted in (
             ("stop_token_ids", task.stop_ids),
@@ -88,13 +88,13 @@ class Engine:
                 told = f"{name}: the engine ({self.name}) cannot be told"
                 raise invalid(told, name, "unsupported_parameter")
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
+    def sampling(self, task: UpstreamRequest) -> Mapping[str, Any]:
         """What of the request's other fields it is told."""
         for key in task.sampling.keys() - self.samples:
             log_once("left out of requests", f"the field {key}: the engine ({self.name}) may not know it")
         return {key: value for key, value in task.sampling.items() if key in self.samples}
 
-    def limit(self, task: Task, default: int) -> int | None:
+    def limit(self, task: UpstreamRequest, default: int) -> int | None:
         """``max_tokens``: what is left out means 16 to many."""
         return task.max_tokens if task.max_tokens is not None else default
 
@@ -102,12 +102,12 @@ class Engine:
         """How to ask for that many alternatives."""
         return wanted
 
-    def own(self, task: Task) -> dict[str, Any]:
+    def own(self, task: UpstreamRequest) -> dict[str, Any]:
         """Its own fields."""
         del task
         return {}
 
-    def held(self, task: Task) -> Mapping[str, Any]:
+    def held(self, task: UpstreamRequest) -> Mapping[str, Any]:
         """What holds the model to the plan, made once for a task.
 
         A grammar that is too large to be made is left out, with a word in the log: the model is asked for
@@ -125,7 +125,7 @@ class Engine:
                 raise invalid(str(error), "tools") from error
         return task.held[self.name]
 
-    def constraint(self, task: Task) -> dict[str, Any]:
+    def constraint(self, task: UpstreamRequest) -> dict[str, Any]:
         """What holds the model to the plan, or the answer to its schema."""
         del task
         return {}
@@ -134,19 +134,19 @@ class Engine:
 class Vllm(Engine):
     """vLLM."""
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
+    def sampling(self, task: UpstreamRequest) -> Mapping[str, Any]:
         return task.sampling
 
-    def limit(self, task: Task, default: int) -> int | None:
+    def limit(self, task: UpstreamRequest, default: int) -> int | None:
         del default
         return task.max_tokens
 
-    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
+    def completion(self, task: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
         body = Engine.completion(self, task, default_tokens)
         # The template has written the tokens of the beginning; null is "as long as it takes".
         return {"max_tokens": None, "add_special_tokens": False} | body
 
-    def own(self, task: Task) -> dict[str, Any]:
+    def own(self, task: UpstreamRequest) -> dict[str, Any]:
         plan = task.plan
         body: dict[str, Any] = {
             "skip_special_tokens": plan.skip_special_tokens,
@@ -163,7 +163,7 @@ class Vllm(Engine):
             body["include_stop_str_in_output"] = True
         return body
 
-    def constraint(self, task: Task) -> dict[str, Any]:
+    def constraint(self, task: UpstreamRequest) -> dict[str, Any]:
         constraint = task.plan.constraint
         if constraint.kind == "native":
             return {"structured_outputs": {"structural_tag": _compact(constraint.grammar().structural_tag())}}
@@ -174,10 +174,10 @@ class Vllm(Engine):
 class Sglang(Engine):
     """SGLang."""
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
+    def sampling(self, task: UpstreamRequest) -> Mapping[str, Any]:
         return task.sampling
 
-    def own(self, task: Task) -> dict[str, Any]:
+    def own(self, task: UpstreamRequest) -> dict[str, Any]:
         plan = task.plan
         body: dict[str, Any] = {"skip_special_tokens": plan.skip_special_tokens}
         if task.keeps_stop:
@@ -189,7 +189,7 @@ class Sglang(Engine):
             body["stop_token_ids"] = list(dict.fromkeys(ids))
         return body
 
-    def constraint(self, task: Task) -> dict[str, Any]:
+    def constraint(self, task: UpstreamRequest) -> dict[str, Any]:
         constraint = task.plan.constraint
         if constraint.kind == "native":
             return {"response_format": constraint.grammar().structural_tag()}
@@ -200,17 +200,17 @@ class Sglang(Engine):
 class LlamaCpp(Engine):
     """The server of llama.cpp."""
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
+    def sampling(self, task: UpstreamRequest) -> Mapping[str, Any]:
         return task.sampling
 
-    def limit(self, task: Task, default: int) -> int | None:
+    def limit(self, task: UpstreamRequest, default: int) -> int | None:
         del default
         return task.max_tokens
 
     def logprobs(self, wanted: int) -> int:
         return max(wanted, 1)  # 0 means none at all
 
-    def own(self, task: Task) -> dict[str, Any]:
+    def own(self, task: UpstreamRequest) -> dict[str, Any]:
         body: dict[str, Any] = {}
         if not task.plan.skip_special_tokens:
             body["preserved_tokens"] = list(_marker_texts(task))
@@ -218,7 +218,7 @@ class LlamaCpp(Engine):
             body["ignore_eos"] = True
         return body
 
-    def constraint(self, task: Task) -> dict[str, Any]:
+    def constraint(self, task: UpstreamRequest) -> dict[str, Any]:
         constraint = task.plan.constraint
         if constraint.kind == "native":
             return {"grammar": constraint.grammar().gbnf()}
@@ -229,7 +229,7 @@ class LlamaCpp(Engine):
 class Ollama(Engine):
     """Ollama, by its own endpoint; its chat endpoint is like anybody's."""
 
-    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
+    def completion(self, task: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
         """The body for ``/api/generate``, without prompt and model."""
         del default_tokens
         options = {**self.sampling(task), "num_predict": -1 if task.max_tokens is None else task.max_tokens}
@@ -240,7 +240,7 @@ class Ollama(Engine):
             body |= {"logprobs": True, "top_logprobs": task.logprobs}
         return {**body, **self.held(task)}
 
-    def constraint(self, task: Task) -> dict[str, Any]:
+    def constraint(self, task: UpstreamRequest) -> dict[str, Any]:
         constraint = task.plan.constraint
         schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
         return {} if schema is None else {"format": schema}
@@ -273,7 +273,7 @@ def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _marker_texts(task: Task) -> Sequence[str]:
+def _marker_texts(task: UpstreamRequest) -> Sequence[str]:
     """The literals of the dialect's markup; those that are one token each will be shown."""
     found: dict[str, None] = {}
     for template in markers(task.plan.dialect, calls=True, reasoning=True):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ..http.json_decoding import decoder_of
-from .base import Batch, Delta, Stream, Task, Usage
+from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
@@ -53,15 +53,16 @@ class OllamaUpstream(CompletionsUpstream):
             # As llama.cpp does where the file does not say.
             self._adds_bos = values.get("tokenizer.ggml.model") == "llama" if adds is None else bool(adds)
 
-    async def _one(self, task: Task) -> Stream:
-        body = await self._told(task)
+    async def _one(self, task: UpstreamRequest) -> Stream:
+        body = await self._parameters(task)
         if self.context:
             body["options"]["num_ctx"] = self.context
         prompt = await self._without_bos(task.prompt or "")
         body |= {"model": self.model, "prompt": prompt, "raw": True, "stream": True}
         # Otherwise a prompt that is too long loses its middle, and an output that is too long its beginning.
         body |= {"truncate": False, "shift": False}
-        task.tell(body)
+        if task.tell is not None:
+            task.tell(body)
         return OllamaStream(await self.connection.post("/api/generate", body), task, plain_end=False)
 
 

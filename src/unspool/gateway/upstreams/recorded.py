@@ -22,7 +22,7 @@ import msgspec
 
 from ...errors import UsageError
 from ..http.errors import Failure
-from .base import Batch, Delta, Stream, Task, Usage
+from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .completions import finish_of
 from .http import Passed
 from .sse import EventReader
@@ -76,7 +76,7 @@ class ReplayUpstream:
         del body
         raise Failure("not_found", f"recordings have no {path}", code="not_found")
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         """Play a recording, from the beginning."""
         return _Playing(self._choose(task.request), task, self._delay)
 
@@ -90,7 +90,7 @@ class ReplayUpstream:
 class _Playing:
     """A recording being played, once for every choice."""
 
-    def __init__(self, recording: ReplayedOutput, task: Task, delay: float) -> None:
+    def __init__(self, recording: ReplayedOutput, task: UpstreamRequest, delay: float) -> None:
         self._recording = recording
         self._chunks = iter(_stopped(recording.chunks, task.stop))
         self._n = task.n

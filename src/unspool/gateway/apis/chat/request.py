@@ -1,6 +1,6 @@
 """Bodies of requests: checked, and turned into one internal request.
 
-Whatever the API, what comes out is a :class:`Job`: a request in the shape of a
+Whatever the API, what comes out is a :class:`GenerationRequest`: a request in the shape of a
 chat completion, and what the answer must look like.  The conversions of the other
 two APIs are in ``responses.py`` and ``messages.py``.
 
@@ -10,74 +10,18 @@ handed to the engine.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ...state.threads import Thread
-from ..unsupported_fields import REFUSED, WITHOUT_EFFECT, refuse
-
-Api: TypeAlias = Literal["chat", "responses", "messages", "ollama", "ollama_generate"]
-Struct = TypeVar("Struct", bound=msgspec.Struct)
-
-Count: TypeAlias = Annotated[int, Meta(ge=1)]
-Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-Temperature: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
-Penalty: TypeAlias = Annotated[float, Meta(ge=-2, le=2)]
-Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+from ..unsupported_fields import REFUSED, WITHOUT_EFFECT, refuse, verbosity
+from ..validation import Count, Name, Penalty, Share, Temperature, check_tools, checked, stops
 
 MOST_CHOICES: Final = 128
-
-
-@dataclass(slots=True)
-class Job:
-    """A request, whichever API it came by."""
-
-    api: Api
-    request: dict[str, Any]
-    """In the shape of a chat completion."""
-    stream: bool = False
-    n: int = 1
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    stop_ids: tuple[int, ...] = ()
-    """Tokens that end the answer, besides the model's own."""
-    keeps_stop: bool = False
-    """What ended the answer is part of it."""
-    logprobs: int | None = None
-    """Alternatives per token; None: no log probabilities."""
-    token_ids: bool = False
-    include_usage: bool = False
-    continuous_usage: bool = False
-    schema: Mapping[str, Any] | None = None
-    """What the answer is to be, if JSON."""
-    sampling: dict[str, Any] = field(default_factory=dict)
-    """Everything for the engine."""
-    custom_tools: tuple[str, ...] = ()
-    """Names of free-form tools."""
-    namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By the name that the model is shown, the namespace of a tool and its name there."""
-    echo: dict[str, Any] = field(default_factory=dict)
-    """Fields that the response repeats."""
-    items: list[dict[str, Any]] = field(default_factory=list)
-    """Its own input as items, each with an id."""
-    store: bool = True
-    """Whether the response is to be kept."""
-    conversation: str | None = None
-    """What its input and its output are to be added to."""
-    soft: tuple[str, ...] = ()
-    """Switches that clients send unasked: left out where the model has no ear for them."""
-    seal: Callable[[str], str] | None = None
-    """Seals reasoning for a client that sends it back; None: it does not want that."""
-    thread: Thread | None = None
-    """What the message is to be added to (Messages)."""
-    left_out: Sequence[str] = ()
-    """What of the request the answer does without: for the log."""
 
 
 class _Part(msgspec.Struct):
@@ -221,25 +165,8 @@ _OURS: Final = frozenset(
 )
 """Fields that are not handed to the engine as they are, if at all."""
 
-_PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 
-
-def checked(body: Mapping[str, Any], shape: type[Struct]) -> Struct:
-    """The body as a struct; a mistake names the field."""
-    try:
-        return msgspec.convert(body, shape)
-    except msgspec.ValidationError as error:
-        found = _PLACE.fullmatch(str(error))
-        told, place = (found[1], found[2]) if found is not None else (str(error), None)
-        missing = re.fullmatch(r"Object missing required field `(\w+)`", told)
-        if missing:
-            place = f"{place}.{missing[1]}" if place else missing[1]
-            raise invalid(f"{place} is required", place, "missing_required_parameter") from error
-        told = told.replace("`", "")
-        raise invalid(f"{place}: {told}" if place else told, place, "invalid_type") from error
-
-
-def chat_job(body: Mapping[str, Any]) -> Job:
+def read_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
     """A chat completion's request."""
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ChatBody)
@@ -258,7 +185,7 @@ def chat_job(body: Mapping[str, Any]) -> Job:
             raise invalid(
                 "response_format.json_schema.schema is required", "response_format.json_schema.schema"
             )
-    return Job(
+    return GenerationRequest(
         api="chat",
         request=request,
         stream=bool(shape.stream),
@@ -277,47 +204,6 @@ def chat_job(body: Mapping[str, Any]) -> Job:
     )
 
 
-def verbosity(wanted: str | None) -> list[str]:
-    """What is not done about it: no chat template has such a switch."""
-    return [f"verbosity {wanted}: models have no switch for it"] if wanted not in (None, "medium") else []
-
-
-def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:
-    """Refuse tools that are no functions, and names that come twice."""
-    seen: set[str] = set()
-    for at, tool in enumerate(tools or ()):
-        if tool.get("type") != "function":
-            told = f"{place}[{at}].type is {tool.get('type')!r}; this API takes functions"
-            if tool.get("type") == "custom":
-                told += ", /v1/responses takes custom tools, too"
-            raise invalid(told, f"{place}[{at}].type")
-        function = tool.get("function")
-        if not isinstance(function, Mapping):
-            raise invalid(f"{place}[{at}].function is required", f"{place}[{at}].function")
-        name = function.get("name")
-        if not isinstance(name, str) or not name:
-            raise invalid(
-                f"{place}[{at}].function.name is required",
-                f"{place}[{at}].function.name",
-                "missing_required_parameter",
-            )
-        if name in seen:
-            raise invalid(
-                f"{place}[{at}]: there are two tools named {name!r}", f"{place}[{at}].function.name"
-            )
-        seen.add(name)
-
-
-def stops(given: object, place: str) -> tuple[str, ...]:
-    """Stop strings."""
-    found = [given] if isinstance(given, str) else [] if given is None else given
-    if not isinstance(found, list) or not all(isinstance(stop, str) for stop in found):
-        raise invalid(f"{place} is not a string or a list of strings", place, "invalid_type")
-    if any(not stop for stop in found):
-        raise invalid(f"{place} has an empty string, which would stop everything", place)
-    return tuple(found)
-
-
 def answer_schema(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The schema that ``response_format`` asks for."""
     if given is None or given.get("type") == "text":
@@ -327,14 +213,3 @@ def answer_schema(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     inner = given.get("json_schema")
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     return schema if isinstance(schema, Mapping) else {"type": "object"}
-
-
-def string_at(item: Mapping[str, Any], key: str, place: str) -> str:
-    """The string that an item of a list must have under this key."""
-    value = item.get(key)
-    if not isinstance(value, str):
-        code = "missing_required_parameter" if value is None else "invalid_type"
-        raise invalid(
-            f"{place}.{key} is {'required' if value is None else 'not a string'}", f"{place}.{key}", code
-        )
-    return value

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...http.errors import Failure, invalid
 from ...conversation import media
-from ..chat.request import string_at
 from ...conversation.media import Part
+from ...http.errors import Failure, invalid
+from ..validation import string_at
 
 Block = Mapping[str, Any]
 

@@ -12,9 +12,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ..chat.request import Count, Job, Share, checked, stops
 from ..unsupported_fields import left_out, refuse
+from ..validation import Count, Share, checked, stops
 from .blocks import MessageHistory, text_of
 from .tools import MessageTool, read_tools
 
@@ -55,7 +56,7 @@ class MessagesBody(msgspec.Struct):
     thread: dict[str, Any] | None = None
 
 
-def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
+def read_messages_request(body: Mapping[str, Any], *, hosted: str = "ignore") -> GenerationRequest:
     """A message's request.
 
     :param hosted: what to do with tools that only their vendor can run.
@@ -91,7 +92,7 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
         soft.append("reasoning_effort")
     if shape.chat_template_kwargs is not None:
         chat["chat_template_kwargs"] = shape.chat_template_kwargs
-    return Job(
+    return GenerationRequest(
         api="messages",
         request=chat,
         stream=bool(shape.stream),

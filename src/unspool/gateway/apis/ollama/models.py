@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from ....dialects._registry import get_dialect
 from ...generation.model import Model
-from ...generation.served_models import Models, Served
+from ...generation.served_models import ServedModel, ServedModels
 from ...http.errors import invalid
 from ...http.exchange import Exchange
-from ...http.request_body import Intake
-from ..answers import encode
-from ..chat.request import checked
+from ...http.json_encoding import encode_line
+from ...http.request_body import BodyReader
+from ..validation import checked
 from .request import OllamaBody
 
 _VERSION: Final = "0.13.0"
@@ -26,17 +26,17 @@ _THINKS: Final = ("think", "reasoning", "analysis")
 class OllamaModels:
     """Handlers of what there is."""
 
-    def __init__(self, models: Models, intake: Intake) -> None:
+    def __init__(self, models: ServedModels, bodies: BodyReader) -> None:
         self._models = models
-        self._intake = intake
+        self._bodies = bodies
 
     async def version(self, exchange: Exchange) -> None:
         """Which API this is."""
-        await exchange.respond(200, encode({"version": _VERSION}))
+        await exchange.respond(200, encode_line({"version": _VERSION}))
 
     async def tags(self, exchange: Exchange) -> None:
         """All models."""
-        await exchange.respond(200, encode({"models": [_listed(one.model) for one in self._models.all]}))
+        await exchange.respond(200, encode_line({"models": [_listed(one.model) for one in self._models.all]}))
 
     async def running(self, exchange: Exchange) -> None:
         """All models: they are always there."""
@@ -44,11 +44,11 @@ class OllamaModels:
             {**_listed(one.model), "expires_at": _time(time.time() + 3600), "size_vram": 0}
             for one in self._models.all
         ]
-        await exchange.respond(200, encode({"models": listed}))
+        await exchange.respond(200, encode_line({"models": listed}))
 
     async def show(self, exchange: Exchange) -> None:
         """One model."""
-        body = await self._intake.body(exchange)
+        body = await self._bodies.read(exchange)
         served = self._models.find(body.get("model") or body.get("name"))
         model = served.model
         shown = {
@@ -60,9 +60,9 @@ class OllamaModels:
             "capabilities": _capabilities(served),
             "modified_at": _time(model.created),
         }
-        await exchange.respond(200, encode(shown))
+        await exchange.respond(200, encode_line(shown))
 
-    async def only_there(self, exchange: Exchange) -> None:
+    async def refuse(self, exchange: Exchange) -> None:
         """Refuse what would change which models there are."""
         raise invalid(
             f"{exchange.path}: which models there are is set in the gateway; engines load them",
@@ -101,7 +101,7 @@ def _details(model: Model) -> dict[str, Any]:
     }
 
 
-def _capabilities(served: Served) -> list[str]:
+def _capabilities(served: ServedModel) -> list[str]:
     model = served.model
     dialect = get_dialect(model.dialect) if isinstance(model.dialect, str) else model.dialect
     out = ["completion"]

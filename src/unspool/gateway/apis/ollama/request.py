@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from ....dialects._id_format import OPENAI_ID
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ..chat.request import Job, check_tools, checked, stops
+from ..validation import check_tools, checked, stops
 
 _SAMPLING: Final = {
     "temperature": "temperature",
@@ -85,7 +86,7 @@ def is_load(body: Mapping[str, Any], form: str) -> bool:
     return not body.get("messages" if form == "chat" else "prompt") and not body.get("images")
 
 
-def ollama_chat_job(body: Mapping[str, Any]) -> Job:
+def read_ollama_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
     """A request for ``/api/chat``."""
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ChatBody)
@@ -96,7 +97,7 @@ def ollama_chat_job(body: Mapping[str, Any]) -> Job:
     return _job(shape, chat, "chat")
 
 
-def ollama_generate_job(body: Mapping[str, Any]) -> Job:
+def read_ollama_generate_request(body: Mapping[str, Any]) -> GenerationRequest:
     """A request for ``/api/generate``."""
     shape = checked({key: value for key, value in body.items() if value is not None}, GenerateBody)
     for name, told in (
@@ -112,7 +113,7 @@ def ollama_generate_job(body: Mapping[str, Any]) -> Job:
     return _job(shape, {"messages": [*system, message]}, "generate")
 
 
-def _job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
+def _job(shape: OllamaBody, chat: dict[str, Any], form: str) -> GenerationRequest:
     options = dict(shape.options or {})
     stop = stops(options.pop("stop", None), "options.stop")
     limit = options.pop("num_predict", None)
@@ -131,7 +132,7 @@ def _job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
     elif shape.think is not None:
         chat["reasoning_effort"] = shape.think
         soft.append("reasoning_effort")
-    return Job(
+    return GenerationRequest(
         api="ollama" if form == "chat" else "ollama_generate",
         request=chat,
         stream=shape.stream,

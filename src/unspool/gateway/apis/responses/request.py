@@ -15,21 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from ....wire._responses import CUSTOM_INPUT
-from ...http.errors import Failure, invalid
-from ...state.history import Past, as_item
-from ...state.seal import Seal
 from ...conversation import media
-from ..chat.request import (
-    Count,
-    Job,
-    Share,
-    Temperature,
-    checked,
-    string_at,
-    verbosity,
-)
 from ...conversation.media import Part
-from ..unsupported_fields import left_out, refuse
+from ...generation.request import GenerationRequest
+from ...http.errors import Failure, invalid
+from ...state.response_history import StoredContext, as_item
+from ...state.seal import Seal
+from ..unsupported_fields import left_out, refuse, verbosity
+from ..validation import Count, Share, Temperature, checked, string_at
 from .tools import model_name, read_tools
 
 _SEALED: Final = "reasoning.encrypted_content"
@@ -122,20 +115,20 @@ class ResponsesBody(msgspec.Struct):
 _KNOWN: Final = frozenset((*ResponsesBody.__struct_fields__, *_SAMPLING))
 
 
-def responses_job(
+def read_responses_request(
     body: Mapping[str, Any],
     *,
     hosted: str = "ignore",
-    past: Past | None = None,
+    past: StoredContext | None = None,
     seal: Seal | None = None,
-) -> Job:
+) -> GenerationRequest:
     """A response's request.
 
     :param hosted: what to do with tools that only their vendor can run.
     :param past: what it refers back to.
     :param seal: for reasoning that the client keeps.
     """
-    past = past or Past()
+    past = past or StoredContext()
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ResponsesBody)
     refuse(request, "responses")
@@ -174,7 +167,7 @@ def responses_job(
     echo: dict[str, Any] = {key: request[key] for key in _ECHOED if key in request}
     if past.conversation is not None:
         echo["conversation"] = {"id": past.conversation}
-    return Job(
+    return GenerationRequest(
         api="responses",
         request=chat,
         stream=bool(shape.stream),
@@ -229,7 +222,7 @@ def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | Non
 # -- the input
 
 
-def _items(given: str | Sequence[Mapping[str, Any]], past: Past) -> Sequence[Mapping[str, Any]]:
+def _items(given: str | Sequence[Mapping[str, Any]], past: StoredContext) -> Sequence[Mapping[str, Any]]:
     """The input, with the items that it refers to in their places."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}] if given else []

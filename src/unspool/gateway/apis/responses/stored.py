@@ -13,12 +13,11 @@ from msgspec import Meta
 from ....dialects._id_format import IdFormat
 from ...http.errors import Failure, invalid
 from ...http.exchange import Exchange
-from ...http.json_encoding import encoded
-from ...http.request_body import Intake
-from ...state.history import CONVERSATION, RESPONSE, as_item, chain, not_found
+from ...http.json_encoding import encode_json, encode_line
+from ...http.request_body import BodyReader
+from ...state.response_history import CONVERSATION, RESPONSE, as_item, chain, not_found
 from ...state.store import Item, Kept, Packed, Row, Store, decoded, pack, pack_items
-from ..answers import encode
-from ..chat.request import checked
+from ..validation import checked
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
 _MOST_ITEMS: Final = 100
@@ -45,26 +44,26 @@ class _Page(msgspec.Struct):
     include: list[str] | None = None
 
 
-class Stored:
+class StoredObjects:
     """Handlers of what is kept."""
 
-    def __init__(self, store: Store, intake: Intake) -> None:
+    def __init__(self, store: Store, bodies: BodyReader) -> None:
         self._store = store
-        self._intake = intake
+        self._bodies = bodies
 
     async def _entry(self, exchange: Exchange, kind: str) -> Kept:
-        id = exchange.part("id")
-        kept = await self._store.get(exchange.owner, id)
+        id = exchange.path_param("id")
+        kept = await self._store.get(exchange.tenant, id)
         if kept is None or kept.kind != kind:
             raise not_found(kind, id)
         return kept
 
     async def _head(self, exchange: Exchange, kept: Kept) -> dict[str, Any]:
         exchange.size += len(kept.head)
-        return await self._intake.off_loop(exchange, decoded, kept.head)
+        return await self._bodies.run(exchange, decoded, kept.head)
 
     async def _send(self, exchange: Exchange, work: Callable[..., bytes], *args: Any, **more: Any) -> None:
-        await exchange.respond(200, await self._intake.off_loop(exchange, work, *args, **more))
+        await exchange.respond(200, await self._bodies.run(exchange, work, *args, **more))
 
     # -- responses
 
@@ -75,15 +74,15 @@ class Stored:
             raise invalid(told, "stream", "unsupported_parameter")
         kept = await self._entry(exchange, RESPONSE)
         head = await self._head(exchange, kept)
-        rows = await self._store.rows(exchange.owner, exchange.part("id"), head["input"])
-        await self._send(exchange, lambda: _with_rows(encode(head["response"]), "output", rows))
+        rows = await self._store.rows(exchange.tenant, exchange.path_param("id"), head["input"])
+        await self._send(exchange, lambda: _with_rows(encode_line(head["response"]), "output", rows))
 
     async def delete_response(self, exchange: Exchange) -> None:
         """Delete a response."""
         await self._entry(exchange, RESPONSE)
-        id = exchange.part("id")
-        await self._store.delete(exchange.owner, id)
-        await exchange.respond(200, encode({"id": id, "object": "response", "deleted": True}))
+        id = exchange.path_param("id")
+        await self._store.delete(exchange.tenant, id)
+        await exchange.respond(200, encode_line({"id": id, "object": "response", "deleted": True}))
 
     async def cancel_response(self, exchange: Exchange) -> None:
         """Refuse: there is nothing to cancel."""
@@ -94,15 +93,15 @@ class Stored:
         """List what a response was made from: its own input, and what that referred back to."""
         kept = await self._entry(exchange, RESPONSE)
         head = await self._head(exchange, kept)
-        own = await self._store.rows(exchange.owner, exchange.part("id"), 0, head["input"])
+        own = await self._store.rows(exchange.tenant, exchange.path_param("id"), 0, head["input"])
         before: Sequence[Row] = ()
         if kept.previous:
-            before = await chain(self._store, self._intake, exchange, kept.previous) or ()
+            before = await chain(self._store, self._bodies, exchange, kept.previous) or ()
         elif head["conversation"]:
-            conversation = await self._store.get(exchange.owner, head["conversation"])
+            conversation = await self._store.get(exchange.tenant, head["conversation"])
             if conversation is not None and own:
-                self._intake.charge(exchange, conversation.weight)
-                before = await self._store.rows(exchange.owner, head["conversation"])
+                self._bodies.charge(exchange, *conversation.weight)
+                before = await self._store.rows(exchange.tenant, head["conversation"])
         page = _page_of(exchange)
 
         def listed() -> bytes:
@@ -118,7 +117,7 @@ class Stored:
 
     async def create_conversation(self, exchange: Exchange) -> None:
         """Create a conversation, which may begin with items."""
-        body = await self._intake.body(exchange)
+        body = await self._bodies.read(exchange)
         id = _CONVERSATION_ID.new("", 0)
 
         def packed() -> tuple[dict[str, Any], Packed]:
@@ -126,43 +125,49 @@ class Stored:
             head = {"created_at": int(time.time()), "metadata": shape.metadata or {}}
             return head, pack(CONVERSATION, head, _new(shape.items or ()))
 
-        head, entry = await self._intake.off_loop(exchange, packed)
-        if not await self._store.put(exchange.owner, id, entry):
+        head, entry = await self._bodies.run(exchange, packed)
+        if not await self._store.put(exchange.tenant, id, entry):
             raise _no_room()
         await self._send(exchange, _shown, id, head)
 
     async def get_conversation(self, exchange: Exchange) -> None:
         """Send a conversation's metadata."""
         head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
-        await self._send(exchange, _shown, exchange.part("id"), head)
+        await self._send(exchange, _shown, exchange.path_param("id"), head)
 
     async def update_conversation(self, exchange: Exchange) -> None:
         """Replace a conversation's metadata."""
-        body = await self._intake.body(exchange)
-        id = exchange.part("id")
+        body = await self._bodies.read(exchange)
+        id = exchange.path_param("id")
         head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
 
         def changed() -> tuple[dict[str, Any], bytes]:
             new = {**head, "metadata": checked(body, _Metadata).metadata}
-            return new, encoded(new)
+            return new, encode_json(new)
 
-        new, data = await self._intake.off_loop(exchange, changed)
-        await self._store.change(exchange.owner, id, data)
+        new, data = await self._bodies.run(exchange, changed)
+        await self._store.change(exchange.tenant, id, data)
         await self._send(exchange, _shown, id, new)
 
     async def delete_conversation(self, exchange: Exchange) -> None:
         """Delete a conversation."""
         await self._entry(exchange, CONVERSATION)
-        id = exchange.part("id")
-        await self._store.delete(exchange.owner, id)
-        await exchange.respond(200, encode({"id": id, "object": "conversation.deleted", "deleted": True}))
+        id = exchange.path_param("id")
+        await self._store.delete(exchange.tenant, id)
+        await exchange.respond(
+            200, encode_line({"id": id, "object": "conversation.deleted", "deleted": True})
+        )
 
     async def list_items(self, exchange: Exchange) -> None:
         """List items of a conversation."""
         await self._entry(exchange, CONVERSATION)
         page = _page_of(exchange)
         rows = await self._store.page(
-            exchange.owner, exchange.part("id"), page.after, page.limit + 1, newest_first=page.order == "desc"
+            exchange.tenant,
+            exchange.path_param("id"),
+            page.after,
+            page.limit + 1,
+            newest_first=page.order == "desc",
         )
         if rows is None:
             raise _nowhere(page)
@@ -171,26 +176,26 @@ class Stored:
 
     async def add_items(self, exchange: Exchange) -> None:
         """Add items to a conversation."""
-        body = await self._intake.body(exchange)
-        rows = await self._intake.off_loop(exchange, lambda: pack_items(_new(checked(body, _NewItems).items)))
+        body = await self._bodies.read(exchange)
+        rows = await self._bodies.run(exchange, lambda: pack_items(_new(checked(body, _NewItems).items)))
         await self._entry(exchange, CONVERSATION)
-        if not await self._store.extend(exchange.owner, exchange.part("id"), rows):
+        if not await self._store.extend(exchange.tenant, exchange.path_param("id"), rows):
             raise _no_room()
         await self._send(exchange, _listed, rows, len(rows))
 
     async def get_item(self, exchange: Exchange) -> None:
         """Send one item."""
         await self._entry(exchange, CONVERSATION)
-        row = await self._store.item(exchange.owner, exchange.part("id"), exchange.part("item"))
+        row = await self._store.item(exchange.tenant, exchange.path_param("id"), exchange.path_param("item"))
         if row is None:
-            raise not_found("item", exchange.part("item"))
+            raise not_found("item", exchange.path_param("item"))
         await exchange.respond(200, row.data)
 
     async def delete_item(self, exchange: Exchange) -> None:
         """Delete one item."""
         kept = await self._entry(exchange, CONVERSATION)
-        id, item = exchange.part("id"), exchange.part("item")
-        if not await self._store.delete(exchange.owner, id, item):
+        id, item = exchange.path_param("id"), exchange.path_param("item")
+        if not await self._store.delete(exchange.tenant, id, item):
             raise not_found("item", item)
         await self._send(exchange, _shown, id, await self._head(exchange, kept))
 
@@ -209,7 +214,7 @@ def _no_room() -> Failure:
 
 def _shown(id: str, head: Mapping[str, Any]) -> bytes:
     known = {"created_at": head["created_at"], "metadata": head["metadata"]}
-    return encode({"id": id, "object": "conversation", **known})
+    return encode_line({"id": id, "object": "conversation", **known})
 
 
 def _page_of(exchange: Exchange) -> _Page:
@@ -245,7 +250,7 @@ def _listed(rows: Sequence[Row], limit: int) -> bytes:
         "last_id": shown[-1].id if shown else None,
         "has_more": len(rows) > limit,
     }
-    return _with_rows(encode(about), "data", shown)
+    return _with_rows(encode_line(about), "data", shown)
 
 
 def _with_rows(head: bytes, name: str, rows: Sequence[Row]) -> bytes:

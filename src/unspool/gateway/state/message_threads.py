@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ..http.errors import Failure, invalid
-from .store import Packed, Row, Store, Weight, decoded, pack
+from .store import Packed, Row, Store, decoded, pack
 
 if TYPE_CHECKING:
     from ..http.exchange import Exchange
-    from ..http.request_body import Intake
-    from .history import OffLoop
+    from ..http.request_body import BodyReader
+    from ..http.worker_pools import RunWork
 
 _KIND: Final = "thread"
 _SAID_ONCE: Final = ("system", "tools")
@@ -28,7 +28,7 @@ _SAID_ONCE: Final = ("system", "tools")
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class MessageThread:
     """A thread, and what a request adds to it."""
 
     said: Sequence[Mapping[str, Any]]
@@ -40,8 +40,8 @@ class Thread:
 
 
 async def resume(
-    store: Store, intake: Intake, exchange: Exchange, body: Mapping[str, Any], *, keeps: bool
-) -> tuple[dict[str, Any], Thread | None]:
+    store: Store, bodies: BodyReader, exchange: Exchange, body: Mapping[str, Any], *, keeps: bool
+) -> tuple[dict[str, Any], MessageThread | None]:
     """The whole request that a request in a thread stands for, and the thread; None: it is in none.
 
     :param keeps: whether there is room for anything.
@@ -64,25 +64,25 @@ async def resume(
     said = said if isinstance(said, list) else []
     own = {key: body[key] for key in _SAID_ONCE if body.get(key) is not None}
     if kind == "create":
-        return dict(body), Thread(said, own)
+        return dict(body), MessageThread(said, own)
     id = given.get("previous_message_id")
     if not isinstance(id, str) or not id:
         field = "thread.previous_message_id"
         raise invalid(f"{field} is required", field, "missing_required_parameter")
-    before, fields = await _before(store, intake, exchange, id)
+    before, fields = await _before(store, bodies, exchange, id)
     fields = {**fields, **own}
-    return {**body, **fields, "messages": [*before, *said]}, Thread(said, fields, id)
+    return {**body, **fields, "messages": [*before, *said]}, MessageThread(said, fields, id)
 
 
 async def _before(
-    store: Store, intake: Intake, exchange: Exchange, id: str
+    store: Store, bodies: BodyReader, exchange: Exchange, id: str
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
     """Return the messages up to this one, and the fields that hold for its thread."""
     turns: list[list[Row]] = []
     head = b"{}"
     before = id
     while before:
-        kept = await store.get(exchange.owner, before)
+        kept = await store.get(exchange.tenant, before)
         if kept is None or kept.kind != _KIND:
             raise Failure(
                 "not_found",
@@ -93,20 +93,20 @@ async def _before(
             )
         if not turns:
             head = kept.head
-            intake.charge(exchange, Weight(len(head), 0))
-        intake.charge(exchange, kept.weight)
-        turns.append(await store.rows(exchange.owner, before))
+            bodies.charge(exchange, len(head), 0)
+        bodies.charge(exchange, *kept.weight)
+        turns.append(await store.rows(exchange.tenant, before))
         before = kept.previous
 
     def decode() -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
         messages = [decoded(row.data)["message"] for turn in reversed(turns) for row in turn]
         return messages, decoded(head)
 
-    return await intake.off_loop(exchange, decode)
+    return await bodies.run(exchange, decode)
 
 
-async def keep(
-    store: Store, owner: str, answer: Mapping[str, Any], thread: Thread, off_loop: OffLoop
+async def keep_turn(
+    store: Store, owner: str, answer: Mapping[str, Any], thread: MessageThread, run: RunWork
 ) -> None:
     """Keep a message and what was sent for it."""
     id = str(answer["id"])
@@ -117,7 +117,7 @@ async def keep(
         items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(said)]
         return pack(_KIND, thread.fields, items, thread.previous or "")
 
-    await store.put(owner, id, await off_loop(packed))
+    await store.put(owner, id, await run(packed))
 
 
 def _with_text(block: Mapping[str, Any]) -> Mapping[str, Any]:

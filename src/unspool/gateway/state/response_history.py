@@ -8,22 +8,22 @@ conversation adds to that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain as chained
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from ...dialects._id_format import IdFormat
 from ...wire._poisoned_calls import is_poisoned_as_malformed
 from ..http.errors import Failure, invalid
-from ..http.json_encoding import encoded
+from ..http.json_encoding import encode_json
 from .store import Item, Packed, Row, Store, decoded, pack_items
 
 if TYPE_CHECKING:
     from ..http.exchange import Exchange
-    from ..http.request_body import Intake
+    from ..http.request_body import BodyReader
+    from ..http.worker_pools import RunWork
 
-OffLoop: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
 RESPONSE: Final = "response"
 CONVERSATION: Final = "conversation"
 
@@ -39,7 +39,7 @@ _OTHER_ID: Final = IdFormat("item_{random}")
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class StoredContext:
     """What a request refers back to."""
 
     items: Sequence[Item] = ()
@@ -67,36 +67,38 @@ def as_item(given: Mapping[str, Any]) -> Item:
     return item
 
 
-async def recall(store: Store, intake: Intake, exchange: Exchange, body: Mapping[str, Any]) -> Past:
+async def load_context(
+    store: Store, bodies: BodyReader, exchange: Exchange, body: Mapping[str, Any]
+) -> StoredContext:
     """Return what the request refers back to; a failure if that is not there or too much.
 
     Everything is charged to the request, as often as it is referred to, before it is decoded.
     """
-    owner = exchange.owner
+    owner = exchange.tenant
     previous, conversation = body.get("previous_response_id"), _conversation(body.get("conversation"))
     if previous and conversation:
         raise invalid("give previous_response_id or conversation, not both", "conversation")
     rows: Sequence[Row] = ()
     if isinstance(previous, str) and previous:
-        rows = await _before(store, intake, exchange, previous)
+        rows = await _before(store, bodies, exchange, previous)
     elif conversation:
         kept = await store.get(owner, conversation)
         if kept is None or kept.kind != CONVERSATION:
             raise not_found("conversation", conversation, "conversation")
-        intake.charge(exchange, kept.weight)
+        bodies.charge(exchange, *kept.weight)
         rows = await store.rows(owner, conversation)
-    wanted = await intake.off_loop(exchange, _references, body.get("input"))
+    wanted = await bodies.run(exchange, _references, body.get("input"))
     for id, weight in (await store.weigh(owner, list(wanted)) if wanted else {}).items():
-        intake.charge(exchange, weight, wanted[id])
+        bodies.charge(exchange, *weight, wanted[id])
     referred = await store.find(owner, list(wanted)) if wanted else {}
 
-    def decode() -> Past:
+    def decode() -> StoredContext:
         items = [decoded(row.data) for row in rows]
         if conversation is None:
             items = [item for item in items if _can_be_answered(item)]
-        return Past(items, {id: decoded(data) for id, data in referred.items()}, conversation)
+        return StoredContext(items, {id: decoded(data) for id, data in referred.items()}, conversation)
 
-    return await intake.off_loop(exchange, decode)
+    return await bodies.run(exchange, decode)
 
 
 def _references(given: object) -> Counter[str]:
@@ -117,9 +119,9 @@ def _conversation(given: object) -> str | None:
     return id
 
 
-async def _before(store: Store, intake: Intake, exchange: Exchange, id: str) -> list[Row]:
+async def _before(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row]:
     """Return what was said up to the end of a response."""
-    found = await chain(store, intake, exchange, id)
+    found = await chain(store, bodies, exchange, id)
     if found is None:
         raise invalid(
             f"previous_response_id: {id!r} is not kept here, or not any more; "
@@ -130,7 +132,7 @@ async def _before(store: Store, intake: Intake, exchange: Exchange, id: str) -> 
     return found
 
 
-async def chain(store: Store, intake: Intake, exchange: Exchange, id: str) -> list[Row] | None:
+async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row] | None:
     """Return the items of a response and of those that it continues, oldest first.
 
     None: one of the responses is gone.
@@ -138,11 +140,11 @@ async def chain(store: Store, intake: Intake, exchange: Exchange, id: str) -> li
     out: list[list[Row]] = []
     before = id
     while before:
-        kept = await store.get(exchange.owner, before)
+        kept = await store.get(exchange.tenant, before)
         if kept is None or kept.kind != RESPONSE:
             return None
-        intake.charge(exchange, kept.weight)
-        out.append(await store.rows(exchange.owner, before))
+        bodies.charge(exchange, *kept.weight)
+        out.append(await store.rows(exchange.tenant, before))
         before = kept.previous
     return list(chained.from_iterable(reversed(out)))
 
@@ -154,7 +156,7 @@ def _can_be_answered(item: Mapping[str, Any]) -> bool:
     return is_poisoned_as_malformed(str(item.get("arguments")))
 
 
-async def keep(
+async def keep_response(
     store: Store,
     owner: str,
     response: Mapping[str, Any],
@@ -162,14 +164,14 @@ async def keep(
     *,
     conversation: str | None,
     stored: bool,
-    off_loop: OffLoop,
+    run: RunWork,
 ) -> None:
     """Keep a response.
 
     :param items: its input.
     :param conversation: the conversation to add to.
     :param stored: whether it is also kept by itself.
-    :param off_loop: runs what takes longer the larger the response is.
+    :param run: runs what takes longer the larger the response is.
     """
 
     def packed() -> tuple[list[Row], Packed]:
@@ -181,11 +183,11 @@ async def keep(
             "input": len(own),
         }
         previous = response.get("previous_response_id") or ""
-        return [*own, *added], Packed(RESPONSE, encoded(head), [*own, *output], previous)
+        return [*own, *added], Packed(RESPONSE, encode_json(head), [*own, *output], previous)
 
     if conversation is None and not stored:
         return
-    added, entry = await off_loop(packed)
+    added, entry = await run(packed)
     if conversation is not None:
         await store.extend(owner, conversation, added)
     if stored:
