@@ -306,7 +306,8 @@ class GatewayThread:
 
     async def _main(self) -> None:
         from unspool.gateway import build
-        from unspool.gateway.server.run import address, bind, ears, make_server
+        from unspool.gateway.server.run import make_server
+        from unspool.gateway.server.sockets import bind, duplicate, url_of
 
         with bind(self._settings) as listener:
             try:
@@ -316,11 +317,13 @@ class GatewayThread:
                 self._ready.set()
                 return
             listener.listen()
-            self.url = address(listener)
+            self.url = url_of(listener)
             self.loop = asyncio.get_running_loop()
             self._server = make_server(self.gateway)
             self._ready.set()
-            await self._server._serve(ears(listener))  # serve() would take signals, as only a main thread may
+            await self._server._serve(
+                duplicate(listener)
+            )  # serve() would take signals, as only a main thread may
 
     def stop(self) -> None:
         """Stop, and wait for the end."""

@@ -126,12 +126,12 @@ def _conformance(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     """Serve the chat, responses and messages APIs before a text generator."""
     if options.list_settings:
-        print(flags.listing())
+        print(flags.list_settings())
         return 0
-    settings = flags.settings_of(options)
+    settings = flags.read_settings(options)
     from ..gateway import serve
 
-    return serve(settings, reload=lambda: flags.settings_of(options))
+    return serve(settings, reload=lambda: flags.read_settings(options))
 
 
 def _completion(options: argparse.Namespace) -> int:

@@ -346,7 +346,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
         'port = 1\nhost = "a"\nidle-timeout = 5\napi_keys = ["k"]\nupstream = "chat"\nurl = "http://u"\n'
-        'dialect = "hermes"\n[policies]\ncommit = "call"\nlike = "vllm"\n'
+        'dialect = "hermes"\n[policies]\ncommit = "call"\npreset = "vllm"\n'
         "[chat_template_kwargs]\nenable_thinking = false\n"
     )
     environment = {
@@ -366,7 +366,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
-        ({"UNSPOOL_PORT": "x"}, "whole number"),
+        ({"UNSPOOL_PORT": "x"}, "an integer"),
         ({"UNSPOOL_UPSTREAM": "magic"}, "choose one of embedded"),
         ({"UNSPOOL_UPSTREAM": "chat"}, "set url"),
         ({"UNSPOOL_UPSTREAM": "replay"}, "set file"),
@@ -375,7 +375,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
         ({"UNSPOOL_POLICIES": "commit"}, "key=value"),
         ({"UNSPOOL_POLICIES": "commit=later"}, "choose one of"),
         ({"UNSPOOL_POLICIES": "x=y"}, "has no 'x'"),
-        ({"UNSPOOL_IDLE_TIMEOUT": "0"}, "more than 0"),
+        ({"UNSPOOL_IDLE_TIMEOUT": "0"}, "above 0"),
         ({"UNSPOOL_CONFIG": "/nowhere.toml"}, "cannot read"),
     ],
 )
@@ -385,7 +385,7 @@ def test_bad_settings_say_what_is_wrong(environment: dict[str, str], told: str) 
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [("prot = 1", "prot"), ('port = "1"', "whole number"), ("port =", "TOML")]
+    ("line", "told"), [("prot = 1", "prot"), ('port = "1"', "an integer"), ("port =", "TOML")]
 )
 def test_bad_files_say_what_is_wrong(tmp_path: Path, line: str, told: str) -> None:
     file = tmp_path / "x.toml"

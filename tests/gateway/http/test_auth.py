@@ -28,10 +28,11 @@ from unspool.gateway.apis import parse as parsing
 from unspool.gateway.generation import request_limits
 from unspool.gateway.http import json_decoding as decoding
 from unspool.gateway.http import request_body as intake
-from unspool.gateway.http.errors import LONGEST, Failure
+from unspool.gateway.http.errors import Failure
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
 from unspool.gateway.http.request_body import MOST_DEPTH, decode, is_deeper
+from unspool.gateway.telemetry.logs import MAX_MESSAGE
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.parser import Parser
 from unspool.planning import Plan
@@ -191,7 +192,7 @@ def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(ga
 
 
 def test_messages_have_an_end() -> None:
-    assert len(Failure("not_found", "x" * 1_000_000).message) < LONGEST + 100
+    assert len(Failure("not_found", "x" * 1_000_000).message) < MAX_MESSAGE + 100
 
 
 def test_addresses_of_upstreams_are_not_told(template: str) -> None:

@@ -155,10 +155,10 @@ def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
 
 
 def test_it_is_said_where_it_is() -> None:
-    from unspool.gateway.command_line import _ways
+    from unspool.gateway.command_line import _addresses
 
-    assert _ways(Settings(port=9000)).endswith("last requests.")
-    assert "browser" not in _ways(Settings(port=9000, page=False))
+    assert _addresses(Settings(port=9000)).endswith("latest requests.")
+    assert "browser" not in _addresses(Settings(port=9000, page=False))
 
 
 # -- who may see what

@@ -232,8 +232,8 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
         monkeypatch.setattr(module, name, called)
 
     for module, names in (
-        (past, ("decoded", "encoded", "pack_items")),
-        (stored, ("decoded", "encoded", "pack", "pack_items", "_listed", "_with_rows", "_shown")),
+        (past, ("decoded", "encode_json", "pack_items")),
+        (stored, ("decoded", "encode_json", "pack", "pack_items", "_listed", "_with_rows", "_shown")),
         (threads, ("decoded", "pack")),
     ):
         for name in names:
@@ -292,7 +292,7 @@ def test_an_item_is_found_and_added_without_looking_at_its_neighbours() -> None:
     async def work(store: Store) -> None:
         await store.put("a", "kept", pack("k", {}, [{"id": "i"}, {"id": "j"}]))
         assert isinstance(store, MemoryStore)
-        entry = store._owners["a"].entries["kept"]
+        entry = store._tenants["a"].entries["kept"]
         entry.rows = Unseen(entry.rows)
         assert await store.extend("a", "kept", pack_items([{"id": "k"}]))
         assert len(entry.rows) == 3
@@ -311,7 +311,7 @@ def test_places_of_items_that_are_gone_are_forgotten_little_by_little() -> None:
         assert isinstance(store, MemoryStore)
         await store.put("a", "many", pack("k", {}, [{"id": f"i{number}"} for number in range(5000)]))
         await store.put("a", "few", pack("k", {}, [{"id": "i7"}]))
-        places = store._owners["a"].places
+        places = store._tenants["a"].places
         await store.delete("a", "many")
         assert 3000 < len(places) < 5000
         assert await store.find("a", ["i8"]) == {}
@@ -436,7 +436,7 @@ def test_a_response_is_fetched_as_it_was_sent(client: Any, engine: EngineProcess
     client.responses.delete(sent.id)
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(sent.id)
-    with pytest.raises(openai.BadRequestError, match="not kept here"):
+    with pytest.raises(openai.BadRequestError, match="not stored here"):
         client.responses.create(model="m", input="And?", previous_response_id=sent.id)
 
 
@@ -459,7 +459,7 @@ def test_what_is_kept_is_found_by_its_owner_only(client: Any, stranger: Any, eng
         lambda: stranger.conversations.delete(conversation.id),
     ]
     for attempt in attempts:
-        with pytest.raises((openai.NotFoundError, openai.BadRequestError), match="not kept here"):
+        with pytest.raises((openai.NotFoundError, openai.BadRequestError), match="not stored here"):
             attempt()
     assert client.responses.retrieve(response.id).id == response.id
 

@@ -24,7 +24,7 @@ from lying_upstream import STAY, WAIT, Answer, Liar, begun, http, lying
 from unspool import UsageError
 from unspool.gateway import Settings
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.telemetry.logs import _Json, _Plain
+from unspool.gateway.telemetry.logs import _JsonFormatter, _TextFormatter
 from unspool.gateway.upstreams.base import UpstreamRequest
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream
@@ -195,7 +195,7 @@ QUOTES: dict[str, Answer] = {
 @pytest.mark.parametrize("case", QUOTES)
 def test_key_that_an_upstream_quotes_is_seen_nowhere(gateway: GatewayThread, liar: Liar, case: str) -> None:
     handler = logging.StreamHandler(log := io.StringIO())
-    handler.setFormatter(_Json())
+    handler.setFormatter(_JsonFormatter())
     logger = logging.getLogger("unspool.gateway")
     level = logger.level
     logger.addHandler(handler)
@@ -245,10 +245,10 @@ def test_key_that_a_server_quotes_is_not_in_the_error(answer: bytes) -> None:
 def test_log_for_people_has_no_control_characters_and_no_forged_lines() -> None:
     record = logging.LogRecord("unspool.gateway", logging.WARNING, "", 0, "request", None, None)
     record.__dict__["fields"] = {"detail": "gone\x1b[2J\u202e\n12:00:00 info    all is well"}
-    line = _Plain().format(record)
+    line = _TextFormatter().format(record)
     assert line.endswith(r" detail=gone\u001b[2J\u202e\u000a12:00:00 info    all is well")
-    assert json.loads(_Json().format(record))["detail"] == record.__dict__["fields"]["detail"]
-    assert "\u202e" not in _Json().format(record)
+    assert json.loads(_JsonFormatter().format(record))["detail"] == record.__dict__["fields"]["detail"]
+    assert "\u202e" not in _JsonFormatter().format(record)
 
 
 # -- A11: nobody is followed

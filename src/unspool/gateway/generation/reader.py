@@ -89,8 +89,16 @@ class Reader:
     def feed(self, delta: Delta) -> list[Event]:
         """What this delta comes to."""
         if delta.plain and delta.text and not self._steps and not self._foreign.used:
-            events = self.parser.feed(delta.text)
-            if self._all_told(events, delta.text):
+            # Nearly every delta is text of one channel that comes out at once: this is all its bookkeeping.
+            text = delta.text
+            events = (self._parser or self.parser).feed(text)
+            end = self._offset + len(text)
+            if len(events) == 1 and isinstance(event := events[0], Text) and event.end == end:
+                self._offset = end
+                self.size += len(text) if text.isascii() else _bytes(text)
+                self.tokens += 1
+                if event.channel == "reasoning":
+                    self.reasoning_tokens += 1
                 return events
             self._track(events)
             self._account(delta)
@@ -104,18 +112,6 @@ class Reader:
             events += self._finish(delta.finish)
         self._see(events)
         return events
-
-    def _all_told(self, events: Sequence[Event], text: str) -> bool:
-        """Whether all of it is text of one channel, as nearly always: then this is all the bookkeeping."""
-        end = self._offset + len(text)
-        if len(events) != 1 or not isinstance(events[0], Text) or events[0].end != end:
-            return False
-        self._offset = end
-        self.size += _bytes(text)
-        self.tokens += 1
-        if events[0].channel == "reasoning":
-            self.reasoning_tokens += 1
-        return True
 
     def _read(self, delta: Delta) -> list[Event]:
         """The events of a delta of any kind."""

@@ -111,7 +111,7 @@ class Endpoint:
         try:
             self._auth.check_host(exchange)
             if not self._public:
-                exchange.tenant = self._auth.check_key(exchange)
+                exchange.set_tenant(self._auth.check_key(exchange))
             await self._find_handler(exchange.method)(exchange)
         except Failure as error:
             # The traceback refers to this frame, and this frame would refer to the traceback: the request

@@ -59,6 +59,9 @@ class Exchange:
         self.path = str(scope["path"])
         self.tenant = ""
         """The digest of the API key, empty without keys; stored data is visible to its tenant only."""
+        address = scope.get("client")
+        self.client = str(address[0]) if address else ""
+        """The tenant, or the client's address without API keys; clients share worker pools fairly."""
         self.size = 0
         """Bytes of the request's body, and of the stored data it refers to."""
         self.values = 0
@@ -85,11 +88,10 @@ class Exchange:
         """True if a pass over the request takes long, so that it does not run on the event loop."""
         return self.size > SMALL or self.values > FEW
 
-    @property
-    def client(self) -> str:
-        """The tenant, or the client's address without API keys; clients share worker pools fairly."""
-        client = self._scope.get("client")
-        return self.tenant or (str(client[0]) if client else "")
+    def set_tenant(self, tenant: str) -> None:
+        """Set the tenant, once the API key is checked."""
+        self.tenant = tenant
+        self.client = tenant or self.client
 
     @property
     def server_address(self) -> str:

@@ -76,6 +76,8 @@ class Bounds:
 
     def __init__(self, most_values: int) -> None:
         self._most_values = most_values
+        self._short = min(most_values, MOST_DIGITS, MOST_ESCAPES)
+        """No text of at most this many characters exceeds a bound."""
         self._values = 0
         self._digits = 0
         self._escapes = 0
@@ -86,11 +88,6 @@ class Bounds:
     def unseen(self, data: bytes | bytearray) -> int:
         """How much of a body is still to be looked at; nothing where it is too short to pass a bound."""
         return len(data) - self._at if len(data) > self._short else 0
-
-    @property
-    def _short(self) -> int:
-        """No text of so many characters passes a bound."""
-        return min(self._most_values, MOST_DIGITS, MOST_ESCAPES)
 
     def look(self, data: bytes | bytearray) -> None:
         """Look at what has come since; refuses what passes a bound."""

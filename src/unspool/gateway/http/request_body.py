@@ -47,7 +47,7 @@ class BodyReader:
     async def read(self, exchange: Exchange) -> dict[str, Any]:
         """Return the object in a request's body."""
         bounds = Bounds(self.max_values)
-        with self._reserve() as reserve:
+        with self._reserve(exchange) as reserve:
 
             async def on_growth(data: bytearray) -> None:
                 self._arriving[exchange] = self._arriving.pop(exchange, None)
@@ -56,8 +56,8 @@ class BodyReader:
                     if bounds.unseen(data) >= _COUNT_INTERVAL:
                         await self._pool.run(exchange.client, bounds.look, data)
 
-            with self._place(exchange):
-                data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
+            data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
+            self._arriving.pop(exchange, None)  # the place is for bodies that still arrive
             if len(data) <= SMALL:
                 exchange.values = separators(data)
             return await self.run(exchange, decode, data, bounds)
@@ -82,21 +82,16 @@ class BodyReader:
             raise too_many(self.max_values, "values")
 
     @contextmanager
-    def _place(self, exchange: Exchange) -> Iterator[None]:
-        """Hold a place for a body that arrives; if all are taken, the slowest body loses its place."""
+    def _reserve(self, exchange: Exchange) -> Iterator[Callable[[int], None]]:
+        """Hold a place for a body that arrives; if all are taken, the slowest body loses its place.
+
+        Yield a function that reserves memory for a body of some size, or refuses the body.
+        """
         if len(self._arriving) >= self._max_arriving:
             slowest = next(iter(self._arriving))
             del self._arriving[slowest]
             slowest.displace()
         self._arriving[exchange] = None
-        try:
-            yield
-        finally:
-            self._arriving.pop(exchange, None)
-
-    @contextmanager
-    def _reserve(self) -> Iterator[Callable[[int], None]]:
-        """Yield a function that reserves memory for a body of some size, or refuses the body."""
         reserved = 0
 
         def reserve(size: int) -> None:
@@ -110,6 +105,7 @@ class BodyReader:
         try:
             yield reserve
         finally:
+            self._arriving.pop(exchange, None)
             self._free_bytes += reserved
 
 

@@ -200,9 +200,13 @@ class RequestRecord:
         shown: dict[str, Any] = {}
         total = 0
         for name, value in body.items():
-            if name not in _HIDDEN_FIELDS:
+            if name in _HIDDEN_FIELDS:
+                continue
+            if isinstance(value, (str, Mapping, Sequence)):
                 shown[name], size = _clip(value)
                 total += size
+            else:
+                shown[name] = value
         self.upstream_body = shown
         self.fixed_size += total - self._body_size
         self._body_size = total
@@ -326,16 +330,14 @@ class RequestLog:
         self._records = deque(record for record in self._records if record.tenant != tenant)
 
 
-def _clip(value: object) -> tuple[object, int]:
+def _clip(value: str | Mapping[str, Any] | Sequence[Any]) -> tuple[object, int]:
     """Return a value of the upstream's body, shortened if it is too long for the page, and its size."""
     if isinstance(value, str):
         if len(value) > MAX_FIELD:
             return f"{value[:MAX_FIELD]}... ({len(value):,} characters)", MAX_FIELD
         return value, len(value)
-    if isinstance(value, (Mapping, Sequence)):
-        text = encode_line(value)
-        if len(text) > MAX_FIELD:
-            shown = text[:MAX_FIELD].decode(errors="ignore")
-            return f"{shown}... ({len(text):,} bytes of JSON)", MAX_FIELD
-        return value, len(text)
-    return value, 0
+    text = encode_line(value)
+    if len(text) > MAX_FIELD:
+        shown = text[:MAX_FIELD].decode(errors="ignore")
+        return f"{shown}... ({len(text):,} bytes of JSON)", MAX_FIELD
+    return value, len(text)

@@ -1,9 +1,9 @@
-"""Threads of ``/v1/messages``: a client sends a turn, and the turns before it are kept here.
+"""Threads of ``/v1/messages``: the client sends one turn, and the gateway stores the turns before it.
 
-A message of a thread is kept with what was sent for it, and with the id of the one
-that it went on from.  Tools and system prompt of the first request hold for the whole
-thread.  A thread that is gone is told in the words on
-which client libraries send everything again.
+A message of a thread is stored with the messages that were sent for it, and with the id of the
+message that it continues.  Tools and system prompt of the first request hold for the whole
+thread.  If a thread is not stored any more, the error has the code at which client libraries
+send the whole conversation again.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from ..http.worker_pools import RunWork
 
 _KIND: Final = "thread"
-_SAID_ONCE: Final = ("system", "tools")
-"""Fields that hold for the whole thread, unless a later request says otherwise."""
+_THREAD_FIELDS: Final = ("system", "tools")
+"""Fields that hold for the whole thread, unless a later request sets them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageThread:
-    """A thread, and what a request adds to it."""
+    """A thread, and the messages that a request adds to it."""
 
-    said: Sequence[Mapping[str, Any]]
+    messages: Sequence[Mapping[str, Any]]
     """The messages of the request."""
     fields: Mapping[str, Any]
-    """What was said once."""
+    """The fields that hold for the whole thread."""
     previous: str | None = None
-    """The message that it goes on from."""
+    """The id of the message that the request continues."""
 
 
 async def resume(
     store: Store, bodies: BodyReader, exchange: Exchange, body: Mapping[str, Any], *, keeps: bool
 ) -> tuple[dict[str, Any], MessageThread | None]:
-    """The whole request that a request in a thread stands for, and the thread; None: it is in none.
+    """Return the request with the whole conversation, and its thread; None: it has no thread.
 
-    :param keeps: whether there is room for anything.
+    :param keeps: the store has room for threads.
     """
     given = body.get("thread")
     if given is None:
@@ -52,7 +52,7 @@ async def resume(
     if not keeps:
         raise Failure(
             "invalid_request",
-            "thread: this gateway keeps nothing (max_stored_bytes); send the whole conversation",
+            "thread: this gateway stores nothing (max_stored_bytes is 0); send the whole conversation",
             param="thread",
             code="thread_unsupported_request",
             details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
@@ -60,24 +60,24 @@ async def resume(
     kind = given.get("type") if isinstance(given, Mapping) else None
     if kind not in ("create", "continue"):
         raise invalid(f"thread.type is {kind!r}; choose create or continue", "thread.type")
-    said = body.get("messages")
-    said = said if isinstance(said, list) else []
-    own = {key: body[key] for key in _SAID_ONCE if body.get(key) is not None}
+    messages = body.get("messages")
+    messages = messages if isinstance(messages, list) else []
+    own = {key: body[key] for key in _THREAD_FIELDS if body.get(key) is not None}
     if kind == "create":
-        return dict(body), MessageThread(said, own)
+        return dict(body), MessageThread(messages, own)
     id = given.get("previous_message_id")
     if not isinstance(id, str) or not id:
         field = "thread.previous_message_id"
         raise invalid(f"{field} is required", field, "missing_required_parameter")
     before, fields = await _before(store, bodies, exchange, id)
     fields = {**fields, **own}
-    return {**body, **fields, "messages": [*before, *said]}, MessageThread(said, fields, id)
+    return {**body, **fields, "messages": [*before, *messages]}, MessageThread(messages, fields, id)
 
 
 async def _before(
     store: Store, bodies: BodyReader, exchange: Exchange, id: str
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """Return the messages up to this one, and the fields that hold for its thread."""
+    """Return the messages of a thread up to this one, and the fields that hold for it."""
     turns: list[list[Row]] = []
     head = b"{}"
     before = id
@@ -86,7 +86,7 @@ async def _before(
         if kept is None or kept.kind != _KIND:
             raise Failure(
                 "not_found",
-                f"thread: {before!r} is not kept here, or not any more; send the whole conversation",
+                f"thread: {before!r} is not stored here, or not any more; send the whole conversation",
                 param="thread.previous_message_id",
                 code="thread_not_found",
                 details={"error_code": "thread_not_found"},
@@ -106,24 +106,24 @@ async def _before(
 
 
 async def keep_turn(
-    store: Store, owner: str, answer: Mapping[str, Any], thread: MessageThread, run: RunWork
+    store: Store, tenant: str, answer: Mapping[str, Any], thread: MessageThread, run: RunWork
 ) -> None:
-    """Keep a message and what was sent for it."""
+    """Store a message and the messages that were sent for it."""
     id = str(answer["id"])
 
     def packed() -> Packed:
         content = [_with_text(block) for block in answer["content"]]
-        said = [*thread.said, {"role": "assistant", "content": content}]
-        items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(said)]
+        messages = [*thread.messages, {"role": "assistant", "content": content}]
+        items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(messages)]
         return pack(_KIND, thread.fields, items, thread.previous or "")
 
-    await store.put(owner, id, await run(packed))
+    await store.put(tenant, id, await run(packed))
 
 
 def _with_text(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a block with its input, if it has one, as the text that the model wrote.
+    """Return a block whose input, if it has one, is the JSON text that the model wrote.
 
-    Decoded it would lose the spelling of its numbers, and the next prompt the prefix that it shares.
+    Decoding would change the form of numbers, so the next prompt would share a shorter prefix with this one.
     """
     given = block.get("input")
     return {**block, "input": bytes(given).decode()} if isinstance(given, msgspec.Raw) else block

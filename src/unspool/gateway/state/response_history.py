@@ -1,8 +1,8 @@
-"""What a response's request refers back to, and what is kept of a response.
+"""Stored data that a request of ``/v1/responses`` refers to, and storing of its response.
 
-A response is kept with its own input and output, and with the id of the one that it
-went on from: the conversation is found by going back.  One that belongs to a
-conversation adds to that.
+A response is stored with its own input and output, and with the id of the response that it
+continues: the conversation is the chain of these ids.  The items of a response that belongs to a
+conversation are added to the conversation.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _OTHER_ID: Final = IdFormat("item_{random}")
 
 @dataclass(frozen=True, slots=True)
 class StoredContext:
-    """What a request refers back to."""
+    """Stored data that a request refers to."""
 
     items: Sequence[Item] = ()
-    """What was said before its input."""
+    """The items before its input."""
     referred: Mapping[str, Item] = field(default_factory=dict)
-    """Items that its input refers to, as far as they are kept, by their ids."""
+    """Items that its input refers to, by id, as far as they are stored."""
     conversation: str | None = None
-    """What its input and its output are to be added to."""
+    """The id of the conversation that its input and output are added to."""
 
 
 def as_item(given: Mapping[str, Any]) -> Item:
-    """An item of an input as it is kept and listed: with an id, and a message's text in a part."""
+    """Return an item in its stored form: with an id, and with a message's text in a part."""
     kind = given.get("type", "message")
     id = given.get("id")
     if not isinstance(id, str) or not id:
@@ -70,11 +70,11 @@ def as_item(given: Mapping[str, Any]) -> Item:
 async def load_context(
     store: Store, bodies: BodyReader, exchange: Exchange, body: Mapping[str, Any]
 ) -> StoredContext:
-    """Return what the request refers back to; a failure if that is not there or too much.
+    """Return the stored data that a request refers to; refuse the request if it is missing or too large.
 
-    Everything is charged to the request, as often as it is referred to, before it is decoded.
+    The data is charged to the request before it is decoded, once for each reference.
     """
-    owner = exchange.tenant
+    tenant = exchange.tenant
     previous, conversation = body.get("previous_response_id"), _conversation(body.get("conversation"))
     if previous and conversation:
         raise invalid("give previous_response_id or conversation, not both", "conversation")
@@ -82,15 +82,15 @@ async def load_context(
     if isinstance(previous, str) and previous:
         rows = await _before(store, bodies, exchange, previous)
     elif conversation:
-        kept = await store.get(owner, conversation)
+        kept = await store.get(tenant, conversation)
         if kept is None or kept.kind != CONVERSATION:
             raise not_found("conversation", conversation, "conversation")
         bodies.charge(exchange, *kept.weight)
-        rows = await store.rows(owner, conversation)
+        rows = await store.rows(tenant, conversation)
     wanted = await bodies.run(exchange, _references, body.get("input"))
-    for id, weight in (await store.weigh(owner, list(wanted)) if wanted else {}).items():
+    for id, weight in (await store.weigh(tenant, list(wanted)) if wanted else {}).items():
         bodies.charge(exchange, *weight, wanted[id])
-    referred = await store.find(owner, list(wanted)) if wanted else {}
+    referred = await store.find(tenant, list(wanted)) if wanted else {}
 
     def decode() -> StoredContext:
         items = [decoded(row.data) for row in rows]
@@ -102,7 +102,7 @@ async def load_context(
 
 
 def _references(given: object) -> Counter[str]:
-    """Return the ids of the items that an input refers to, and how often."""
+    """Return the ids of the items that an input refers to, with the number of references."""
     return Counter(
         str(item["id"])
         for item in (given if isinstance(given, list) else ())
@@ -115,16 +115,16 @@ def _conversation(given: object) -> str | None:
     if id is None:
         return None
     if not isinstance(id, str) or not id:
-        raise invalid("conversation: an id, or an object that has one", "conversation", "invalid_type")
+        raise invalid("conversation: expected an id, or an object with an id", "conversation", "invalid_type")
     return id
 
 
 async def _before(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row]:
-    """Return what was said up to the end of a response."""
+    """Return the items up to the end of a response."""
     found = await chain(store, bodies, exchange, id)
     if found is None:
         raise invalid(
-            f"previous_response_id: {id!r} is not kept here, or not any more; "
+            f"previous_response_id: {id!r} is not stored here, or not any more; "
             "send the whole conversation as input",
             "previous_response_id",
             "previous_response_not_found",
@@ -135,7 +135,7 @@ async def _before(store: Store, bodies: BodyReader, exchange: Exchange, id: str)
 async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row] | None:
     """Return the items of a response and of those that it continues, oldest first.
 
-    None: one of the responses is gone.
+    Return None if one of the responses is not stored any more.
     """
     out: list[list[Row]] = []
     before = id
@@ -150,7 +150,10 @@ async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -
 
 
 def _can_be_answered(item: Mapping[str, Any]) -> bool:
-    """Whether a conversation can go on from an item: not from half a call; what is wrong with one is told."""
+    """Return whether a conversation can continue after an item: not after half a call.
+
+    A malformed call is fine, because its result reports the error to the model.
+    """
     if item.get("status") != "incomplete" or "content" in item:
         return True
     return is_poisoned_as_malformed(str(item.get("arguments")))
@@ -158,7 +161,7 @@ def _can_be_answered(item: Mapping[str, Any]) -> bool:
 
 async def keep_response(
     store: Store,
-    owner: str,
+    tenant: str,
     response: Mapping[str, Any],
     items: Sequence[Item],
     *,
@@ -166,12 +169,12 @@ async def keep_response(
     stored: bool,
     run: RunWork,
 ) -> None:
-    """Keep a response.
+    """Store a response.
 
     :param items: its input.
-    :param conversation: the conversation to add to.
-    :param stored: whether it is also kept by itself.
-    :param run: runs what takes longer the larger the response is.
+    :param conversation: the conversation to which the items are added.
+    :param stored: the response is also stored by itself.
+    :param run: runs the encoding, in a thread if the response is large.
     """
 
     def packed() -> tuple[list[Row], Packed]:
@@ -189,12 +192,12 @@ async def keep_response(
         return
     added, entry = await run(packed)
     if conversation is not None:
-        await store.extend(owner, conversation, added)
+        await store.extend(tenant, conversation, added)
     if stored:
-        await store.put(owner, response["id"], entry)
+        await store.put(tenant, response["id"], entry)
 
 
 def not_found(kind: str, id: str, param: str | None = None) -> Failure:
-    """Something that is not kept, or not for this owner."""
-    told = f"{kind} {id!r} is not kept here, or not any more"
-    return Failure("not_found", told, param=param, code=f"{kind.replace(' ', '_')}_not_found")
+    """Return the failure of a request for data that is not stored, or belongs to another tenant."""
+    message = f"{kind} {id!r} is not stored here, or not any more"
+    return Failure("not_found", message, param=param, code=f"{kind.replace(' ', '_')}_not_found")

@@ -272,7 +272,7 @@ class CompletionStream:
         """What the next read brings."""
         if self._failure is not None:
             raise self._failure
-        payloads = await self._read()
+        payloads = await (self._events.read() if self._open else self._read_after_end())
         if payloads is None:
             if self._open and self._plain_end and self._events.told_end:
                 return self._ended()
@@ -303,10 +303,8 @@ class CompletionStream:
             self._completed = batch.usage.completion
         return batch
 
-    async def _read(self) -> list[bytes] | None:
-        """The events of the next read; where the output is over already, they need not come."""
-        if self._open:
-            return await self._events.read()
+    async def _read_after_end(self) -> list[bytes] | None:
+        """Return the events of the next read; the output is complete, so they need not come."""
         try:
             async with asyncio.timeout(_AFTER):
                 return await self._events.read()

@@ -224,28 +224,33 @@ def _is_encoded(response: aiohttp.ClientResponse) -> bool:
 class _Portions:
     """What the reads of a response bring, each a portion, before the failure that ends it."""
 
-    __slots__ = ("_content", "_failure")
+    __slots__ = ("content", "failure")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._content = response.content
-        self._failure: Failure | None = None
+        self.content = response.content
+        self.failure: Failure | None = None
+        """The failure to raise at the next read."""
 
     async def read(self) -> bytes:
-        """The next portion; empty: there is no more."""
-        if self._failure is not None:
-            raise self._failure
+        """Return the next portion; empty at the end."""
+        if self.failure is not None:
+            raise self.failure
         try:
-            return await self._content.readany()
-        except TimeoutError as error:
-            self._failure = silent()
-            raise self._failure from error
-        except aiohttp.ClientError as error:
-            self._failure = lost(error)
-            # What came in before it broke, and nobody had time to read: aiohttp would keep it to itself.
-            left = self._content._read_nowait(-1)  # noqa: SLF001
-            if left:
-                return left
-            raise self._failure from error
+            return await self.content.readany()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            return self.last_portion(error)
+
+    def last_portion(self, error: Exception) -> bytes:
+        """Return what arrived before a read failed, and fail at the next read; fail now if there is none."""
+        if isinstance(error, TimeoutError):
+            self.failure = silent()
+            raise self.failure from error
+        self.failure = lost(error)
+        # What arrived before the connection broke is still in the buffer of aiohttp.
+        portion = self.content._read_nowait(-1)  # noqa: SLF001
+        if not portion:
+            raise self.failure from error
+        return portion
 
 
 class Patience:
@@ -382,8 +387,15 @@ class Events:
         if self.whole:
             self._over = self.told_end = True
             return [await self._all()]
+        portions = self._portions
         while True:
-            portion = await self._portions.read()
+            # As in portions.read(), without one more coroutine for every read of every stream.
+            if portions.failure is not None:
+                raise portions.failure
+            try:
+                portion = await portions.content.readany()
+            except (TimeoutError, aiohttp.ClientError) as error:
+                portion = portions.last_portion(error)
             events = self._reader.feed(portion) if portion else self._reader.finish()
             if not portion:
                 self._over = True

@@ -67,7 +67,11 @@ class EventReader:
         out: list[bytes] = []
         for line in self._lines.feed(portion):
             if line.startswith(b"data:"):
-                self._add(line[6:] if line[5:6] == b" " else line[5:])
+                data = line[6:] if line[5:6] == b" " else line[5:]
+                if self._data is None:
+                    self._data = data
+                else:
+                    self._add(data)
             elif not line and self._data is not None:
                 out.append(bytes(self._data))
                 self._data = None
@@ -77,9 +81,8 @@ class EventReader:
         return out
 
     def _add(self, line: bytes) -> None:
-        if self._data is None:
-            self._data = line
-            return
+        """Add another line to the data of the event."""
+        assert self._data is not None  # noqa: S101 - the caller has looked
         if isinstance(self._data, bytes):
             self._data = bytearray(self._data)
         self._data += b"\n"

@@ -49,7 +49,10 @@ class ChatAnswer(Answer):
             )
         head = {"id": first.id, "object": "chat.completion.chunk", "created": first.created, "model": model}
         self._head = b'data: %b,"choices":' % encode_line(head)[:-1]
-        return b"".join([self._sse(stream.encode(())) for stream in self._streams])
+        chunks: list[Chunk] = []
+        for stream in self._streams:
+            chunks += stream.encode(())
+        return self._sse(chunks)
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
         stream = self._streams[choice]

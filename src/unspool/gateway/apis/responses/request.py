@@ -234,7 +234,7 @@ def _items(given: str | Sequence[Mapping[str, Any]], past: StoredContext) -> Seq
         id = string_at(item, "id", f"input[{at}]")
         if id not in past.referred:
             raise invalid(
-                f"input[{at}]: the item {id!r} is not kept here, or not any more; send the item itself",
+                f"input[{at}]: the item {id!r} is not stored here, or not any more; send the item itself",
                 f"input[{at}].id",
                 "item_not_found",
             )
