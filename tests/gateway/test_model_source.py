@@ -117,7 +117,7 @@ def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
     assert (
         resolve_sources(Settings(source=str(hinted)))
         .notes[2]
-        .startswith("It writes calls as hermes: its template speaks")
+        .startswith("It writes calls as hermes: the template mentions")
     )
 
 

@@ -67,15 +67,15 @@ class Settings:
     upstream: Annotated[UpstreamKind, "embedded (default), completions, chat or replay"] = "embedded"
     url: Annotated[str, "URL of the upstream, such as http://127.0.0.1:8000"] = ""
     urls: Annotated[tuple[str, ...], "URLs of further upstreams for the same model"] = ()
-    engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai or auto"] = "auto"
+    engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai, auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
-    upstream_model: Annotated[str, "model name at the upstream (default: the first in its list)"] = ""
+    upstream_model: Annotated[str, "model name at the upstream (default: its first)"] = ""
     model: Annotated[str, "model name for clients (default: the upstream's)"] = ""
     aliases: Annotated[tuple[str, ...], "further model names that requests may use; * for any"] = ()
     strict_model_names: Annotated[bool, "refuse requests that use any other model name"] = False
-    model_dir: Annotated[str, "directory with the model's tokenizer and chat template"] = ""
+    model_dir: Annotated[str, "directory of the model's tokenizer and template"] = ""
     template: Annotated[str, "file with the chat template"] = ""
-    dialect: Annotated[str, "format of the model's output (default: detected from the template)"] = "auto"
+    dialect: Annotated[str, "output format (default: from the template)"] = "auto"
     file: Annotated[str, "recordings for replay, or GGUF file for embedded"] = ""
     replay_delay: Annotated[float, "seconds between recorded chunks"] = 0.0
     threads: Annotated[int, "threads of the embedded engine (default: half of the cores, at most 4)"] = 0
@@ -90,7 +90,7 @@ class Settings:
         str, "key that encrypts reasoning stored by clients (default: a new one at each start)"
     ] = ""
     cors_origins: Annotated[
-        tuple[str, ...], "origins of web pages that may send requests, such as https://chat.example"
+        tuple[str, ...], "origins of web pages that may send requests"
     ] = ()
 
     allow_no_keys: Annotated[bool, "serve clients on other machines without API keys"] = False
@@ -103,7 +103,7 @@ class Settings:
 
     connect_timeout: Annotated[float, "seconds to connect to the upstream"] = 10.0
     idle_timeout: Annotated[
-        float, "seconds without output after which the upstream is given up (default: 300)"
+        float, "seconds to wait for upstream output (default: 300)"
     ] = 300.0
     client_timeout: Annotated[float, "seconds without reading after which a client is disconnected"] = 120.0
     header_timeout: Annotated[float, "seconds to receive the head of a request"] = 20.0

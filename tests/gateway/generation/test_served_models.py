@@ -110,7 +110,7 @@ def test_each_model_has_its_own_upstream_dialect_and_policies(
     [
         ("[models.a]\nupstream = 'chat'", "models.a: upstream=chat needs an upstream"),
         ("[models.a]\nport = 1", "models.a: unknown setting 'port'"),
-        ("[models]\na = 1", "models.a = 1: a table"),
+        ("[models]\na = 1", "models.a = 1: expected a table"),
         ("[models.a]\nurl = 5", "models.a: url = 5: a string"),
         ("[models.a]\npolicies = {malformed_call = 'x'}", "malformed_call"),
     ],

@@ -640,7 +640,7 @@ def test_a_model_is_examined_once_and_tells_no_places(
     doctor = found["doctor"]
     assert doctor["dialect"] == "hermes"
     assert doctor["evidence"]
-    assert {finding["level"] for finding in doctor["findings"]} <= {"diagnostic", "warning", "note"}
+    assert {finding["level"] for finding in doctor["findings"]} <= {"problem", "warning", "note"}
     assert str(Path(template).parent) not in json.dumps(found)
     monkeypatch.setattr(desk, "report_model", None)
     assert get(f"{gateway.url}/playground/models/engine-model") == found
