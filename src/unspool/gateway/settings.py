@@ -89,9 +89,7 @@ class Settings:
     seal_key: Annotated[
         str, "key that encrypts reasoning stored by clients (default: a new one at each start)"
     ] = ""
-    cors_origins: Annotated[
-        tuple[str, ...], "origins of web pages that may send requests"
-    ] = ()
+    cors_origins: Annotated[tuple[str, ...], "origins of web pages that may send requests"] = ()
 
     allow_no_keys: Annotated[bool, "serve clients on other machines without API keys"] = False
     hosts: Annotated[
@@ -102,9 +100,7 @@ class Settings:
     last_requests: Annotated[int, "number of requests that the page shows, kept in memory; 0: none"] = 50
 
     connect_timeout: Annotated[float, "seconds to connect to the upstream"] = 10.0
-    idle_timeout: Annotated[
-        float, "seconds to wait for upstream output (default: 300)"
-    ] = 300.0
+    idle_timeout: Annotated[float, "seconds to wait for upstream output (default: 300)"] = 300.0
     client_timeout: Annotated[float, "seconds without reading after which a client is disconnected"] = 120.0
     header_timeout: Annotated[float, "seconds to receive the head of a request"] = 20.0
     keep_alive_timeout: Annotated[float, "seconds after which an idle connection is closed"] = 30.0

@@ -218,15 +218,15 @@ JSON = st.recursive(
 )
 
 
-def values_of(value: object) -> int:
+def count_values(value: object) -> int:
     if isinstance(value, dict):
-        return 1 + sum(map(values_of, value.values()))
-    return 1 + sum(map(values_of, value)) if isinstance(value, list) else 1
+        return 1 + sum(map(count_values, value.values()))
+    return 1 + sum(map(count_values, value)) if isinstance(value, list) else 1
 
 
 def passes(data: bytes, most: int) -> bool:
     try:
-        Bounds(most).look(data)
+        Bounds(most).check(data)
     except Failure:
         return True
     return False
@@ -239,9 +239,9 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "_WINDOW", window)
         if passes(data, most):
-            assert values_of(value) > most / 2
+            assert count_values(value) > most / 2
         else:
-            assert values_of(value) <= 2 * most + 2
+            assert count_values(value) <= 2 * most + 2
 
 
 @given(value=JSON, most=st.integers(0, 40), cuts=st.lists(st.integers(0, 200)))
@@ -250,7 +250,7 @@ def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -
     bounds = Bounds(most)
     try:
         for cut in (*sorted(cuts), len(data)):
-            bounds.look(data[:cut])
+            bounds.check(data[:cut])
     except Failure:
         assert passes(data, most)
     else:
@@ -313,11 +313,11 @@ def test_digits_count_where_they_are_numbers() -> None:
 def test_texts_of_json_count_together(values: list[Any], most: int) -> None:
     texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
     try:
-        Bounds(most).look_into(texts)
+        Bounds(most).check_texts(texts)
     except Failure:
-        assert sum(map(values_of, values)) + 2 > most / 2
+        assert sum(map(count_values, values)) + 2 > most / 2
     else:
-        assert sum(map(values_of, values)) <= 2 * most + 2 * len(texts)
+        assert sum(map(count_values, values)) <= 2 * most + 2 * len(texts)
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])

@@ -26,7 +26,7 @@ from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, 
 from unspool import UsageError
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.http.json_decoding import values_of
+from unspool.gateway.http.json_decoding import count_values
 from unspool.gateway.http.json_encoding import encode_json
 from unspool.gateway.state import message_threads as threads
 from unspool.gateway.state import response_history as past
@@ -139,8 +139,8 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
             for item in model[owner, id][1]:
                 data = encode_json(item)
                 assert await store.find(owner, [item["id"]]) == {item["id"]: data}
-                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), values_of(data))}
-                assert await store.item(owner, id, item["id"]) == (item["id"], data, values_of(data))
+                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), count_values(data))}
+                assert await store.item(owner, id, item["id"]) == (item["id"], data, count_values(data))
                 assert await store.find("somebody", [item["id"]]) == {}
 
     using(kind, room, follow)

@@ -50,7 +50,7 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("schema of the answer", len(msgspec.json.encode(request.schema)))
     # Arguments are JSON in a string, so the count of the body's values has not seen into them.
     if arguments:
-        Bounds(max_values).look_into(arguments)
+        Bounds(max_values).check_texts(arguments)
     # These are logged on the event loop.
     request.left_out = list(dict.fromkeys(request.left_out))[:MAX_LOGGED_FIELDS]
 

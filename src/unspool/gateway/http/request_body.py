@@ -17,7 +17,7 @@ import msgspec
 from ..settings import Settings
 from .errors import Failure, invalid
 from .exchange import Exchange, too_large
-from .json_decoding import SMALL, VALUES, Bounds, separators, too_many
+from .json_decoding import SMALL, VALUES, Bounds, count_separators, too_many
 from .worker_pools import WorkerPool
 
 Params = ParamSpec("Params")
@@ -53,13 +53,13 @@ class BodyReader:
                 self._arriving[exchange] = self._arriving.pop(exchange, None)
                 if len(data) > SMALL:
                     reserve(len(data))
-                    if bounds.unseen(data) >= _COUNT_INTERVAL:
-                        await self._pool.run(exchange.client, bounds.look, data)
+                    if bounds.uncounted(data) >= _COUNT_INTERVAL:
+                        await self._pool.run(exchange.client, bounds.check, data)
 
             data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
             self._arriving.pop(exchange, None)  # the place is for bodies that still arrive
             if len(data) <= SMALL:
-                exchange.values = separators(data)
+                exchange.values = count_separators(data)
             return await self.run(exchange, decode, data, bounds)
 
     async def run(
@@ -114,7 +114,7 @@ def decode(data: bytes | bytearray, bounds: Bounds) -> dict[str, Any]:
 
     :param bounds: may have counted a part of the body already.
     """
-    bounds.look(data)
+    bounds.check(data)
     try:
         value = VALUES.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
-from ..http.json_decoding import VALUES, values_of
+from ..http.json_decoding import VALUES, count_values
 from ..http.json_encoding import encode_json
 
 Item: TypeAlias = dict[str, Any]
@@ -36,7 +36,7 @@ class Weight(NamedTuple):
     size: int
     """Bytes."""
     values: int
-    """The number of JSON values, from :func:`values_of`."""
+    """The number of JSON values, from :func:`count_values`."""
 
 
 class Row(NamedTuple):
@@ -387,7 +387,7 @@ def pack_items(items: Iterable[Mapping[str, Any]]) -> list[Row]:
     rows = []
     for item in items:
         data = encode_json(item)
-        rows.append(Row(str(item["id"]), data, values_of(data)))
+        rows.append(Row(str(item["id"]), data, count_values(data)))
     return rows
 
 
