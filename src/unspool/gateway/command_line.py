@@ -66,15 +66,15 @@ class _ValueReader:
 
 def read_settings(options: argparse.Namespace) -> Settings:
     """Return the settings from a parsed command line."""
-    given: dict[str, object] = {name: getattr(options, name) for name in ("source", *FLAGS)}
-    known = {one.name for one in fields(Settings)}
+    values: dict[str, object] = {name: getattr(options, name) for name in ("source", *FLAGS)}
+    setting_names = {one.name for one in fields(Settings)}
     for text in options.set:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
-        if not equals or name not in known:
+        if not equals or name not in setting_names:
             raise UsageError(f"--set {text}: expected NAME=VALUE with a name from --list-settings")
-        given[name] = from_text(name, value, f"--set {name}")
-    settings = load_settings(given, config=options.config)
+        values[name] = from_text(name, value, f"--set {name}")
+    settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings
     from .model_source import resolve_sources  # slow to import, and only needed here

@@ -60,12 +60,12 @@ def resolve_sources(settings: Settings) -> Resolved:
     for name, one in zip(settings.models, settings.each(), strict=True):
         if one.source:
             resolved = _resolve_source(one)
-            own = {
+            changed = {
                 each.name: getattr(resolved.settings, each.name)
                 for each in fields(one)
                 if getattr(resolved.settings, each.name) != getattr(one, each.name)
             }
-            models[name] = {**models[name], **own}
+            models[name] = {**models[name], **changed}
             notes += resolved.notes
     return Resolved(replace(settings, models=models), tuple(notes))
 
@@ -105,12 +105,12 @@ def _resolve_source(settings: Settings) -> Resolved:
     )
 
 
-def _is_builtin(found: Detection) -> bool:
+def _is_builtin(detection: Detection) -> bool:
     """Return whether the detected dialect is a built-in one, so that its name is enough."""
-    if found.dialect is None or found.inferred or not found.renders_calls:
+    if detection.dialect is None or detection.inferred or not detection.renders_calls:
         return False
     try:
-        return get_dialect(found.dialect.name) == found.dialect
+        return get_dialect(detection.dialect.name) == detection.dialect
     except UsageError:
         return False
 
@@ -194,13 +194,13 @@ def _fit_context(source: Source, slots: int) -> dict[str, Any]:
 
     Fewer concurrent requests are better than a context that is too small for agents.
     """
-    wanted = min(source.context_length or _WANTED_CONTEXT, _WANTED_CONTEXT)
+    context = min(source.context_length or _WANTED_CONTEXT, _WANTED_CONTEXT)
     available = memory_bytes() // 4 // (source.cache_bytes or _CACHE_BYTES)
-    if available >= wanted * slots:
-        return {"context": wanted}
-    if available < wanted:
-        wanted = min(wanted, max(available // 1024 * 1024, _MIN_CONTEXT))
-    return {"context": wanted, "slots": max(1, min(slots, available // wanted))}
+    if available >= context * slots:
+        return {"context": context}
+    if available < context:
+        context = min(context, max(available // 1024 * 1024, _MIN_CONTEXT))
+    return {"context": context, "slots": max(1, min(slots, available // context))}
 
 
 def memory_bytes() -> int:
@@ -222,19 +222,26 @@ def _describe_source(source: Source) -> str:
     return f"{source.name or source.origin}: {', '.join(parts)}{where}."
 
 
-def _describe_dialect(settings: Settings, found: Detection) -> str:
+def _describe_dialect(settings: Settings, detection: Detection) -> str:
     """Return a sentence about the dialect and the reason for it."""
-    if settings.dialect == "auto" and found.hint:
-        return f"It writes calls as {found.hint}: the template mentions such calls, although it renders none."
-    if settings.dialect == "auto" and found.tried and not found.renders_calls and found.dialect is None:
+    if settings.dialect == "auto" and detection.hint:
+        return f"It writes calls as {detection.hint}: the template mentions such calls, but it renders none."
+    if (
+        settings.dialect == "auto"
+        and detection.tried
+        and not detection.renders_calls
+        and detection.dialect is None
+    ):
         return (
             "The template has no place for tools: the system message describes them, and calls are written "
             "as in hermes."
         )
     if settings.dialect == "auto":
-        return found.evidence[0]
-    detected = found.dialect is not None and found.dialect.name == settings.dialect
+        return detection.evidence[0]
+    detected = detection.dialect is not None and detection.dialect.name == settings.dialect
     why = (
-        f": {found.evidence[0] if found.tried else ' '.join(found.evidence[1:])}" if detected else ", as set."
+        f": {detection.evidence[0] if detection.tried else ' '.join(detection.evidence[1:])}"
+        if detected
+        else ", as set."
     )
     return f"It writes calls as {settings.dialect}{why}"

@@ -307,32 +307,32 @@ def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:
 
     try:
         with Path(path).open("rb") as file:
-            found = tomllib.load(file)
+            data = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
-    out = _table(found, hints, f"{path}: ", tuple(hints))
+    out = _table(data, hints, f"{path}: ", tuple(hints))
     if "models" in out:
         out["models"] = _models(out["models"], hints, path)
     return out
 
 
 def _table(
-    found: Mapping[str, object], hints: Mapping[str, object], place: str, known: tuple[str, ...]
+    data: Mapping[str, object], hints: Mapping[str, object], place: str, allowed: tuple[str, ...]
 ) -> dict[str, object]:
     out: dict[str, object] = {}
-    for key, value in found.items():
+    for key, value in data.items():
         name = key.replace("-", "_")
-        if name not in known:
+        if name not in allowed:
             raise UsageError(f"{place}unknown setting {key!r}")
         out[name] = _typed(name, value, hints[name], f"{place}{key}")
     return out
 
 
-def _models(given: object, hints: Mapping[str, object], path: str) -> dict[str, dict[str, object]]:
+def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str, dict[str, object]]:
     out: dict[str, dict[str, object]] = {}
-    for name, table in given.items() if isinstance(given, dict) else ():
+    for name, table in tables.items() if isinstance(tables, dict) else ():
         if not isinstance(table, dict):
             raise UsageError(f"{path}: models.{name} = {table!r}: expected a table")
         out[name] = _table(table, hints, f"{path}: models.{name}: ", _MODEL_SETTINGS)

@@ -368,7 +368,7 @@ def test_what_is_kept_is_read_where_nothing_can_be_written(tmp_path: Path) -> No
         await store._run(lambda: store._database.execute("PRAGMA query_only = ON"))
         assert await whole(store, "a", "x") == ({"n": 1}, [{"id": "i"}])
         assert list(await store.find("a", ["i"])) == ["i"]
-        with pytest.raises(Failure, match="the store fails"):
+        with pytest.raises(Failure, match="the store failed"):
             await store.extend("a", "x", pack_items([{"id": "j"}]))
         await store._run(lambda: store._database.execute("PRAGMA query_only = OFF"))
         assert await store.extend("a", "x", pack_items([{"id": "j"}]))

@@ -18,7 +18,7 @@ class Answer:
     """Encoder of one answer.
 
     A streamed answer is ``opening()``, ``feed()`` for the events of every read, then
-    ``closing()``; ``failing()`` ends it early.  Another answer is ``response()``, once.
+    ``closing()``; ``failing()`` ends it early.  A whole answer is ``response()`` alone.
     The caller sets ``usage`` and ``prompt_token_ids`` before the call that sends them.
     """
 

@@ -1,4 +1,4 @@
-"""Requests in progress: their number, the limit on it, and clients that stop reading or wait in silence."""
+"""Requests in progress: their number, its limit, slow clients, and pings for idle streams."""
 
 from __future__ import annotations
 

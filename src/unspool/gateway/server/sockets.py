@@ -65,8 +65,8 @@ def url_of(listener: socket.socket) -> str:
 def _create(settings: Settings) -> socket.socket:
     """Return a socket whose options its connections inherit.
 
-    TCP keep-alive detects dead clients, and a small send buffer limits the memory that clients
-    take which do not read.
+    TCP keep-alive detects dead clients, and a small send buffer limits the memory for clients
+    that do not read.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

@@ -46,8 +46,8 @@ async def resume(
 
     :param keeps: the store has room for threads.
     """
-    given = body.get("thread")
-    if given is None:
+    option = body.get("thread")
+    if option is None:
         return dict(body), None
     if not keeps:
         raise Failure(
@@ -57,21 +57,21 @@ async def resume(
             code="thread_unsupported_request",
             details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
         )
-    kind = given.get("type") if isinstance(given, Mapping) else None
+    kind = option.get("type") if isinstance(option, Mapping) else None
     if kind not in ("create", "continue"):
         raise invalid(f"thread.type is {kind!r}; choose create or continue", "thread.type")
     messages = body.get("messages")
     messages = messages if isinstance(messages, list) else []
-    own = {key: body[key] for key in _THREAD_FIELDS if body.get(key) is not None}
+    new_fields = {key: body[key] for key in _THREAD_FIELDS if body.get(key) is not None}
     if kind == "create":
-        return dict(body), MessageThread(messages, own)
-    id = given.get("previous_message_id")
+        return dict(body), MessageThread(messages, new_fields)
+    id = option.get("previous_message_id")
     if not isinstance(id, str) or not id:
         field = "thread.previous_message_id"
         raise invalid(f"{field} is required", field, "missing_required_parameter")
-    before, fields = await _before(store, bodies, exchange, id)
-    fields = {**fields, **own}
-    return {**body, **fields, "messages": [*before, *messages]}, MessageThread(messages, fields, id)
+    earlier, fields = await _before(store, bodies, exchange, id)
+    fields = {**fields, **new_fields}
+    return {**body, **fields, "messages": [*earlier, *messages]}, MessageThread(messages, fields, id)
 
 
 async def _before(
@@ -80,23 +80,23 @@ async def _before(
     """Return the messages of a thread up to this one, and the fields that hold for it."""
     turns: list[list[Row]] = []
     head = b"{}"
-    before = id
-    while before:
-        kept = await store.get(exchange.tenant, before)
-        if kept is None or kept.kind != _KIND:
+    current = id
+    while current:
+        entry = await store.get(exchange.tenant, current)
+        if entry is None or entry.kind != _KIND:
             raise Failure(
                 "not_found",
-                f"thread: {before!r} is not stored here, or not any more; send the whole conversation",
+                f"thread: {current!r} is not stored here, or not any more; send the whole conversation",
                 param="thread.previous_message_id",
                 code="thread_not_found",
                 details={"error_code": "thread_not_found"},
             )
         if not turns:
-            head = kept.head
+            head = entry.head
             bodies.charge(exchange, len(head), 0)
-        bodies.charge(exchange, *kept.weight)
-        turns.append(await store.rows(exchange.tenant, before))
-        before = kept.previous
+        bodies.charge(exchange, *entry.weight)
+        turns.append(await store.rows(exchange.tenant, current))
+        current = entry.previous
 
     def decode() -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
         messages = [decoded(row.data)["message"] for turn in reversed(turns) for row in turn]
@@ -125,5 +125,5 @@ def _with_text(block: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Decoding would change the form of numbers, so the next prompt would share a shorter prefix with this one.
     """
-    given = block.get("input")
-    return {**block, "input": bytes(given).decode()} if isinstance(given, msgspec.Raw) else block
+    arguments = block.get("input")
+    return {**block, "input": bytes(arguments).decode()} if isinstance(arguments, msgspec.Raw) else block

@@ -50,18 +50,18 @@ class StoredContext:
     """The id of the conversation that its input and output are added to."""
 
 
-def as_item(given: Mapping[str, Any]) -> Item:
+def as_item(data: Mapping[str, Any]) -> Item:
     """Return an item in its stored form: with an id, and with a message's text in a part."""
-    kind = given.get("type", "message")
-    id = given.get("id")
+    kind = data.get("type", "message")
+    id = data.get("id")
     if not isinstance(id, str) or not id:
         id = _IDS.get(kind, _OTHER_ID).new("", 0)
-    item = {"type": kind, **given, "id": id}
+    item = {"type": kind, **data, "id": id}
     if kind != "reasoning":
-        item["status"] = given.get("status") or "completed"
-    content = given.get("content")
+        item["status"] = data.get("status") or "completed"
+    content = data.get("content")
     if kind == "message" and isinstance(content, str):
-        part = "output_text" if given.get("role") == "assistant" else "input_text"
+        part = "output_text" if data.get("role") == "assistant" else "input_text"
         more: dict[str, Any] = {"annotations": [], "logprobs": []} if part == "output_text" else {}
         item["content"] = [{"type": part, "text": content, **more}]
     return item
@@ -82,15 +82,15 @@ async def load_context(
     if isinstance(previous, str) and previous:
         rows = await _before(store, bodies, exchange, previous)
     elif conversation:
-        kept = await store.get(tenant, conversation)
-        if kept is None or kept.kind != CONVERSATION:
+        entry = await store.get(tenant, conversation)
+        if entry is None or entry.kind != CONVERSATION:
             raise not_found("conversation", conversation, "conversation")
-        bodies.charge(exchange, *kept.weight)
+        bodies.charge(exchange, *entry.weight)
         rows = await store.rows(tenant, conversation)
-    wanted = await bodies.run(exchange, _references, body.get("input"))
-    for id, weight in (await store.weigh(tenant, list(wanted)) if wanted else {}).items():
-        bodies.charge(exchange, *weight, wanted[id])
-    referred = await store.find(tenant, list(wanted)) if wanted else {}
+    references = await bodies.run(exchange, _references, body.get("input"))
+    for id, weight in (await store.weigh(tenant, list(references)) if references else {}).items():
+        bodies.charge(exchange, *weight, references[id])
+    referred = await store.find(tenant, list(references)) if references else {}
 
     def decode() -> StoredContext:
         items = [decoded(row.data) for row in rows]
@@ -101,17 +101,17 @@ async def load_context(
     return await bodies.run(exchange, decode)
 
 
-def _references(given: object) -> Counter[str]:
+def _references(data: object) -> Counter[str]:
     """Return the ids of the items that an input refers to, with the number of references."""
     return Counter(
         str(item["id"])
-        for item in (given if isinstance(given, list) else ())
+        for item in (data if isinstance(data, list) else ())
         if isinstance(item, Mapping) and item.get("type") == "item_reference" and "id" in item
     )
 
 
-def _conversation(given: object) -> str | None:
-    id = given.get("id") if isinstance(given, Mapping) else given
+def _conversation(value: object) -> str | None:
+    id = value.get("id") if isinstance(value, Mapping) else value
     if id is None:
         return None
     if not isinstance(id, str) or not id:
@@ -121,15 +121,15 @@ def _conversation(given: object) -> str | None:
 
 async def _before(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row]:
     """Return the items up to the end of a response."""
-    found = await chain(store, bodies, exchange, id)
-    if found is None:
+    rows = await chain(store, bodies, exchange, id)
+    if rows is None:
         raise invalid(
             f"previous_response_id: {id!r} is not stored here, or not any more; "
             "send the whole conversation as input",
             "previous_response_id",
             "previous_response_not_found",
         )
-    return found
+    return rows
 
 
 async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row] | None:
@@ -138,14 +138,14 @@ async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -
     Return None if one of the responses is not stored any more.
     """
     out: list[list[Row]] = []
-    before = id
-    while before:
-        kept = await store.get(exchange.tenant, before)
-        if kept is None or kept.kind != RESPONSE:
+    current = id
+    while current:
+        entry = await store.get(exchange.tenant, current)
+        if entry is None or entry.kind != RESPONSE:
             return None
-        bodies.charge(exchange, *kept.weight)
-        out.append(await store.rows(exchange.tenant, before))
-        before = kept.previous
+        bodies.charge(exchange, *entry.weight)
+        out.append(await store.rows(exchange.tenant, current))
+        current = entry.previous
     return list(chained.from_iterable(reversed(out)))
 
 
@@ -178,15 +178,15 @@ async def keep_response(
     """
 
     def packed() -> tuple[list[Row], Packed]:
-        own, output = pack_items(items), pack_items(response["output"])
+        input_rows, output = pack_items(items), pack_items(response["output"])
         added = [row for row, item in zip(output, response["output"], strict=True) if _can_be_answered(item)]
         head = {
             "response": {key: value for key, value in response.items() if key != "output"},
             "conversation": conversation,
-            "input": len(own),
+            "input": len(input_rows),
         }
         previous = response.get("previous_response_id") or ""
-        return [*own, *added], Packed(RESPONSE, encode_json(head), [*own, *output], previous)
+        return [*input_rows, *added], Packed(RESPONSE, encode_json(head), [*input_rows, *output], previous)
 
     if conversation is None and not stored:
         return

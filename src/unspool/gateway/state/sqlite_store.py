@@ -177,7 +177,7 @@ class SqliteStore:
     async def page(
         self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return some items."""
+        """Return a page of an entry's items."""
 
         def page() -> list[Row] | None:
             place = _LAST if newest_first else -1
@@ -197,8 +197,8 @@ class SqliteStore:
             place = self._database.execute(_PLACE, (tenant, id, item)).fetchone()
             if place is None:
                 return None
-            found = self._database.execute("SELECT id, data, counted FROM items WHERE place = ?", place)
-            return Row(*found.fetchone())
+            result = self._database.execute("SELECT id, data, counted FROM items WHERE place = ?", place)
+            return Row(*result.fetchone())
 
         return await self._run(find)
 
@@ -222,9 +222,9 @@ class SqliteStore:
             if number is None:
                 return False
             run = self._database.execute
-            before = run("SELECT length(head) FROM kept WHERE number = ?", (number,)).fetchone()[0]
+            old_size = run("SELECT length(head) FROM kept WHERE number = ?", (number,)).fetchone()[0]
             run("UPDATE kept SET head = ? WHERE number = ?", (head, number))
-            return self._settle(tenant, id, number, len(head) - before, 0)
+            return self._settle(tenant, id, number, len(head) - old_size, 0)
 
         return await self._change(change)
 
@@ -248,16 +248,16 @@ class SqliteStore:
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
         """Return the weights of items."""
-        found = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
-        return {id: Weight(size, values) for id, size, values in found}
+        result = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
+        return {id: Weight(size, values) for id, size, values in result}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
         """Return items."""
         return dict(await self._find("SELECT id, data FROM items", tenant, items))
 
     async def _find(self, select: str, tenant: str, items: Sequence[str]) -> list[Any]:
-        wanted = (tenant, json.dumps(items))
-        return await self._run(lambda: self._database.execute(select + _ANYWHERE, wanted).fetchall())
+        params = (tenant, json.dumps(items))
+        return await self._run(lambda: self._database.execute(select + _ANYWHERE, params).fetchall())
 
     # -- in the thread
 

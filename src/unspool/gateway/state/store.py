@@ -198,7 +198,7 @@ class _Entry:
         return cast("list[Row]", rows[start:stop])
 
 
-class _Tenant:
+class _TenantEntries:
     """The entries of one tenant."""
 
     def __init__(self) -> None:
@@ -221,8 +221,8 @@ class MemoryStore:
     def __init__(self, room: int) -> None:
         self._room = room
         self._size = 0
-        self._tenants: dict[str, _Tenant] = {}
-        self._stale: deque[tuple[_Tenant, _Entry]] = deque()
+        self._tenants: dict[str, _TenantEntries] = {}
+        self._stale: deque[tuple[_TenantEntries, _Entry]] = deque()
         """Deleted entries whose items are still in ``places``."""
 
     async def start(self) -> None:
@@ -232,16 +232,16 @@ class MemoryStore:
         """Do nothing: the entries end with the process."""
 
     def _entry(self, tenant: str, id: str) -> _Entry | None:
-        found = self._tenants.get(tenant)
-        return None if found is None else found.entries.get(id)
+        result = self._tenants.get(tenant)
+        return None if result is None else result.entries.get(id)
 
     async def put(self, tenant: str, id: str, packed: Packed) -> bool:
         """Store an entry."""
         entry = _Entry(id, packed)
-        own = self._tenants.setdefault(tenant, _Tenant())
-        self._drop(own, id)
-        self._grow(own, entry.size)
-        return self._settle(own, entry, packed.rows)
+        owned = self._tenants.setdefault(tenant, _TenantEntries())
+        self._drop(owned, id)
+        self._grow(owned, entry.size)
+        return self._settle(owned, entry, packed.rows)
 
     async def get(self, tenant: str, id: str) -> Kept | None:
         """Return the entry without its items."""
@@ -263,15 +263,15 @@ class MemoryStore:
     async def page(
         self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return some items."""
+        """Return a page of an entry's items."""
         entry = self._entry(tenant, id)
         if entry is None or (after is not None and after not in entry.at):
             return None
         step = -1 if newest_first else 1
         at = (len(entry.rows) - 1 if newest_first else 0) if after is None else entry.at[after] + step
         end = -1 if newest_first else len(entry.rows)
-        found = (row for place in range(at, end, step) if (row := entry.rows[place]) is not None)
-        return list(islice(found, limit))
+        result = (row for place in range(at, end, step) if (row := entry.rows[place]) is not None)
+        return list(islice(result, limit))
 
     async def item(self, tenant: str, id: str, item: str) -> Row | None:
         """Return one item of an entry."""
@@ -283,40 +283,40 @@ class MemoryStore:
         entry = self._entry(tenant, id)
         if entry is None:
             return False
-        before = entry.size
+        old_size = entry.size
         entry.add(rows)
-        own = self._tenants[tenant]
-        self._grow(own, entry.size - before)
-        return self._settle(own, entry, rows)
+        owned = self._tenants[tenant]
+        self._grow(owned, entry.size - old_size)
+        return self._settle(owned, entry, rows)
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
         """Replace the head."""
         entry = self._entry(tenant, id)
         if entry is None:
             return False
-        before = entry.size
+        old_size = entry.size
         entry.size += len(head) - len(entry.head)
         entry.head = head
-        own = self._tenants[tenant]
-        self._grow(own, entry.size - before)
-        return self._settle(own, entry, ())
+        owned = self._tenants[tenant]
+        self._grow(owned, entry.size - old_size)
+        return self._settle(owned, entry, ())
 
     async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
         """Delete an entry, or one item of it."""
         entry = self._entry(tenant, id)
         if entry is None:
             return False
-        own = self._tenants[tenant]
+        owned = self._tenants[tenant]
         if item is None:
-            self._drop(own, id)
+            self._drop(owned, id)
             return True
-        before = entry.size
-        found = entry.remove(item)
-        if found and own.places.get(item) is entry:
-            del own.places[item]
-        self._grow(own, entry.size - before)
-        self._settle(own, entry, ())
-        return found
+        old_size = entry.size
+        result = entry.remove(item)
+        if result and owned.places.get(item) is entry:
+            del owned.places[item]
+        self._grow(owned, entry.size - old_size)
+        self._settle(owned, entry, ())
+        return result
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
         """Return the weights of items."""
@@ -327,46 +327,46 @@ class MemoryStore:
         return {row.id: row.data for row in await self._find(tenant, items)}
 
     async def _find(self, tenant: str, items: Sequence[str]) -> list[Row]:
-        own = self._tenants.setdefault(tenant, _Tenant())
-        found: list[Row] = []
+        owned = self._tenants.setdefault(tenant, _TenantEntries())
+        result: list[Row] = []
         for at in range(0, len(items), _BLOCK):
             await asyncio.sleep(0)
-            found += [row for item in items[at : at + _BLOCK] if (row := own.row(item)) is not None]
-        return found
+            result += [row for item in items[at : at + _BLOCK] if (row := owned.row(item)) is not None]
+        return result
 
-    def _grow(self, own: _Tenant, size: int) -> None:
-        own.size += size
+    def _grow(self, owned: _TenantEntries, size: int) -> None:
+        owned.size += size
         self._size += size
 
-    def _settle(self, own: _Tenant, entry: _Entry, new: Sequence[Row]) -> bool:
+    def _settle(self, owned: _TenantEntries, entry: _Entry, new: Sequence[Row]) -> bool:
         """Mark an entry as used and make room for it; return whether it still exists."""
-        own.entries.pop(entry.id, None)
-        own.entries[entry.id] = entry
-        own.places |= dict.fromkeys([row.id for row in new], entry)
+        owned.entries.pop(entry.id, None)
+        owned.entries[entry.id] = entry
+        owned.places |= dict.fromkeys([row.id for row in new], entry)
         if entry.size > self._room:
-            self._drop(own, entry.id)
+            self._drop(owned, entry.id)
         while self._size > self._room:
             _, largest = max((one.size, tenant) for tenant, one in self._tenants.items())
             self._drop(self._tenants[largest], next(iter(self._tenants[largest].entries)))
         self._sweep(2 * len(new) + _BLOCK)
-        return own.entries.get(entry.id) is entry
+        return owned.entries.get(entry.id) is entry
 
-    def _drop(self, own: _Tenant, id: str) -> None:
-        entry = own.entries.pop(id, None)
+    def _drop(self, owned: _TenantEntries, id: str) -> None:
+        entry = owned.entries.pop(id, None)
         if entry is not None:
-            self._grow(own, -entry.size)
+            self._grow(owned, -entry.size)
             entry.rows = []
-            self._stale.append((own, entry))
+            self._stale.append((owned, entry))
             self._sweep(_BLOCK)
 
     def _sweep(self, limit: int) -> None:
         """Delete places of items that no longer exist, at most ``limit``, because there may be very many."""
         while self._stale and limit > 0:
-            own, entry = self._stale[0]
+            owned, entry = self._stale[0]
             while entry.at and limit > 0:
                 item, _ = entry.at.popitem()
-                if own.places.get(item) is entry:
-                    del own.places[item]
+                if owned.places.get(item) is entry:
+                    del owned.places[item]
                 limit -= 1
             if not entry.at:
                 self._stale.popleft()
@@ -394,7 +394,7 @@ def pack_items(items: Iterable[Mapping[str, Any]]) -> list[Row]:
 def decoded(data: bytes) -> dict[str, Any]:
     """Decode stored data."""
     try:
-        found: dict[str, Any] = VALUES.decode(data)
+        result: dict[str, Any] = VALUES.decode(data)
     except msgspec.DecodeError:
-        found = json.loads(data)
-    return found
+        result = json.loads(data)
+    return result
