@@ -1,15 +1,16 @@
-"""Two builds of unspool against each other, in turns, in one run: what a change costs.
+"""Comparison of two builds of unspool in one run: the cost of a change.
 
     python benchmarks/against.py OLD NEW [--only SCENARIO,...] [--rounds N] [--without SHORT_CUT]
 
 ``OLD`` and ``NEW`` are folders to import unspool from: ``src`` of a checkout, or a compiled
-build (``make compiled`` leaves one in ``build/compiled``).  Printed is how many times as
-long the new one takes for a delta, by workload, and the geometric mean of each scenario.
-The texts are those of ``parse.py``; each is measured in turns, so that a slow spell of the
-machine falls on both.
+build (``make compiled`` leaves one in ``build/compiled``). The output is the new build's time
+per delta divided by the old one's, by workload, with the geometric mean of each scenario. The
+texts are those of ``parse.py``. The builds take turns, so that a slow phase of the machine
+affects both.
 
-``--without`` takes a short cut out of the new one (in the interpreter only), so that
-``against.py src src --without flow`` shows what it saves; ``shortcuts.py`` has all of them.
+``--without`` removes a short cut from the new build (in the interpreter only):
+``against.py src src --without flow`` shows the time that it saves. ``shortcuts.py`` measures
+all of them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from parsing.process import Process
 from parsing.workloads import TOOLS, Workload, hostile, streamed
 
 SHARE = 0.05
-"""Seconds of CPU for one turn."""
+"""CPU seconds per turn."""
 
 
 class Build(Process):
-    """A process that measures one of the two."""
+    """Process that measures one of the two builds."""
 
     def __init__(self, folder: Path, without: str = "") -> None:
         environment = dict(os.environ, PYTHONPATH=str(folder.resolve()))
@@ -40,7 +41,7 @@ class Build(Process):
 
 
 def measure(orders: IO[str], without: str) -> Iterator[float]:
-    """In the process of one build: nanoseconds for a delta, by order."""
+    """Yield nanoseconds per delta for each order; runs in the process of one build."""
     from unspool import Parser
 
     if without:
@@ -61,16 +62,16 @@ def measure(orders: IO[str], without: str) -> Iterator[float]:
             began = thread_time()
             for delta in deltas:
                 feed(delta)
-            took = thread_time() - began
+            elapsed = thread_time() - began
             parser.finish("stop")
-            spent += took
-            if took > 0:  # the clock of some machines stands still now and then
-                best = min(best, took)
+            spent += elapsed
+            if elapsed > 0:  # some machines' clocks occasionally stand still
+                best = min(best, elapsed)
         yield best / len(deltas) * 1e9
 
 
 def ratio(old: Build, new: Build, workload: Workload, rounds: int) -> tuple[float, float]:
-    """Nanoseconds for a delta, of both; the best of some turns."""
+    """Return both builds' nanoseconds per delta, each the best of several turns."""
     order = ("hermes" if workload.dialect == "reasoning" else workload.dialect, workload.deltas())
     for build in (old, new):
         build.ask(order)
@@ -79,29 +80,29 @@ def ratio(old: Build, new: Build, workload: Workload, rounds: int) -> tuple[floa
 
 
 def mean(ratios: list[float]) -> float:
-    """The geometric one."""
+    """Return the geometric mean."""
     return exp(sum(map(log, ratios)) / len(ratios))
 
 
 def main() -> None:
-    """Print ratios."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("old", type=Path)
-    options.add_argument("new", type=Path)
-    options.add_argument("--only", default="")
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--without", default="")
-    given = options.parse_args()
-    wanted = set(filter(None, given.only.split(",")))
-    old, new = Build(given.old), Build(given.new, given.without)
+    """Measure and print the ratios."""
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--without", default="")
+    options = parser.parse_args()
+    wanted = set(filter(None, options.only.split(",")))
+    old, new = Build(options.old), Build(options.new, options.without)
     seen: dict[str, list[float]] = {}
-    print(f"{'ns for a delta':40}{'old':>8}{'new':>8}{'ratio':>7}")
+    print(f"{'ns per delta':40}{'old':>8}{'new':>8}{'ratio':>7}")
     for is_hostile, workloads in ((False, streamed()), (True, hostile())):
         for workload in workloads:
             scenario = "hostile" if is_hostile else workload.scenario
             if wanted and scenario not in wanted:
                 continue
-            before, after = ratio(old, new, workload, given.rounds)
+            before, after = ratio(old, new, workload, options.rounds)
             seen.setdefault(scenario, []).append(after / before)
             print(f"{workload!s:40}{before:8.0f}{after:8.0f}{after / before:7.2f}", flush=True)
     print()

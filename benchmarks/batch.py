@@ -1,18 +1,18 @@
-"""Whole outputs by the thousand: beside SGLang's own parser, through Arrow, and through files.
+"""Speed of parsing complete outputs in bulk: next to SGLang's parser, through Arrow, and through files.
 
     python benchmarks/batch.py [DIALECT ...] [--rows N] [--rounds N] [--gigabytes N] [--jobs N]
 
-Three questions, each answered side by side in one run, in seconds of CPU:
+Three measurements, each of them in one run and in CPU seconds:
 
-* how fast whole outputs are parsed, pure and compiled, beside SGLang's parser: the contenders
-  read the same rows in turns, and the best round of each counts;
-* what a table costs over ``parse`` in a loop, both with ids that follow from the row: a loop that
-  drops each message, and so has all its memory in the nearest cache, and one that keeps those of
-  as many rows as a batch has, which is what a table must do;
-* with ``--gigabytes``: JSON lines, made here, through ``unspool batch``, and how much memory that takes.
+* the speed of parsing complete outputs, pure and compiled, next to SGLang's parser: the
+  contenders read the same rows in turns, and the best round of each counts;
+* the overhead of a table over ``parse`` in a loop, both with ids derived from the row. One loop
+  drops each message, so its memory stays in the nearest cache. The other keeps the messages of
+  a whole batch, as a table must;
+* with ``--gigabytes``: generated JSON Lines through ``unspool batch``, and the memory for that.
 
-``make peer-sglang build/compiled/unspool`` installs what is measured against.  SGLang takes minutes for
-a few hundred rows of ``pythonic``, which is therefore only measured when it is named.
+``make peer-sglang build/compiled/unspool`` installs the contenders. SGLang takes minutes for a
+few hundred rows of ``pythonic``, which therefore runs only if it is named.
 """
 
 from __future__ import annotations
@@ -46,38 +46,39 @@ DIALECTS: Final = (
 )
 WANTED: Final = ("SGLang", "unspool", "unspool compiled")
 SIZES: Final = (256, 1000)
-"""Rows of a batch: as many as ``unspool batch`` reads at a time, and as ``datasets`` does."""
+"""Rows per batch: the defaults of ``unspool batch`` and of ``datasets``."""
 TABLES: Final = ("loop", *(f"{what} {size}" for size in SIZES for what in ("kept", "table")))
-"""What is asked about tables."""
+"""Tasks of the table measurement."""
 
 
 def outputs(dialect: str, rows: int) -> Iterator[str]:
-    """Answers of one to three thousand characters, with a call or two."""
+    """Yield answers of one to three thousand characters, with one or two calls."""
     from unspool import Message, ToolCall, get_dialect, render
 
     for number in range(rows):
         content = "" if dialect in ("llama3_json", "pythonic") else filled(PROSE, 200 + number * 37 % 1500)
         first = {"location": f"Oslo {number}", "unit": "C", "days": number % 7}
         second = {"path": f"{number}.py", "content": filled(CODE, 300 + number * 53 % 900)}
-        new_id = get_dialect(dialect).id_format.seeded(number)  # some read a call only if its id is theirs
+        # Some parsers accept only ids in their own format.
+        new_id = get_dialect(dialect).id_format.seeded(number)
         calls = [ToolCall(new_id("get_weather", 0), "get_weather", json.dumps(first))]
         if number % 3:
             calls.append(ToolCall(new_id("write_file", 1), "write_file", json.dumps(second)))
         yield render(dialect, Message(content=content or None, tool_calls=tuple(calls)), check=False)
 
 
-# -- the contenders, each in a process of its own, which reads all rows when it is told to
+# -- contenders, each in a process of its own that reads all rows on request
 
 
 def serve(module: str, dialect: str, file: str) -> None:
-    """Do the task that each line of the input names; print the seconds of CPU that it took."""
+    """Run the task named by each input line, and print its CPU seconds."""
     rows: list[str] = json.loads(Path(file).read_text(encoding="utf-8"))
     tasks = _tasks(module, dialect, rows)
     for line in sys.stdin:
         task = tasks[json.loads(line)]
-        begun = time.thread_time()  # without the threads that numpy starts and lets spin
+        started = time.thread_time()  # excludes the spinning threads of numpy
         task()
-        print(time.thread_time() - begun, flush=True)
+        print(time.thread_time() - started, flush=True)
 
 
 def _tasks(module: str, dialect: str, rows: list[str]) -> dict[str, Callable[[], object]]:
@@ -86,7 +87,7 @@ def _tasks(module: str, dialect: str, rows: list[str]) -> dict[str, Callable[[],
     found = reader.whole
     calls = sum(len(reader.answer([found(row)]).calls) for row in rows)
     if calls != sum(row.count("get_weather") + row.count("write_file") for row in rows):
-        raise SystemExit(f"{module} does not find every call of {dialect}, so its speed says nothing")
+        raise SystemExit(f"{module} does not find every call of {dialect}, so its speed is meaningless")
 
     def whole() -> None:
         for row in rows:
@@ -124,7 +125,7 @@ def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
 
 
 class Rows(Process):
-    """A contender that waits for its turn."""
+    """Contender that waits for its turn."""
 
     def __init__(self, contender: Contender, dialect: str, file: str) -> None:
         self.name = contender.name
@@ -136,7 +137,7 @@ class Rows(Process):
         )
 
     def turn(self) -> None:
-        """Read all rows, in every way that it has."""
+        """Read all rows with every task."""
         for task in self._tasks:
             seconds = self.ask(task)
             self.best[task] = min(seconds, self.best.get(task, seconds))
@@ -148,13 +149,13 @@ class Rows(Process):
         self.stop()
 
 
-def beside(dialects: Sequence[str], rows: int, rounds: int) -> None:
-    """Print the table of whole outputs, and that of Arrow."""
+def compare_parsers(dialects: Sequence[str], rows: int, rounds: int) -> None:
+    """Print the tables for complete outputs and for Arrow."""
     contenders = [one for one in CONTENDERS if one.name in WANTED and not one.missing]
     for one in CONTENDERS:
         if one.name in WANTED and one.missing:
             print(f"{one.name}: {one.missing}")
-    print("million characters a second, whole outputs; in brackets, how much of SGLang's speed")
+    print("million characters per second, complete outputs; in brackets, relative to SGLang")
     arrow: list[str] = []
     totals: dict[str, dict[str, float]] = {}
     for dialect in dialects:
@@ -179,8 +180,8 @@ def beside(dialects: Sequence[str], rows: int, rounds: int) -> None:
         for name, times in costs.items():
             before = totals.setdefault(name, dict.fromkeys(TABLES, 0.0))
             totals[name] = {task: before[task] + times[task] for task in TABLES}
-    print(f"what a table costs, in batches of {' and of '.join(map(str, SIZES))} rows: over parse in a loop")
-    print("that drops each message, and over one that keeps as many as the batch has")
+    print(f"overhead of a table in batches of {' and of '.join(map(str, SIZES))} rows: over parse in a loop")
+    print("that drops each message, and over a loop that keeps the messages of a batch")
     print(*arrow, _costs("together", totals), sep="\n")
 
 
@@ -200,8 +201,8 @@ def _costs(of: str, costs: Mapping[str, Mapping[str, float]]) -> str:
 # -- files
 
 
-def through_files(gigabytes: float, jobs: int) -> None:
-    """Make JSON lines and send them through ``unspool batch``; print what that takes."""
+def measure_files(gigabytes: float, jobs: int) -> None:
+    """Generate JSON Lines, run them through ``unspool batch`` and print time and memory."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "rows.jsonl"), Path(folder, "out")
         texts = list(outputs("hermes", 2000))
@@ -211,11 +212,11 @@ def through_files(gigabytes: float, jobs: int) -> None:
             while file.tell() < gigabytes * 1e9:
                 file.write(data)
         size = source.stat().st_size
-        begun = time.monotonic()
+        started = time.monotonic()
         command = [sys.executable, "-m", "unspool", "batch", str(source), str(out), "--dialect", "hermes"]
-        run = subprocess.Popen([*command, "--jobs", str(jobs), "--quiet"])  # noqa: S603 - our own
+        run = subprocess.Popen([*command, "--jobs", str(jobs), "--quiet"])  # noqa: S603 - our own command
         _, status, used = os.wait4(run.pid, 0)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - started
         if status:
             raise SystemExit("unspool batch failed")
         memory = [
@@ -228,27 +229,27 @@ def through_files(gigabytes: float, jobs: int) -> None:
         print(
             f"{size / 1e9:.1f} GB in {len(memory)} parts by {jobs} processes: {seconds:.0f} s, "
             f"{size / 1e6 / seconds:.1f} MB/s\n"
-            f"  most memory of a worker: {max(memory[:tenth]):.0f} MB after a tenth of the parts, "
+            f"  peak memory of a worker: {max(memory[:tenth]):.0f} MB after a tenth of the parts, "
             f"{max(memory):.0f} MB after all; of the main process {used.ru_maxrss / 1e3:.0f} MB"
         )
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the measurements."""
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:])
         return
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("dialects", nargs="*", default=DIALECTS)
-    options.add_argument("--rows", type=int, default=1000)
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--gigabytes", type=float, default=0)
-    options.add_argument("--jobs", type=int, default=2)
-    given = options.parse_args()
-    if given.gigabytes:
-        through_files(given.gigabytes, given.jobs)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("dialects", nargs="*", default=DIALECTS)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gigabytes", type=float, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    if options.gigabytes:
+        measure_files(options.gigabytes, options.jobs)
     else:
-        beside(given.dialects, given.rows, given.rounds)
+        compare_parsers(options.dialects, options.rows, options.rounds)
 
 
 if __name__ == "__main__":

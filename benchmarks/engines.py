@@ -1,11 +1,11 @@
-"""What a token costs inside an engine: its own parsers and ours, in one process, in turns.
+"""Cost of a token inside an engine: its own parsers and unspool's, in one process, in turns.
 
-Each engine that ``make peers`` installed runs this file in its own environment.  A
-step is one token, with text and ids as the engine's server has them, through the
-method that the server calls; what comes out is the engine's own delta.
+Each engine that ``make peers`` installed runs this file in its own environment. A step is
+one token, with text and ids as in the engine's server, through the method that the server
+calls; it returns the engine's own delta.
 
     python benchmarks/engines.py               # prints a table for each engine
-    python benchmarks/engines.py --publish     # and writes it into docs/speed.md
+    python benchmarks/engines.py --publish     # also writes it into docs/speed.md
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from parsing.workloads import CODE, TOOLS, filled
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "speed.md"
 SIZES: Final = {"1k": 1_000, "10k": 10_000}
-"""Characters in the argument of the call."""
+"""Length of the call's argument in characters."""
 ROUNDS: Final = 3
 LIMIT: Final = 4.0
-"""Seconds of a round after which it is stopped: its figure is the mean so far."""
+"""Time limit of a round in seconds; a stopped round counts with its mean so far."""
 
 Step: TypeAlias = Callable[[str, int, bool], object]
-"""One token: its text, its id, and whether it is the last."""
+"""Parser step for one token: its text, its id, and whether it is the last."""
 Steps: TypeAlias = Callable[[], Step]
-"""Makes what reads one output."""
+"""Factory of a parser for one output."""
 
 
-class Case(NamedTuple):
-    """An output, one token at a time."""
+class TokenizedOutput(NamedTuple):
+    """Output in tokens."""
 
     dialect: str
     texts: list[str]
@@ -45,26 +45,28 @@ class Case(NamedTuple):
     tokenizer: Any
 
 
-class Sides(NamedTuple):
-    """Who is compared."""
+class Contenders(NamedTuple):
+    """The two contenders."""
 
     theirs: Steps
     ours: Steps
 
 
-# -- engines: each gives, for an output, what its server would call
+# -- engines: each returns the calls of its server for an output
 
 
-def _sides(steps: Callable[[Case, str, str], Steps], tools: str, reasoning: str) -> Callable[[Case], Sides]:
-    """Its own parsers, by name, and those of unspool for the dialect."""
-    return lambda case: Sides(
+def _contenders(
+    steps: Callable[[TokenizedOutput, str, str], Steps], tools: str, reasoning: str
+) -> Callable[[TokenizedOutput], Contenders]:
+    """Return the engine's own parsers, given by name, and unspool's for the dialect."""
+    return lambda case: Contenders(
         steps(case, tools, reasoning),
         steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
     )
 
 
-def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
-    """``parse_delta`` of the parser that its server makes for a choice."""
+def vllm() -> tuple[str, dict[str, Callable[[TokenizedOutput], Contenders]]]:
+    """Set up ``parse_delta`` of the parser that the server creates for a choice."""
     import logging
 
     from vllm import __version__
@@ -76,14 +78,16 @@ def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
     logging.disable(logging.CRITICAL)
     register()
 
-    def steps(case: Case, tools: str, reasoning: str) -> Steps:
+    def steps(case: TokenizedOutput, tools: str, reasoning: str) -> Steps:
         parser = ParserManager.get_parser(tools, reasoning, enable_auto_tools=True, model_name="tiny")
-        assert parser is not None  # noqa: S101 - there are names
-        asked = ChatCompletionRequest(
+        assert parser is not None  # noqa: S101 - both names are given
+        chat_request = ChatCompletionRequest(
             model="tiny", messages=[{"role": "user", "content": "Hi"}], tools=TOOLS, stream=True
         )
         off = {"enable_thinking": False, "thinking": False}
-        request = parser(case.tokenizer, asked.tools, chat_template_kwargs=off).adjust_request(asked)
+        request = parser(case.tokenizer, chat_request.tools, chat_template_kwargs=off).adjust_request(
+            chat_request
+        )
         prompt = case.tokenizer.encode("<think></think>", add_special_tokens=False)
 
         def begin() -> Step:
@@ -93,15 +97,15 @@ def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
         return begin
 
     return __version__, {
-        "hermes": _sides(steps, "hermes", "qwen3"),
-        "qwen3_coder": _sides(steps, "qwen3_coder", "qwen3"),
-        "deepseek_v3_1": _sides(steps, "deepseek_v31", "deepseek_v3"),
-        "kimi_k2": _sides(steps, "kimi_k2", "kimi_k2"),
+        "hermes": _contenders(steps, "hermes", "qwen3"),
+        "qwen3_coder": _contenders(steps, "qwen3_coder", "qwen3"),
+        "deepseek_v3_1": _contenders(steps, "deepseek_v31", "deepseek_v3"),
+        "kimi_k2": _contenders(steps, "kimi_k2", "kimi_k2"),
     }
 
 
-def sglang() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
-    """``parse_stream_chunk`` of both parsers that its server makes for a choice, one behind the other."""
+def sglang() -> tuple[str, dict[str, Callable[[TokenizedOutput], Contenders]]]:
+    """Set up ``parse_stream_chunk`` of the two parsers that the server chains for a choice."""
     import logging
 
     from sglang import __version__
@@ -115,7 +119,7 @@ def sglang() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
     load()
     offered = [Tool(**tool) for tool in TOOLS]
 
-    def steps(case: Case, tools: str, reasoning: str) -> Steps:
+    def steps(case: TokenizedOutput, tools: str, reasoning: str) -> Steps:
         def begin() -> Step:
             think = ReasoningParser(
                 reasoning, force_reasoning=False, tokenizer=case.tokenizer, tool_call_parser_active=True
@@ -137,35 +141,35 @@ def sglang() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
         return begin
 
     return __version__, {
-        "hermes": _sides(steps, "hermes", "qwen3"),
-        "qwen3_coder": _sides(steps, "qwen3_coder", "qwen3"),
-        "deepseek_v3_1": _sides(steps, "deepseekv31", "deepseek-v3"),
-        "kimi_k2": _sides(steps, "kimi_k2", "kimi_k2"),
+        "hermes": _contenders(steps, "hermes", "qwen3"),
+        "qwen3_coder": _contenders(steps, "qwen3_coder", "qwen3"),
+        "deepseek_v3_1": _contenders(steps, "deepseekv31", "deepseek-v3"),
+        "kimi_k2": _contenders(steps, "kimi_k2", "kimi_k2"),
     }
 
 
-ENGINES: Final[dict[str, Callable[[], tuple[str, dict[str, Callable[[Case], Sides]]]]]] = {
+ENGINES: Final[dict[str, Callable[[], tuple[str, dict[str, Callable[[TokenizedOutput], Contenders]]]]]] = {
     "vllm": vllm,
     "sglang": sglang,
 }
-"""The version, and for each dialect the two sides; by the folder in ``.peers``."""
+"""Setup by folder in ``.peers``; it returns the version, and the contenders for each dialect."""
 
 
 # -- measuring, in the engine's environment
 
 
-def measured(engine: str) -> dict[str, Any]:
-    """The figures of an engine: by dialect and size, microseconds a token, theirs and ours."""
+def measure(engine: str) -> dict[str, Any]:
+    """Return microseconds per token of both contenders, by dialect and size."""
     version, dialects = ENGINES[engine]()
     rows = []
-    for dialect, sides in dialects.items():
+    for dialect, contenders in dialects.items():
         for size, length in SIZES.items():
             case = _case(dialect, length)
-            rows.append([dialect, size, len(case.ids), *_in_turns(sides(case), case)])
+            rows.append([dialect, size, len(case.ids), *_measure_in_turns(contenders(case), case)])
     return {"version": version, "rows": rows}
 
 
-def _case(dialect: str, length: int) -> Case:
+def _case(dialect: str, length: int) -> TokenizedOutput:
     from engine_models import write_model
     from unspool import Message, ToolCall, render
 
@@ -176,11 +180,11 @@ def _case(dialect: str, length: int) -> Case:
         model = write_model(Path(folder), dialect)
         tokenizer = _tokenizer(model)
     ids = tokenizer.encode(text, add_special_tokens=False)
-    return Case(dialect, [tokenizer.decode([id]) for id in ids], ids, tokenizer)
+    return TokenizedOutput(dialect, [tokenizer.decode([id]) for id in ids], ids, tokenizer)
 
 
 def _tokenizer(model: Path) -> Any:
-    """The model's tokenizer, as the engine's server has it."""
+    """Load the model's tokenizer as the engine's server does."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -191,33 +195,33 @@ def _tokenizer(model: Path) -> Any:
     return get_cached_tokenizer(tokenizer)
 
 
-def _in_turns(sides: Sides, case: Case) -> Iterator[float]:
-    """Microseconds a token: the best of some rounds."""
+def _measure_in_turns(contenders: Contenders, case: TokenizedOutput) -> Iterator[float]:
+    """Yield microseconds per token, each the best of several rounds."""
     best = [float("inf"), float("inf")]
     for _ in range(ROUNDS):
-        for side, begin in enumerate(sides):
+        for side, begin in enumerate(contenders):
             best[side] = min(best[side], _round(begin(), case))
     return (1e6 * seconds for seconds in best)
 
 
-def _round(step: Step, case: Case) -> float:
+def _round(step: Step, case: TokenizedOutput) -> float:
     last = len(case.ids) - 1
-    begun = time.thread_time()
+    started = time.thread_time()
     for place, (text, id) in enumerate(zip(case.texts, case.ids, strict=True)):
         step(text, id, place == last)
-        if not place % 256 and time.thread_time() - begun > LIMIT:
+        if not place % 256 and time.thread_time() - started > LIMIT:
             last = place
             break
-    return (time.thread_time() - begun) / (last + 1)
+    return (time.thread_time() - started) / (last + 1)
 
 
 # -- the table
 
 
 def table(name: str, figures: dict[str, Any]) -> str:
-    """The figures of an engine, for the page."""
+    """Return an engine's results as a table for the docs."""
     lines = [
-        f"Inside {name} {figures['version']}, microseconds a token:",
+        f"Inside {name} {figures['version']}, microseconds per token:",
         "",
         "| dialect | argument | tokens | its own parser | unspool | times |",
         "|---|---|--:|--:|--:|--:|",
@@ -228,22 +232,22 @@ def table(name: str, figures: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure every engine that is there."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--publish", action="store_true", help="write the tables into docs/speed.md")
-    arguments.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
-    asked = arguments.parse_args()
-    if asked.inside:
-        print("\n" + json.dumps(measured(asked.inside)))
+    """Measure every installed engine."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--publish", action="store_true", help="write the tables into docs/speed.md")
+    parser.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        print("\n" + json.dumps(measure(options.inside)))
         return
     found = {}
     for engine in ENGINES:
         python = ROOT / ".peers" / engine / "bin" / "python"
         if not python.exists():
-            print(f"{engine} is not installed: make peer-{engine}")
+            print(f"{engine} is not installed; run make peer-{engine}")
             continue
         path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "benchmarks", "tools"))
-        run = subprocess.run(  # noqa: S603 - this file
+        run = subprocess.run(  # noqa: S603 - runs this file
             [str(python), __file__, "--inside", engine],
             env=os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,
@@ -252,7 +256,7 @@ def main() -> None:
         )
         found[engine] = table(engine, json.loads(run.stdout.splitlines()[-1]))
         print(found[engine], flush=True)
-    if asked.publish:
+    if options.publish:
         from parsing.report import put
 
         put(PAGE, {"engines": "\n\n".join(found.values())})

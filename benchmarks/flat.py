@@ -1,12 +1,12 @@
-"""Whether the cost of a delta grows: every dialect, in every state, from 1k to 100k characters.
+"""Growth of the cost per delta: every dialect, in every state, from 1k to 100k characters.
 
-The text that leads into a state is read beforehand; only what is inside is measured.
-Growth is the cost at the largest size beside the cost at 1k.  What seems to grow by
-more than 20 % is measured again, up to three times: noise does not repeat itself.
+The text that leads into a state is parsed beforehand; only the text inside it is measured.
+Growth is the cost at the largest size divided by the cost at 1k. Apparent growth above 20 %
+is measured again, up to three times, because noise rarely repeats.
 
     python benchmarks/flat.py [DIALECT ...] [--state STATE] [--large] [--all]
 
-``--large`` goes up to 1M, ``--all`` prints what is flat, too.  Exit status 1 if
+``--large`` goes up to 1M, ``--all`` also prints the flat ones. The exit status is 1 if
 something grows.
 """
 
@@ -33,10 +33,10 @@ SIZES: Final = (1_000, 10_000, 100_000)
 LARGE: Final = 1_000_000
 TOLERANCE: Final = 0.2
 BEGIN, END = "qqBEGINqq", "qqENDqq"
-"""Words that occur nowhere else: between them is what is measured."""
+"""Unique words around the measured text."""
 
 Text = tuple[str, str]
-"""What leads into a state, and what is measured."""
+"""Text that leads into a state, and the measured text."""
 
 
 def _call(name: str, **arguments: object) -> ToolCall:
@@ -44,7 +44,7 @@ def _call(name: str, **arguments: object) -> ToolCall:
 
 
 def _within(text: str) -> Text:
-    """A rendered text, cut at the words that mark what is measured."""
+    """Split a rendered text at the words around the measured part."""
     begin = text.index(BEGIN)
     return text[:begin], text[begin : text.rindex(END)]
 
@@ -69,12 +69,12 @@ def _nested(dialect: str, size: int) -> Text:
 
 
 def _calls(dialect: str, size: int) -> Text:
-    """Calls, one after the other: heads, tails and what is between."""
+    """Return calls in a row: heads, tails and separators."""
     first = _call("search_web", query=BEGIN, limit=1, safe=True)
     call = _call("search_web", query="ferry", limit=10, safe=True)
 
     def written(*calls: ToolCall) -> str:
-        return render(dialect, Message(tool_calls=calls), check=False)  # all have one id
+        return render(dialect, Message(tool_calls=calls), check=False)  # the calls share one id
 
     length = len(written(first, call, call)) - len(written(first, call))
     last = _call("search_web", query=END, limit=1, safe=True)
@@ -83,7 +83,7 @@ def _calls(dialect: str, size: int) -> Text:
 
 
 def _after(dialect: str, size: int) -> Text:
-    """Prose behind a call."""
+    """Return prose after a call."""
     call = _call("search_web", query="ferry", limit=10, safe=True)
     return render(dialect, Message(tool_calls=(call,))), " " + filled(PROSE, size)
 
@@ -99,7 +99,7 @@ STATES: Final[dict[str, Callable[[str, int], Text]]] = {
 
 
 def cost(dialect: str, text: Text, runs: int) -> float:
-    """Nanoseconds per delta."""
+    """Return nanoseconds per delta."""
     head, body = text
     deltas = pieces(body)
     found = []
@@ -114,57 +114,57 @@ def cost(dialect: str, text: Text, runs: int) -> float:
 
 
 def texts(dialect: str, state: str, sizes: tuple[int, ...]) -> list[Text] | None:
-    """A text of each size; None if the dialect has no such state."""
+    """Return a text of each size, or None if the dialect has no such state."""
     try:
         return [STATES[state](dialect, size) for size in sizes]
-    except (UnspoolError, ValueError):  # it cannot be rendered, or the words are not in it
+    except (UnspoolError, ValueError):  # it cannot be rendered, or the words got lost
         return None
 
 
-def measured(dialect: str, given: list[Text]) -> list[float]:
-    """The cost of each text."""
+def measure_costs(dialect: str, samples: list[Text]) -> list[float]:
+    """Return the cost of each text."""
     gc.collect()
-    return [cost(dialect, text, max(3, min(40, 200_000 // len(text[1])))) for text in given]
+    return [cost(dialect, text, max(3, min(40, 200_000 // len(text[1])))) for text in samples]
 
 
 def growth(costs: list[float]) -> float:
-    """By how much the last exceeds the first."""
+    """Return the relative growth from the first cost to the last."""
     return costs[-1] / costs[0] - 1
 
 
 def rows(
     dialects: list[str], states: list[str], sizes: tuple[int, ...]
 ) -> Iterator[tuple[str, str, list[float]]]:
-    """Dialect, state and costs; the flattest of three tries where it seems to grow."""
+    """Yield dialect, state and costs; apparent growth is measured up to three times."""
     for dialect in dialects:
         for state in states:
-            given = texts(dialect, state, sizes)
-            if given is None:
+            samples = texts(dialect, state, sizes)
+            if samples is None:
                 continue
-            found = measured(dialect, given)
+            found = measure_costs(dialect, samples)
             for _ in range(2):
                 if growth(found) > TOLERANCE:
-                    found = min(found, measured(dialect, given), key=growth)
+                    found = min(found, measure_costs(dialect, samples), key=growth)
             yield dialect, state, found
 
 
 def main() -> int:
-    """Print what grows, and a summary of each state."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("dialects", nargs="*")
-    options.add_argument("--state", choices=STATES)
-    options.add_argument("--large", action="store_true")
-    options.add_argument("--all", action="store_true")
-    given = options.parse_args()
-    sizes = (*SIZES, LARGE) if given.large else SIZES
-    dialects = given.dialects or [dialect.name for dialect in list_dialects()]
-    states = [given.state] if given.state else list(STATES)
+    """Print growing costs and a summary of each state."""
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("dialects", nargs="*")
+    parser.add_argument("--state", choices=STATES)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    options = parser.parse_args()
+    sizes = (*SIZES, LARGE) if options.large else SIZES
+    dialects = options.dialects or [dialect.name for dialect in list_dialects()]
+    states = [options.state] if options.state else list(STATES)
     seen: dict[str, list[float]] = {state: [] for state in states}
     print(f"{'ns per delta':32}" + "".join(f"{size:>11,}" for size in sizes) + f"{'growth':>9}")
     for dialect, state, costs in rows(dialects, states, sizes):
         grown = growth(costs)
         seen[state].append(grown)
-        if given.all or grown > TOLERANCE:
+        if options.all or grown > TOLERANCE:
             figures = "".join(f"{value:11,.0f}" for value in costs)
             print(f"{dialect + ', ' + state:32}{figures}{grown:+9.0%}", flush=True)
     for state, found in seen.items():

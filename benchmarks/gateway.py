@@ -1,20 +1,19 @@
-"""What a delta costs on its way through the gateway, beside other ways to go.
+"""Cost of a delta through the gateway, next to other paths.
 
-An engine that sends one delta per write and a client that only stores what it gets
-share one core; what is measured has the other.  Every stream is checked: all deltas,
-in order, and the end.
+An engine that sends one delta per write shares one core with a client that only stores its
+input; the measured server has the other core. Every stream is checked for all deltas, their
+order and the end.
 
-``direct``: no gateway.  ``pass-through``: bytes, by a proxy of the same parts (uvicorn,
-aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs;
-``forgets``: without the list of the last requests.  ``litellm``: the LiteLLM proxy, if
-``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
-and ``2 workers``: the gateway on all cores, beside engine and client, with the same load
-for each worker.
+``direct``: no gateway. ``pass-through``: bytes, through a proxy on the same libraries (uvicorn,
+aiohttp) that does nothing else. ``unspool``: parsed and encoded, by three APIs; ``forgets``:
+without the list of recent requests. ``litellm``: the LiteLLM proxy, if ``--set-up`` has
+installed it into ``.peers/litellm``. ``1 worker`` and ``2 workers``: the gateway on all cores,
+together with engine and client, with the same load per worker.
 
-``flood``: every stream as fast as it goes.  ``paced``: every stream at 50 deltas per
-second, which costs more per delta, because each comes alone; size a gateway by it.
-``others``: cores that programs which have nothing to do with this used meanwhile.  Where
-that is much, differences of less than half mean nothing.
+``flood``: every stream at full speed. ``paced``: every stream at 50 deltas per second, which
+costs more per delta because each arrives alone; use these numbers to size a gateway.
+``others``: CPU used by unrelated programs during the run. If it is high, differences below one
+half mean nothing.
 
     python benchmarks/gateway.py [--quick] [--repeat N] [--only NAME,...] [--set-up]
 """
@@ -50,7 +49,7 @@ import uvloop
 PEER = Path(__file__).resolve().parent.parent / ".peers" / "litellm"
 LITELLM = "litellm[proxy]==1.106.2"
 KEY = f"sk-{secrets.token_hex(16)}"
-"""LiteLLM does not start without one."""
+"""API key, without which LiteLLM does not start."""
 STAMP = re.compile(rb"@(\d{16})(\d{5})")
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>user\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
@@ -67,15 +66,15 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding
 
 
 class Load:
-    """What the engine is to send."""
+    """Load for the engine to send."""
 
     deltas = 400
     pace = 0.0
-    """Deltas per second and stream; 0: as fast as it goes."""
+    """Deltas per second and stream; 0 means full speed."""
 
 
 class Engine(asyncio.Protocol):
-    """Answers every request with a stream of stamped deltas, one write each."""
+    """Server that answers every request with a stream of timestamped deltas, one write each."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport
@@ -132,7 +131,7 @@ class Engine(asyncio.Protocol):
 
 
 class Client(asyncio.Protocol):
-    """Stores bytes and the time they came; what they mean is looked at afterwards."""
+    """Client that stores bytes and their arrival times; they are decoded after the run."""
 
     def __init__(self) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -152,7 +151,7 @@ class Client(asyncio.Protocol):
 
 
 async def load(port: int, path: str, body: dict[str, Any], streams: int) -> tuple[float, float]:
-    """Run so many streams at once: deltas per second, and the median of their latencies in milliseconds."""
+    """Run several streams at once; return deltas per second and their median latency in milliseconds."""
     loop = asyncio.get_running_loop()
     clients = [(await loop.create_connection(Client, "127.0.0.1", port))[1] for _ in range(streams)]
     data = json.dumps(body).encode()
@@ -168,22 +167,23 @@ async def load(port: int, path: str, body: dict[str, Any], streams: int) -> tupl
     ended = max(client.parts[-1][0] for client in clients)
     latencies: list[float] = []
     for client in clients:
-        found = list(stamps(client.parts))[: Load.deltas]  # what the end repeats comes after all deltas
-        if [number for number, _ in found] != list(range(Load.deltas)):
+        # The end may repeat some after all deltas.
+        result = list(delta_latencies(client.parts))[: Load.deltas]
+        if [number for number, _ in result] != list(range(Load.deltas)):
             raise SystemExit(f"a stream was damaged: {client.parts[-1][1][-300:]!r}")
-        latencies += [latency for _, latency in found]
+        latencies += [latency for _, latency in result]
         client.transport.close()
     latencies.sort()
     return streams * Load.deltas / ((ended - began) / 1e9), latencies[len(latencies) // 2]
 
 
-def stamps(parts: list[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
-    """The deltas of a response by number, and how many milliseconds each was on its way."""
+def delta_latencies(parts: list[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
+    """Yield the number of each delta in a response, and its latency in milliseconds."""
     raw = b"".join(part for _, part in parts)
     arrived = list(accumulate(len(part) for _, part in parts))
     body: list[bytes] = []
-    ends: list[int] = []  # of the HTTP chunks in the body ...
-    origins: list[int] = []  # ... and in what came in: a delta may be cut by their borders
+    ends: list[int] = []  # end offsets of the HTTP chunks in the body ...
+    origins: list[int] = []  # ... and in the received bytes; a delta may cross the border of two chunks
     at, size = raw.index(b"\r\n\r\n") + 4, 0
     while at < len(raw):
         line = raw.index(b"\r\n", at)
@@ -192,49 +192,49 @@ def stamps(parts: list[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
         at, size = line + length + 4, size + length
         ends.append(size)
         origins.append(line + 2 + length)
-    for found in STAMP.finditer(b"".join(body)):
-        chunk = bisect_left(ends, found.end())
-        when = parts[bisect_left(arrived, origins[chunk] - (ends[chunk] - found.end()))][0]
-        yield int(found[2]), (when - int(found[1])) / 1e6
+    for result in STAMP.finditer(b"".join(body)):
+        chunk = bisect_left(ends, result.end())
+        when = parts[bisect_left(arrived, origins[chunk] - (ends[chunk] - result.end()))][0]
+        yield int(result[2]), (when - int(result[1])) / 1e6
 
 
-def family(pid: int) -> list[int]:
-    """A process and its descendants."""
-    found = [pid]
+def process_tree(pid: int) -> list[int]:
+    """Return a process and its descendants."""
+    result = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text(encoding="ascii").split():
-            found += family(int(child))
-    return found
+            result += process_tree(int(child))
+    return result
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads of a process and its descendants."""
-    return sum(own_seconds(one) for one in family(pid))
+    """Return the CPU seconds of a process and its descendants."""
+    return sum(process_cpu_seconds(one) for one in process_tree(pid))
 
 
-def own_seconds(pid: int) -> float:
-    """Of all threads of a process."""
+def process_cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of one process."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def busy_seconds() -> float:
-    """Of the whole machine."""
+def machine_cpu_seconds() -> float:
+    """Return the CPU seconds of the whole machine."""
     fields = list(map(int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]))
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> float:
-    """The peak of a process and its descendants, in MB."""
+    """Return the peak memory of a process and its descendants, in MB."""
     total = 0
-    for one in family(pid):
+    for one in process_tree(pid):
         status = Path(f"/proc/{one}/status").read_text(encoding="ascii")
-        found = re.search(r"VmHWM:\s+(\d+) kB", status)
-        total += int(found[1]) if found else 0
+        result = re.search(r"VmHWM:\s+(\d+) kB", status)
+        total += int(result[1]) if result else 0
     return total / 1024
 
 
-# -- what is measured
+# -- loads and paths
 
 
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -252,7 +252,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Work:
-    """A kind of load."""
+    """Kind of load."""
 
     name: str
     streams: int
@@ -267,29 +267,29 @@ WORKS = (
     Work("paced 64", 64, 200, 50),
     Work("paced 256", 256, 500, 50),
 )
-TWICE = Work("paced 128", 128, 200, 50)
-"""As many streams for each of two as "paced 64" has for one."""
-SLOW = (Work("flood 1", 1, 400), Work("flood 64", 64, 40), Work("paced 64", 64, 40, 50))
-"""For what would take minutes otherwise."""
+TWO_WORKERS = Work("paced 128", 128, 200, 50)
+"""Load of "paced 64" for each of two workers."""
+SLOW_SERVERS = (Work("flood 1", 1, 400), Work("flood 64", 64, 40), Work("paced 64", 64, 40, 50))
+"""Loads for slow servers."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way from the engine to the client."""
+    """Path from the engine to the client."""
 
     name: str
     api: str = "chat"
     start: Callable[[str, int, int], tuple[list[str], dict[str, str]]] | None = None
-    """The command and its environment, given a directory, the engine's port and its own."""
+    """Function from a directory, the engine's port and the server's port to a command and its environment."""
     works: tuple[Work, ...] = WORKS
-    alone: bool = True
-    """On a core of its own, where there are two."""
+    own_core: bool = True
+    """True if the server gets a core of its own when there are two."""
 
 
 def unspool(
     directory: str, engine: int, port: int, workers: int = 1, *, keeps: bool = True
 ) -> tuple[list[str], dict[str, str]]:
-    """The gateway."""
+    """Return the command of the gateway."""
     template = Path(directory, "template.jinja")
     template.write_text(TEMPLATE, encoding="utf-8")
     command = [sys.executable, "-m", "unspool", "serve", "--upstream", "completions", "--engine", "vllm"]
@@ -301,12 +301,12 @@ def unspool(
 
 
 def pass_through(_: str, engine: int, port: int) -> tuple[list[str], dict[str, str]]:
-    """The proxy below."""
+    """Return the command of the proxy below."""
     return [sys.executable, __file__, "--proxy", str(engine), str(port)], {}
 
 
 def litellm(directory: str, engine: int, port: int) -> tuple[list[str], dict[str, str]]:
-    """The LiteLLM proxy, with one worker."""
+    """Return the command of the LiteLLM proxy, with one worker."""
     config = Path(directory, "litellm.yaml")
     config.write_text(
         "model_list:\n  - model_name: m\n    litellm_params:\n      model: openai/m\n"
@@ -330,14 +330,14 @@ WAYS = (
     Way("unspool forgets", start=partial(unspool, keeps=False)),
     Way("unspool responses", "responses", unspool, WORKS[1:2]),
     Way("unspool messages", "messages", unspool, WORKS[1:2]),
-    Way("litellm", start=litellm, works=SLOW),
-    Way("1 worker", start=unspool, works=WORKS[3:4], alone=False),
-    Way("2 workers", start=partial(unspool, workers=2), works=(TWICE,), alone=False),
+    Way("litellm", start=litellm, works=SLOW_SERVERS),
+    Way("1 worker", start=unspool, works=WORKS[3:4], own_core=False),
+    Way("2 workers", start=partial(unspool, workers=2), works=(TWO_WORKERS,), own_core=False),
 )
 
 
 async def proxy(engine: int, port: int) -> None:
-    """The least that a proxy of these parts can do."""
+    """Run a minimal proxy on the same libraries."""
     import aiohttp
     import uvicorn
 
@@ -371,17 +371,17 @@ async def proxy(engine: int, port: int) -> None:
 
 @dataclass
 class Result:
-    """What came out of a load; the best of several runs."""
+    """Result of a load; the best of several runs."""
 
     rate: float = 0.0
     latency: float = 1e9
     cost: float = 1e9
     others: float = 1e9
     share: float = 1.0
-    """What the busiest process did of it."""
+    """Share of the work done by the busiest process."""
 
-    def take(self, rate: float, latency: float, cost: float, others: float, share: float) -> None:
-        """Another run."""
+    def merge(self, rate: float, latency: float, cost: float, others: float, share: float) -> None:
+        """Merge another run."""
         self.share = min(self.share, share)
         self.rate = max(self.rate, rate)
         self.latency = min(self.latency, latency)
@@ -400,21 +400,25 @@ async def measure(way: Way, works: tuple[Work, ...], port: int, pid: int | None,
     for work in works:
         Load.deltas, Load.pace = work.deltas, work.pace
         own = [os.getpid(), *([] if pid is None else [pid])]
-        began, busy = time.monotonic(), busy_seconds()
+        began, busy = time.monotonic(), machine_cpu_seconds()
         before = [cpu_seconds(one) for one in own]
-        each = {one: own_seconds(one) for one in (family(pid) if pid else ())}
+        each = {one: process_cpu_seconds(one) for one in (process_tree(pid) if pid else ())}
         rate, latency = await load(port, path, body, work.streams)
         used = [cpu_seconds(one) - then for one, then in zip(own, before, strict=True)]
-        others = (busy_seconds() - busy - used[0] - (used[1] if pid else 0.0)) / (time.monotonic() - began)
+        others = (machine_cpu_seconds() - busy - used[0] - (used[1] if pid else 0.0)) / (
+            time.monotonic() - began
+        )
         cost = used[1] / (work.streams * work.deltas) * 1e6 if pid else 0.0
-        share = max((own_seconds(one) - then for one, then in each.items()), default=1.0)
+        share = max((process_cpu_seconds(one) - then for one, then in each.items()), default=1.0)
         share /= used[1] if pid else 1.0
-        results.setdefault((way.name, work.name), Result()).take(rate, latency, cost, max(others, 0.0), share)
+        results.setdefault((way.name, work.name), Result()).merge(
+            rate, latency, cost, max(others, 0.0), share
+        )
 
 
 @contextmanager
-def started(way: Way, engine: int) -> Iterator[tuple[int, int | None]]:
-    """What is measured, on a core of its own where there are two: its port, and its process."""
+def running_server(way: Way, engine: int) -> Iterator[tuple[int, int | None]]:
+    """Start a server, on a core of its own if there are two; yield its port and process id."""
     if way.start is None:
         yield engine, None
         return
@@ -423,11 +427,11 @@ def started(way: Way, engine: int) -> Iterator[tuple[int, int | None]]:
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as directory:
         command, environment = way.start(directory, engine, port)
-        process = subprocess.Popen(  # noqa: S603 - our own choice
+        process = subprocess.Popen(  # noqa: S603 - our own command
             command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
         )
         if len(CORES) > 1:
-            os.sched_setaffinity(process.pid, {CORES[1]} if way.alone else set(CORES))
+            os.sched_setaffinity(process.pid, {CORES[1]} if way.own_core else set(CORES))
         try:
             yield port, process.pid
         finally:
@@ -443,7 +447,7 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 def wait_for(port: int) -> None:
-    """Wait until somebody answers there."""
+    """Wait until a server answers on the port."""
     for _ in range(1200):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models"):
@@ -452,11 +456,11 @@ def wait_for(port: int) -> None:
             return
         except OSError:
             time.sleep(0.1)
-    raise SystemExit("what is to be measured does not start")
+    raise SystemExit("the measured server does not start")
 
 
 async def main(*, quick: bool, repeat: int, only: list[str]) -> None:
-    """Start an engine, measure every way, print a table."""
+    """Start an engine, measure every path and print a table."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=1000)
     engine = server.sockets[0].getsockname()[1]
@@ -464,16 +468,16 @@ async def main(*, quick: bool, repeat: int, only: list[str]) -> None:
     ways = [way for way in WAYS if not only or way.name in only]
     if not (PEER / "bin" / "litellm").exists():
         ways = [way for way in ways if way.name != "litellm"]
-        print("without LiteLLM: --set-up installs it")
+        print("LiteLLM is missing; --set-up installs it")
     results: Results = {}
     peaks: dict[str, float] = {}
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {len(CORES)} cores", flush=True)
-    # One way after the other, and then again: what disturbs one run disturbs them all.
+    # Measure all paths in every round, so that a disturbance affects all of them.
     for way in ways * repeat:
         works = tuple(
-            work for work in way.works if not quick or work.name in ("flood 64", "paced 64", TWICE.name)
+            work for work in way.works if not quick or work.name in ("flood 64", "paced 64", TWO_WORKERS.name)
         )
-        with started(way, engine) as (port, pid):
+        with running_server(way, engine) as (port, pid):
             await asyncio.to_thread(wait_for, port)
             await measure(way, works, port, pid, results)
             if pid is not None:
@@ -483,19 +487,19 @@ async def main(*, quick: bool, repeat: int, only: list[str]) -> None:
 
 
 def show(results: Results, peaks: dict[str, float]) -> None:
-    """Print what came out, and what it comes to beside the goals."""
+    """Print the results and compare them with the goals."""
     heads = ("deltas/s", "CPU us/delta", "p50 ms", "added ms", "others")
     print(f"{'':20}{'':11}{''.join(f'{head:>14}' for head in heads)}")
-    for (way, work), found in results.items():
+    for (way, work), result in results.items():
         direct = results.get(("direct", work))
-        added = f"{found.latency - direct.latency:.2f}" if direct and work.startswith("paced") else ""
-        cost = f"{found.cost:.1f}" if found.cost else ""
+        added = f"{result.latency - direct.latency:.2f}" if direct and work.startswith("paced") else ""
+        cost = f"{result.cost:.1f}" if result.cost else ""
         print(
-            f"{way:20}{work:11}{found.rate:14.0f}{cost:>14}{found.latency:14.2f}{added:>14}{found.others:14.1f}"
+            f"{way:20}{work:11}{result.rate:14.0f}{cost:>14}{result.latency:14.2f}{added:>14}{result.others:14.1f}"
         )
     for way, peak in peaks.items():
         print(f"peak memory of {way}: {peak:.0f} MB")
-    ours = {work: found for (way, work), found in results.items() if way == "unspool"}
+    ours = {work: result for (way, work), result in results.items() if way == "unspool"}
     for way, work, goal in (
         ("litellm", "flood 64", 25),
         ("pass-through", "flood 64", 0.5),
@@ -503,14 +507,16 @@ def show(results: Results, peaks: dict[str, float]) -> None:
     ):
         other = results.get((way, work))
         if other and work in ours:
-            told = f"{work}: {ours[work].rate / other.rate:.2f} times the rate of {way} (goal: {goal})"
-            print(f"{told}; by CPU time {other.cost / ours[work].cost:.2f} times" if other.cost else told)
-    one, two = results.get(("1 worker", "paced 64")), results.get(("2 workers", TWICE.name))
+            summary = f"{work}: {ours[work].rate / other.rate:.2f} times the rate of {way} (goal: {goal})"
+            print(
+                f"{summary}; by CPU time {other.cost / ours[work].cost:.2f} times" if other.cost else summary
+            )
+    one, two = results.get(("1 worker", "paced 64")), results.get(("2 workers", TWO_WORKERS.name))
     if one and two:
-        told = (
+        summary = (
             f"a delta costs 2 workers {two.cost / one.cost:.2f} times the CPU time of 1 (goal: at most 1.10)"
         )
-        print(f"{told}; the busier did {two.share:.0%} of the work")
+        print(f"{summary}; the busier one did {two.share:.0%} of the work")
 
 
 def set_up() -> None:
@@ -518,7 +524,7 @@ def set_up() -> None:
     if not (PEER / "bin" / "python").exists():
         venv.create(PEER, with_pip=True)
     command = [str(PEER / "bin" / "python"), "-m", "pip", "install", "--quiet", LITELLM]
-    subprocess.run(command, check=True)  # noqa: S603 - our own choice
+    subprocess.run(command, check=True)  # noqa: S603 - our own command
 
 
 if __name__ == "__main__":
@@ -526,7 +532,9 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="64 streams only")
-    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="the best of so many runs")
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="number of runs; the best one counts"
+    )
     parser.add_argument("--only", default="", metavar="NAME,...", help="only these ways")
     parser.add_argument("--set-up", action="store_true", help="install LiteLLM first")
     parser.add_argument("--proxy", nargs=2, type=int, help=argparse.SUPPRESS)

@@ -1,17 +1,18 @@
-"""What the gateway's other clients notice while it is under attack.
+"""Effect of an attack on the other clients of a gateway.
 
-A gateway in a process of its own, an engine behind it that writes 64 streams at 20 deltas
-per second each, and somebody who asks for ``/health`` fifty times a second.  First in
-peace, then while ``hostile_clients.py`` does what it can: 500 connections that wait or
-drip, heads without end, slow bodies, bodies of 31 MB that are costly to decode, templates
-that loop, schemas with hundreds of optional properties, and clients that never read.
+The setup is a gateway in a process of its own, an engine that writes 64 streams at 20 deltas
+per second each, and a client that requests ``/health`` fifty times per second. The first
+measurement is without attackers, the second while ``hostile_clients.py`` attacks: 500 idle or
+dripping connections, endless headers, slow bodies, bodies of 31 MB that are expensive to
+decode, templates that loop, schemas with hundreds of optional properties, and clients that
+never read.
 
     python benchmarks/hostile.py [--seconds N] [--rounds N] [--workers N] [--set NAME=VALUE ...]
         [--only ATTACK ...]
 
-The attackers run at the lowest priority, because this machine is the gateway's, too: what
-is asked is what a connection can do, not what a busy core does.  The limits are those of a
-gateway as it comes, but for three times, which are shorter so that their end is seen.
+The attackers run at the lowest priority, because they share the machine with the gateway: the
+subject is the effect of a connection, not of a busy core. The limits are the gateway's
+defaults except for three timeouts, which are shorter so that they expire during the run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import Any, Final
 import uvloop
 
 import gateway
-from gateway import COMPLETION, TEMPLATE, family
+from gateway import COMPLETION, TEMPLATE, process_tree
 
 STREAMS: Final = 64
 PACE: Final = 20.0
@@ -64,7 +65,7 @@ HEALTH: Final = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r
 
 
 class Engine(gateway.Engine):
-    """Writes for ever, at its pace."""
+    """Engine that writes endlessly at a fixed pace."""
 
     def step(self) -> None:
         if not self.transport.is_closing():
@@ -75,7 +76,7 @@ class Engine(gateway.Engine):
 
 
 class Reader(asyncio.Protocol):
-    """A client of a stream: when its deltas came."""
+    """Client of a stream that records the arrival times of deltas."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -88,33 +89,33 @@ class Reader(asyncio.Protocol):
         sender.write(REQUEST % (len(body), body))
 
     def data_received(self, data: bytes) -> None:
-        # Those that came together count apart: what was late must not be hidden by what it held up.
+        # Deltas that arrive together count separately, so that a delay is not hidden by those after it.
         self.times += [time.monotonic()] * data.count(b"word")
 
     def connection_lost(self, _: Exception | None) -> None:
         self.lost = True
 
 
-class Peace:
-    """The clients that mean no harm."""
+class NormalClients:
+    """Well-behaved clients."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.health: list[float] = []
-        self.late: list[float] = []
-        """How late this process itself was, which every figure has in it."""
+        self.own_delays: list[float] = []
+        """Delays of this process itself, which every measurement includes."""
         self.unanswered = 0
 
     async def start(self) -> None:
-        """Begin all streams."""
+        """Start all streams."""
         loop = asyncio.get_running_loop()
         self.readers = [
             (await loop.create_connection(Reader, "127.0.0.1", self.port))[1] for _ in range(STREAMS)
         ]
 
     async def measure(self, seconds: float) -> dict[str, str]:
-        """What they notice in that time."""
-        self.health, self.late, self.unanswered = [], [], 0
+        """Return the measurements of ``seconds`` seconds."""
+        self.health, self.own_delays, self.unanswered = [], [], 0
         for reader in self.readers:
             reader.times.clear()
         began = time.monotonic()
@@ -125,7 +126,7 @@ class Peace:
             task.add_done_callback(asking.discard)
             due = time.monotonic() + 0.02
             await asyncio.sleep(0.02)
-            self.late.append((time.monotonic() - due) * 1000)
+            self.own_delays.append((time.monotonic() - due) * 1000)
         if asking:
             await asyncio.wait(asking)
         elapsed = time.monotonic() - began
@@ -136,21 +137,21 @@ class Peace:
         ]
         deltas = sum(len(reader.times) for reader in self.readers)
         return {
-            "/health p50": f"{share(self.health, 0.5):.1f} ms",
-            "/health p99": f"{share(self.health, 0.99):.1f} ms",
+            "/health p50": f"{percentile(self.health, 0.5):.1f} ms",
+            "/health p99": f"{percentile(self.health, 0.99):.1f} ms",
             "/health max": f"{max(self.health):.1f} ms",
             "/health asked": str(len(self.health)),
             "/health unanswered": str(self.unanswered),
-            "who asks is late p99": f"{share(self.late, 0.99):.1f} ms",
+            "client delay p99": f"{percentile(self.own_delays, 0.99):.1f} ms",
             "deltas/s and stream": f"{deltas / elapsed / STREAMS:.2f}",
-            "gap between deltas p50": f"{share(gaps, 0.5):.1f} ms",
-            "gap between deltas p99": f"{share(gaps, 0.99):.1f} ms",
+            "gap between deltas p50": f"{percentile(gaps, 0.5):.1f} ms",
+            "gap between deltas p99": f"{percentile(gaps, 0.99):.1f} ms",
             "gap between deltas max": f"{max(gaps):.1f} ms",
             "streams lost": str(sum(reader.lost for reader in self.readers)),
         }
 
     async def ask(self) -> None:
-        """Ask for the gateway's health, on a connection of its own."""
+        """Request the gateway's health on a new connection."""
         began = time.monotonic()
         try:
             async with asyncio.timeout(10):
@@ -165,15 +166,15 @@ class Peace:
         self.health.append((time.monotonic() - began) * 1000)
 
 
-def share(values: Sequence[float], part: float) -> float:
-    """The value that so many are below."""
+def percentile(values: Sequence[float], part: float) -> float:
+    """Return the value below which this part of the values lies."""
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
 def memory(pid: int) -> float:
-    """Of a process and its descendants, in MB."""
+    """Return the memory of a process and its descendants, in MB."""
     found = 0
-    for one in family(pid):
+    for one in process_tree(pid):
         status = Path(f"/proc/{one}/status").read_text(encoding="ascii")
         match = re.search(r"VmRSS:\s+(\d+) kB", status)
         found += int(match[1]) if match else 0
@@ -181,12 +182,12 @@ def memory(pid: int) -> float:
 
 
 def descriptors(pid: int) -> int:
-    """Open files of a process and its descendants."""
-    return sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family(pid))
+    """Return the number of open files of a process and its descendants."""
+    return sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in process_tree(pid))
 
 
 class Peaks:
-    """The most memory and descriptors that were seen."""
+    """Peak memory and number of descriptors."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -194,26 +195,26 @@ class Peaks:
         self.descriptors = 0
 
     async def watch(self) -> None:
-        """Look now and then, for ever."""
+        """Sample memory and descriptors until cancelled."""
         while True:
-            with suppress(OSError):  # a child came or went meanwhile
+            with suppress(OSError):  # a child started or exited meanwhile
                 self.memory = max(self.memory, memory(self.pid))
                 self.descriptors = max(self.descriptors, descriptors(self.pid))
             await asyncio.sleep(0.25)
 
 
 def free_port() -> int:
-    """A port that nobody has."""
+    """Return an unused port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 @contextmanager
-def running(
+def running_gateway(
     engine: int, flood: int, port: int, workers: int, settings: Sequence[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The gateway, as users start it, before the two engines; its process."""
+    """Start the gateway as users do, in front of the two engines; yield its process."""
     with tempfile.TemporaryDirectory() as directory:
         template, log, config = (Path(directory, name) for name in ("template.jinja", "log", "gateway.toml"))
         template.write_text(TEMPLATE, encoding="utf-8")
@@ -223,30 +224,30 @@ def running(
         for pair in (*(f"{name}={value}" for name, value in PATIENCE.items()), *settings):
             command += ["--set", pair]
         with log.open("wb") as stderr:
-            process = subprocess.Popen(command, stderr=stderr)  # noqa: S603 - our own
+            process = subprocess.Popen(command, stderr=stderr)  # noqa: S603 - our own command
         try:
             yield process
         finally:
             process.terminate()
             process.wait()
-            told = log.read_text(encoding="utf-8").splitlines()
-            print(f"\n{len(told)} lines in the log of the gateway", *told[-1:], sep="; the last: ")
+            log_lines = log.read_text(encoding="utf-8").splitlines()
+            print(f"\n{len(log_lines)} lines in the gateway's log", *log_lines[-1:], sep="; the last: ")
 
 
 async def run(
     seconds: float, rounds: int, workers: int, settings: Sequence[str], only: Sequence[str]
 ) -> None:
-    """Peace, war, and what is left of it."""
+    """Measure before, during and after the attack."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=2048)
     port = free_port()
     flood = free_port()
-    with running(server.sockets[0].getsockname()[1], flood, port, workers, settings) as gateway:
+    with running_gateway(server.sockets[0].getsockname()[1], flood, port, workers, settings) as gateway:
         pid = gateway.pid
-        peace = Peace(port)
+        peace = NormalClients(port)
         while True:
             if gateway.poll() is not None:
-                raise SystemExit("the gateway did not start; its log says why")
+                raise SystemExit("the gateway did not start; see its log")
             peace.unanswered = 0
             await peace.ask()
             if not peace.unanswered:
@@ -264,21 +265,21 @@ async def run(
                 sys.executable, script, str(port), str(flood), str(seconds), *only, stdout=subprocess.PIPE
             )
             attacked = await peace.measure(seconds)
-            told, _ = await attackers.communicate()
+            log_lines, _ = await attackers.communicate()
             watch.cancel()
-            # When the last of them has been given up.
+            # Wait until the gateway has closed the last attacking connection.
             await asyncio.sleep(max(map(float, PATIENCE.values())) + 3)
             after = await peace.measure(seconds / 3)
             peak = {"memory": f"{peaks.memory:.0f} MB", "descriptors": str(peaks.descriptors)}
             left = {"memory": f"{memory(pid):.0f} MB", "descriptors": str(descriptors(pid))}
             show(calm | before, attacked | peak, after | left)
-            for name, came in json.loads(told).items():
-                print(f"{name:32} {', '.join(f'{what}: {count}' for what, count in came.items())}")
+            for name, outcomes in json.loads(log_lines).items():
+                print(f"{name:32} {', '.join(f'{what}: {count}' for what, count in outcomes.items())}")
     server.close()
 
 
 def show(*columns: dict[str, str]) -> None:
-    """A table."""
+    """Print a table."""
     print(f"\n{'':32}{'before':>12}{'attacked':>12}{'after':>12}")
     for name in columns[0]:
         print(f"{name:32}" + "".join(f"{column[name]:>12}" for column in columns))
@@ -287,10 +288,12 @@ def show(*columns: dict[str, str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=30, help="how long the attack goes on")
+    parser.add_argument("--seconds", type=float, default=30, help="duration of the attack in seconds")
     parser.add_argument("--rounds", type=int, default=1, help="how often")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting")
-    parser.add_argument("--only", nargs="*", default=[], metavar="ATTACK", help="of these names alone")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="ATTACK", help="run only the attacks with these names"
+    )
     options = parser.parse_args()
     uvloop.run(run(options.seconds, options.rounds, options.workers, options.set, options.only))

@@ -1,13 +1,13 @@
-"""Parsing speed, side by side with the floor and with the peers, in one run.
+"""Parsing speed next to the floor and to other engines' parsers, in one run.
 
-Every contender runs in a process and an environment of its own, one after the other:
-unspool as it is and compiled (``make build/compiled/unspool``), the peers where ``make
-peers`` has installed them.  What is not there is listed as such.
+Every contender runs in a process and an environment of its own, one after the other: unspool
+in Python and compiled (``make build/compiled/unspool``), and the other engines if ``make peers``
+has installed them. The output lists missing contenders.
 
-    python benchmarks/parse.py                  # all of it; prints tables, keeps build/bench.json
-    python benchmarks/parse.py --only unspool,SGLang --limit 0.3    # seconds of CPU for a workload
-    python benchmarks/parse.py --publish        # then plots, docs/speed.md and history.jsonl, too
-    python benchmarks/parse.py --from build/bench.json --publish    # the same, of a run that was kept
+    python benchmarks/parse.py                  # everything; prints tables, keeps build/bench.json
+    python benchmarks/parse.py --only unspool,SGLang --limit 0.3    # CPU seconds per workload
+    python benchmarks/parse.py --publish        # also writes plots, docs/speed.md and history.jsonl
+    python benchmarks/parse.py --from build/bench.json --publish    # publishes an earlier run
 """
 
 from __future__ import annotations
@@ -31,61 +31,61 @@ from parsing import history, report, workloads
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 KEPT = ROOT / "build" / "bench.json"
-PATIENCE = 900
-"""Seconds after which a process is given up."""
+TIME_LIMIT = 900
+"""Time limit of a process in seconds."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who is measured."""
+    """Parser to measure."""
 
     name: str
     module: str
     environment: str = ""
-    """Its folder in ``.peers``; empty: the environment of this process."""
+    """Folder in ``.peers``; empty for the environment of this process."""
     path: str = ""
-    """A folder to import from before all others."""
+    """Folder to import from first."""
 
     @property
-    def own(self) -> bool:
-        """Whether it is unspool."""
+    def is_unspool(self) -> bool:
+        """True if it is unspool."""
         return self.module == "unspool"
 
     @property
     def python(self) -> Path:
-        """The interpreter."""
-        given = self.environment and ROOT / ".peers" / self.environment / "bin" / "python"
-        return Path(given or sys.executable)
+        """Path of the interpreter."""
+        peer_python = self.environment and ROOT / ".peers" / self.environment / "bin" / "python"
+        return Path(peer_python or sys.executable)
 
     @property
     def missing(self) -> str:
-        """What there is to do first."""
+        """Instruction for installing a missing contender, or an empty string."""
         if not self.python.exists():
-            return f"not installed: make peer-{self.environment}"
+            return f"not installed; run make peer-{self.environment}"
         if self.path and not (ROOT / self.path).exists():
-            return f"not built: make {self.path}/unspool"
+            return f"not built; run make {self.path}/unspool"
         return ""
 
     def run(self, module: str, *arguments: str) -> Iterator[Json]:
-        """Start a module of ours in its environment; gives what it prints."""
+        """Run a module in the contender's environment and yield its output."""
         vocabulary = ROOT / ".peers/vocabularies/node_modules/gpt-tokenizer/data"
         environment = dict(os.environ, TIKTOKEN_ENCODINGS_BASE=str(vocabulary))
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [self.path and str(ROOT / self.path)]))
-        done = subprocess.run(  # noqa: S603 - our own
+        completed = subprocess.run(  # noqa: S603 - our own command
             [str(self.python), "-m", module, *arguments],
             cwd=HERE,
             env=environment,
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=PATIENCE,
+            timeout=TIME_LIMIT,
             check=False,
         )
-        yield from map(json.loads, done.stdout.splitlines())
-        if done.returncode:
-            yield {"failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
+        yield from map(json.loads, completed.stdout.splitlines())
+        if completed.returncode:
+            yield {"failed": (completed.stderr.strip().splitlines() or ["without a word"])[-1]}
 
 
 CONTENDERS = (
@@ -104,7 +104,7 @@ CONTENDERS = (
 
 
 def _conditions() -> Json:
-    """Where this runs."""
+    """Return the conditions of the run."""
     return {
         "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         "revision": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--short", "src") else ""),
@@ -115,8 +115,8 @@ def _conditions() -> Json:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
-    return done.stdout.strip()
+    completed = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return completed.stdout.strip()
 
 
 def _processor() -> str:
@@ -128,22 +128,22 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def measured(names: list[str], limit: float) -> Json:
-    """Results of all contenders of these names."""
+def measure(names: list[str], limit: float) -> Json:
+    """Return the results of the named contenders."""
     results: Json = {"conditions": _conditions(), "limit": limit, "missing": {}, "resources": {}, "cells": []}
     with tempfile.TemporaryDirectory() as folder:
-        common, own = Path(folder, "common.jsonl"), Path(folder, "own.jsonl")
+        common, is_unspool = Path(folder, "common.jsonl"), Path(folder, "own.jsonl")
         workloads.write(common, chain(workloads.streamed(), workloads.whole()))
-        workloads.write(own, workloads.hostile())
+        workloads.write(is_unspool, workloads.hostile())
         for contender in CONTENDERS:
             if names and contender.name not in names:
                 continue
-            began, cpu = time.monotonic(), os.times().children_user
+            started, cpu = time.monotonic(), os.times().children_user
             results["missing"] |= {contender.name: contender.missing} if contender.missing else {}
             if not contender.missing:
-                _measure(contender, results, [common, own] if contender.own else [common])
+                _measure(contender, results, [common, is_unspool] if contender.is_unspool else [common])
             spent = os.times().children_user - cpu
-            note = contender.missing or f"{time.monotonic() - began:.0f} s, {spent:.0f} s of CPU"
+            note = contender.missing or f"{time.monotonic() - started:.0f} s, {spent:.0f} s of CPU"
             print(f"{contender.name}: {note}", file=sys.stderr, flush=True)
     results["conditions"]["load"].append(os.getloadavg()[0])
     return results
@@ -157,31 +157,31 @@ def _measure(contender: Contender, results: Json, files: list[Path]) -> None:
                     results["missing"][contender.name] = cell["failed"]
                 else:
                     results["cells"].append({"contender": contender.name, **cell})
-        if contender.own:
+        if contender.is_unspool:
             results["resources"][contender.name] = next(contender.run("parsing.resources"))
     except subprocess.TimeoutExpired:
-        results["missing"][contender.name] = f"given up after {PATIENCE} s"
+        results["missing"][contender.name] = f"stopped after {TIME_LIMIT} s"
 
 
 def main() -> None:
-    """Measure, print, publish."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("--only", default="")
-    options.add_argument("--limit", type=float, default=0.5)
-    options.add_argument("--from", dest="kept", type=Path)
-    options.add_argument("--publish", action="store_true")
-    given = options.parse_args()
-    if given.only and given.publish:
-        options.error("--publish needs every contender: leave --only out")
-    if given.kept:
-        results = json.loads(given.kept.read_text(encoding="utf-8"))
+    """Measure, print and publish."""
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--limit", type=float, default=0.5)
+    parser.add_argument("--from", dest="kept", type=Path)
+    parser.add_argument("--publish", action="store_true")
+    options = parser.parse_args()
+    if options.only and options.publish:
+        parser.error("--publish needs every contender; omit --only")
+    if options.kept:
+        results = json.loads(options.kept.read_text(encoding="utf-8"))
     else:
-        results = measured([name for name in given.only.split(",") if name], given.limit)
-        if not given.only:
+        results = measure([name for name in options.only.split(",") if name], options.limit)
+        if not options.only:
             KEPT.parent.mkdir(exist_ok=True)
             KEPT.write_text(json.dumps(results), encoding="utf-8")
     print(report.text(results))
-    if given.publish:
+    if options.publish:
         from parsing import plots
 
         plots.draw(results, ROOT / "docs" / "speed")

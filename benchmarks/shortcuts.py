@@ -1,10 +1,10 @@
-"""What each short cut of the core saves: the same build with it and without it, in turns.
+"""Time saved by each short cut of the core: the same build with and without it, in turns.
 
     python benchmarks/shortcuts.py [--rounds N]
 
-A short cut stands where this shows that it pays; below a tenth, simplicity wins.  Each is
-taken out by replacing what makes it one, which only the interpreter allows; printed is how
-many times as long a delta takes without it, by scenario.
+A short cut must save at least a tenth here; otherwise simplicity wins. Each is disabled by
+replacing its implementation, which works only in the interpreter. The output is the relative
+time per delta without it, by scenario.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ def _put(owner: Any, name: str, value: object) -> None:
 
 
 def without_flow() -> None:
-    """All text goes through the loop of modes."""
+    """Send all text through the general loop over states."""
     let_flow = Ledger.let_flow
     _put(Ledger, "let_flow", lambda self, _state, source: let_flow(self, None, source))
 
 
 def without_source() -> None:
-    """All arguments go through the loop of modes."""
+    """Send all arguments through the general loop over states."""
     let_flow = Ledger.let_flow
     _put(Ledger, "let_flow", lambda self, state, _source: let_flow(self, state, None))
 
 
 def without_inner_source() -> None:
-    """Arguments in an envelope go through the envelope."""
+    """Send arguments in an envelope through the envelope's parser."""
     _put(EnvelopeCodec, "source", Codec.source)
 
 
 def without_glance() -> None:
-    """Strings between markers are read as the steps of a codec read anything."""
+    """Parse strings between markers with the codec's general steps."""
     _put(Codec, "_read_on", lambda _self, _text, _ends: -1)
 
 
 def without_reaches() -> None:
-    """How far a text reaches is found out each time."""
+    """Compute the end of each text run again instead of caching it."""
 
     def reach(self: MarkerSet, text: str) -> int:
         at, literal = self.seek(text, 0, final=False)
@@ -68,7 +68,7 @@ def without_reaches() -> None:
 
 
 def without_pieces() -> None:
-    """What a piece of a value is in JSON is found out each time."""
+    """Encode each piece of a value as JSON again instead of caching it."""
 
     def piece(self: ValueMarkerSet, text: str) -> Piece | None:
         at, literal = self.seek(text, 0, final=False)
@@ -78,17 +78,17 @@ def without_pieces() -> None:
 
 
 def without_string_reaches() -> None:
-    """How far a JSON string reaches is found out each time."""
+    """Compute the end of each JSON string again instead of caching it."""
     _put(json_codec, "string_reach", lambda text: scan.string_run(text, 0))
 
 
 def without_first_sight() -> None:
-    """Every marker gets its trial, at once."""
+    """Match every marker at once instead of a quick check first."""
     _put(Entry, "first_sight", lambda _self, _ahead, _unescape: MATCH)
 
 
 def without_sign() -> None:
-    """In long texts, too, markers that begin with one character are found by a pattern."""
+    """Find markers with one first character by a pattern even in long texts."""
 
     def signed(self: MarkerSet, text: str, at: int) -> int:
         match = (self._next or self._compile_next()).search(text, at)
@@ -98,8 +98,8 @@ def without_sign() -> None:
 
 
 def without_refined() -> None:
-    """Name and id are found out for each call."""
-    _put(CompiledDialect, "refine", CompiledDialect._refine)  # noqa: SLF001 - what it is a short cut for
+    """Derive name and id again for each call."""
+    _put(CompiledDialect, "refine", CompiledDialect._refine)  # noqa: SLF001 - the uncached method
 
 
 SHORT_CUTS: dict[str, Callable[[], None]] = {
@@ -110,10 +110,10 @@ SHORT_CUTS: dict[str, Callable[[], None]] = {
 
 
 def main() -> None:
-    """Print what each saves."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("--rounds", type=int, default=2)
-    given = options.parse_args()
+    """Measure and print the savings."""
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
     workloads = [workload for workload in streamed() if workload.scenario in SCENARIOS]
     openers = [
         replace(workload, scenario="openers")
@@ -126,12 +126,12 @@ def main() -> None:
         if workload.scenario == "typical"
     ]
     titles = (*SCENARIOS, "at once", "openers", "worst")
-    print(f"{'times as long without':28}" + "".join(f"{name:>10}" for name in titles))
+    print(f"{'relative time without':28}" + "".join(f"{name:>10}" for name in titles))
     for name, taken_out in SHORT_CUTS.items():
         usual, without = Build(SOURCES), Build(SOURCES, name)
         seen: dict[str, list[float]] = {}
         for workload in (*workloads, *at_once, *openers):
-            before, after = ratio(usual, without, workload, given.rounds)
+            before, after = ratio(usual, without, workload, options.rounds)
             seen.setdefault(workload.scenario, []).append(after / before)
         means = [mean(seen[title]) for title in titles[:-1]]
         worst = max(max(ratios) for ratios in seen.values())

@@ -1,10 +1,10 @@
-"""What it costs to render in another process: a prompt there and here, in turns, in one run.
+"""Overhead of rendering chat templates in another process, measured in turns in one run.
 
     python benchmarks/templates.py [TEMPLATE.jinja] [--rounds N]
 
-``make templates`` leaves templates in ``.templates``; the default is Qwen3's.  "here" is the same rendering
-in the process that asks, as it is done where no processes can be had.  Both are whole calls of
-``ChatTemplate.render``; medians, with the least in brackets.
+``make templates`` leaves templates in ``.templates``; the default is Qwen3's. "here" is the same
+rendering inside the calling process, the fallback on machines without worker processes. Both
+are complete calls of ``ChatTemplate.render``. The output has medians, with the minimum in brackets.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PROMPTS = {
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Microseconds that it takes."""
+    """Return the microseconds of a call."""
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1e6
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -55,18 +55,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     source = options.template.read_text(encoding="utf-8")
-    processes = renderers._renderers  # noqa: SLF001 - one is switched off, which nobody else does
+    processes = renderers._renderers  # noqa: SLF001 - only this benchmark switches it off
     started = timed(lambda: ChatTemplate(""))
     print(f"the first process, started: {started / 1000:.0f} ms")
     template = ChatTemplate(source)
     print(f"{'microseconds':32}{'here':>16}{'there':>16}{'more':>8}")
     for name, messages in PROMPTS.items():
-        asked = [dict(message) for message in messages] + TURN[:1]
+        conversation = [dict(message) for message in messages] + TURN[:1]
         taken: dict[str, list[float]] = {"here": [], "there": []}
         for _ in range(max(5, options.rounds // len(messages))):
             for where, times in taken.items():
                 vars(renderers)["_renderers"] = None if where == "here" else processes
-                times.append(timed(lambda asked=asked: template.render(asked, [TOOL])))  # type: ignore[misc]
+                times.append(timed(lambda conversation=conversation: template.render(conversation, [TOOL])))  # type: ignore[misc]
         here, there = (sorted(times)[1:] for times in taken.values())
         row = "".join(f"{f'{median(times):,.0f} ({times[0]:,.0f})':>16}" for times in (here, there))
         print(f"{name:32}{row}{median(there) - median(here):>8,.0f}")

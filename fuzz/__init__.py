@@ -1,7 +1,7 @@
-"""Fuzzing: inputs that nobody would write, and the laws that hold for them all the same.
+"""Fuzzing: random inputs, and the laws that must hold for all of them.
 
-A target (``fuzz/targets``) is a function of bytes.  It returns, or raises because a
-promise is broken.  ``shell.py`` lets atheris choose the bytes, ``run.py`` runs all
-targets and says what came of it, and ``tests/project/test_fuzz.py`` holds every
-target to the inputs that were worth keeping (``fuzz/corpus``).
+A target (``fuzz/targets``) is a function of bytes. It returns normally, or raises if the
+code breaks a promise. ``shell.py`` runs a target under atheris, which chooses the bytes.
+``run.py`` runs all targets and prints the results. ``tests/project/test_fuzz.py`` runs every
+target on the stored inputs (``fuzz/corpus``).
 """

@@ -1,7 +1,7 @@
-"""Inputs by chance: mutations of what is known, with nobody watching what they reach.
+"""Random mutations of known inputs, without coverage feedback.
 
-For the compiled build, which cannot be watched, and for numbers: it is several times as quick.
-``python -m fuzz.chance TARGET FOLDER SECONDS [corpora]`` prints how many inputs it tried.
+The compiled build provides no coverage, and this loop runs several times as many inputs.
+``python -m fuzz.chance TARGET FOLDER SECONDS [corpora]`` prints the number of inputs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fuzz.trees import mutated
 
 _LONGEST: Final = 2048
 _ROUND: Final = 64
-"""Inputs between looks at the clock."""
+"""Number of inputs between two looks at the clock."""
 _WORDS: Final = re.compile(rb'"\w+":?|<[^<>\s]{1,30}>|\[/?[A-Z_]{3,}\]|[{}\[\]",:\\\n]')
 
 
 def changed(data: bytes, pool: Sequence[bytes], rng: Random) -> bytes:
-    """An input with one to four things done to its bytes."""
+    """Return an input with one to four random changes to its bytes."""
     out = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at, kind, other = rng.randint(0, len(out)), rng.randrange(6), rng.choice(pool)
@@ -46,8 +46,8 @@ def changed(data: bytes, pool: Sequence[bytes], rng: Random) -> bytes:
 
 
 def fuzz(name: str, run: Callable[[bytes], None], pool: Sequence[bytes], seconds: float) -> int:
-    """Try mutations for that long; how many."""
-    rng = Random()  # noqa: S311 - no secret
+    """Run mutations for ``seconds`` and return their number."""
+    rng = Random()  # noqa: S311 - not used for secrets
     behind = head(name)
     count = 0
     until = time.monotonic() + seconds
@@ -62,5 +62,5 @@ def fuzz(name: str, run: Callable[[bytes], None], pool: Sequence[bytes], seconds
 
 if __name__ == "__main__":
     name, folder, limit, *corpora = sys.argv[1:]
-    known = [path.read_bytes() for corpus in corpora for path in Path(corpus).iterdir()]
-    print(fuzz(name, Findings(target(name), Path(folder)), known or [b""], float(limit)))
+    inputs = [path.read_bytes() for corpus in corpora for path in Path(corpus).iterdir()]
+    print(fuzz(name, Findings(target(name), Path(folder)), inputs or [b""], float(limit)))

@@ -1,8 +1,8 @@
-"""An input, read as choices and what they are about: the first bytes choose, the rest is the matter itself.
+"""Decoding of an input: its first bytes choose the options, the rest is the payload.
 
-Every input means something, so that whatever a fuzzer does to one is another.
-What the rest holds is written as people would write it (text, JSON), so that
-markers from a dictionary land in it whole.
+Every input is valid, so each of the fuzzer's mutations is another valid input. The
+payload is readable (text, JSON), so that markers from the fuzzer's dictionary stay intact
+in it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Final, TypeVar, get_args, get_type_hints
 from zlib import crc32
 
 from unspool import Dialect, FinishReason, Policies, list_dialects
-from unspool.testing import POLICIES, Case
+from unspool.testing import POLICIES, ModelOutput
 
 T = TypeVar("T")
 
 LONGEST: Final = 1 << 12
-"""Characters of an output: growth is the business of other tests."""
+"""Longest output in characters; other tests cover growth."""
 SEPARATOR: Final = "\x1e"
-"""Between the parts of a text that has several."""
+"""Separator between the parts of a payload with several parts."""
 
 TOOLS: Final[tuple[dict[str, object], ...]] = (
     {
@@ -50,65 +50,68 @@ REASONS: Final[tuple[FinishReason | None, ...]] = (None, "stop", "length", "tool
 
 
 class Choices:
-    """One input, being read."""
+    """Decoder of one input."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def byte(self) -> int:
-        """The next byte; 0 where there are no more."""
+        """Return the next byte, or 0 at the end."""
         at, self._at = self._at, self._at + 1
         return self._data[at] if at < len(self._data) else 0
 
-    def among(self, options: Sequence[T]) -> T:
-        """One of them."""
+    def choose(self, options: Sequence[T]) -> T:
+        """Choose one of the options."""
         return options[self.byte() % len(options)]
 
     def dialect(self) -> Dialect:
-        """One of the built-in dialects."""
+        """Choose a built-in dialect."""
         places, dialects = _ring()
         found = bisect_left(places, self.byte() << 8 | self.byte())
         return dialects[found % len(dialects)]
 
     def policies(self) -> Policies | None:
-        """The defaults, one of the sets that the laws are tried with, or any other combination."""
+        """Choose the default policies, one of the sets of the laws, or any other combination."""
         number = self.byte()
         named = [None, *POLICIES.values()]
         return named[number] if number < len(named) else _combined(number)
 
-    def cuts(self, length: int) -> list[tuple[int, int]]:
-        """Where to cut so much: one by one, or in pieces of several lengths, empty ones among them."""
+    def spans(self, length: int) -> list[tuple[int, int]]:
+        """Choose spans that split ``length`` items: single items, or several lengths including empty ones."""
         number = self.byte()
         if not number:
             return [(at, at + 1) for at in range(length)]
         rng = Random(number)  # noqa: S311 - reproducible, not secret
         longest = rng.choice((2, 4, 9, 30, 200))
-        cuts = [0]
-        while cuts[-1] < length:
-            cuts.append(min(length, cuts[-1] + rng.randint(0, longest)))
-        return list(pairwise(cuts))
+        spans = [0]
+        while spans[-1] < length:
+            spans.append(min(length, spans[-1] + rng.randint(0, longest)))
+        return list(pairwise(spans))
 
     def chunks(self, text: str) -> list[str]:
-        """The text in pieces."""
-        return [text[start:end] for start, end in self.cuts(len(text))]
+        """Split the text into chunks."""
+        return [text[start:end] for start, end in self.spans(len(text))]
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """Return the remaining bytes."""
         return self._data[self._at :]
 
-    def written(self) -> str:
-        """All that is left, as a file or a request would hold it: always UTF-8."""
+    def utf8_text(self) -> str:
+        """Return the remaining bytes as a file or a request holds them, always valid UTF-8."""
         return self.rest()[: 4 * LONGEST].decode("utf-8", "replace")[:LONGEST]
 
     def text(self) -> str:
-        """All that is left, as text; what is no UTF-8 becomes lone surrogates, which JSON can hold, too."""
+        """Return the remaining bytes as text; invalid UTF-8 becomes lone surrogates, which JSON can hold."""
         return self.rest()[: 4 * LONGEST].decode("utf-8", "surrogateescape")[:LONGEST]
 
 
 @cache
 def _ring() -> tuple[list[int], list[Dialect]]:
-    """Each dialect has a place that follows from its name: a new one leaves the meaning of inputs alone."""
+    """Give each dialect a position derived from its name.
+
+    A new dialect does not change the meaning of the other inputs.
+    """
     found = sorted((_place(dialect), dialect.name, dialect) for dialect in list_dialects())
     return [place for place, _, _ in found], [dialect for _, _, dialect in found]
 
@@ -118,7 +121,7 @@ def _place(dialect: Dialect) -> int:
 
 
 def choosing(dialect: Dialect) -> bytes:
-    """The bytes that choose a dialect."""
+    """Return the bytes that choose a dialect."""
     return _place(dialect).to_bytes(2, "big")
 
 
@@ -129,17 +132,17 @@ def _combined(number: int) -> Policies:
     return Policies(**{field.name: rng.choice(get_args(hints[field.name])) for field in fields(Policies)})
 
 
-def read_case(choices: Choices) -> tuple[Dialect, Case, list[str]]:
-    """An output, in a dialect and under a request, and the pieces that it comes in."""
+def read_case(choices: Choices) -> tuple[Dialect, ModelOutput, list[str]]:
+    """Decode a dialect, an output with its request, and the chunks of the output."""
     dialect = choices.dialect()
-    policies, tools, reason = choices.policies(), choices.among(OFFERED), choices.among(REASONS)
+    policies, tools, reason = choices.policies(), choices.choose(OFFERED), choices.choose(REASONS)
     number = Choices(bytes([choices.byte()]))
     text = choices.text()
-    return dialect, Case(text, tools, None, policies, reason), number.chunks(text)
+    return dialect, ModelOutput(text, tools, None, policies, reason), number.chunks(text)
 
 
 def written_case(dialect: Dialect, text: str, *, number: int = 0) -> bytes:
-    """An input that is read as such a case; the number varies what is chosen besides."""
+    """Return an input that decodes to this case; the number varies the other choices."""
     rng = Random(f"{number} {text}")  # noqa: S311 - reproducible, not secret
     policy = rng.choice((0, 0, rng.randrange(256)))
     return (

@@ -1,4 +1,4 @@
-"""Findings: inputs that break a promise, put aside with their tracebacks, a few of each kind."""
+"""Findings: inputs that break a promise, stored with their tracebacks, at most three per kind."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Final
 from fuzz.targets import Target
 
 _MOST: Final = 3
-"""Inputs that are kept of one kind."""
+"""Number of inputs to store per kind."""
 
 
 class Findings:
-    """A target that goes on after a finding."""
+    """Wrapper of a target that stores findings and continues."""
 
     def __init__(self, target: Target, folder: Path) -> None:
         self._target = target
         self._folder = folder
-        self._seen: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def __call__(self, data: bytes) -> None:
         try:
             self._target(data)
-        except Exception as error:  # noqa: BLE001 - any at all is a finding
+        except Exception as error:  # noqa: BLE001 - any exception is a finding
             self._keep(data, error)
 
     def _keep(self, data: bytes, error: Exception) -> None:
@@ -32,8 +32,8 @@ class Findings:
         law = str(error).partition(":")[0][:40] if isinstance(error, AssertionError) else ""
         place = f"{last.filename}:{last.lineno}"
         kind = sha256(f"{type(error).__name__} {law} {place}".encode()).hexdigest()[:8]
-        self._seen[kind] = self._seen.get(kind, 0) + 1
-        if self._seen[kind] > _MOST:
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if self._counts[kind] > _MOST:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         name = f"{kind}-{sha256(data).hexdigest()[:8]}"

@@ -1,7 +1,7 @@
-"""JSON from any text: what is JSON is itself, and what is nearly JSON is taken for what it is near to.
+"""Tolerant JSON reader: valid JSON has its own value, other text the value of similar JSON.
 
-A fuzzer that changes a byte of a JSON text makes it no JSON as a rule, and learns
-nothing but that.  Read like this it has changed a value.
+A fuzzer that changes one byte of a JSON text usually makes it invalid, and every such
+input would take the same path. With this reader the change becomes a changed value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DEEPEST: Final = 400
 
 
 def value_of(text: str) -> Any:
-    """The value that a text is, or is near to."""
+    """Return the value of a text that is JSON or similar to it."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -26,7 +26,7 @@ def value_of(text: str) -> Any:
 
 
 def object_of(text: str) -> dict[str, Any]:
-    """Likewise; what is no object has no members."""
+    """Return the value as an object; any other value gives an empty object."""
     found = value_of(text)
     return found if isinstance(found, dict) else {}
 
@@ -38,7 +38,7 @@ class _Reader:
         self._depth = 0
 
     def value(self) -> Any:
-        """The next value; None at the end."""
+        """Return the next value, or None at the end."""
         text = self._text
         while self._at < len(text):
             char = text[self._at]
@@ -75,14 +75,14 @@ class _Reader:
             return found[1]
 
     def _closed(self, closer: str) -> bool:
-        """Whether this is over; passes over what may stand between members."""
+        """Return whether the array or object ends here, after skipping separators between its members."""
         while self._at < len(self._text) and self._text[self._at] in " \t\r\n,:":
             self._at += 1
         if self._at >= len(self._text):
             return True
-        over = self._text[self._at] == closer
-        self._at += over
-        return over
+        closed = self._text[self._at] == closer
+        self._at += closed
+        return closed
 
     def _list(self) -> list[Any]:
         out: list[Any] = []

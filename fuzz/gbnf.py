@@ -1,4 +1,4 @@
-"""A reader of GBNF that knows no more than its syntax: whether a grammar of ours is one."""
+"""Syntax checker for GBNF grammars."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _TOKEN: Final = re.compile(
 
 
 def check(text: str) -> None:
-    """Raise ``AssertionError`` if a text is no grammar, or names a rule that it does not have."""
+    """Raise ``AssertionError`` if a text is not a grammar, or refers to an undefined rule."""
     bodies: dict[str, list[str]] = {}
     for line in text.splitlines():
         found = _RULE.fullmatch(line)
-        assert found is not None, f"no rule: {line!r}"
-        assert found[1] not in bodies, f"two rules {found[1]}"
+        assert found is not None, f"not a rule: {line!r}"
+        assert found[1] not in bodies, f"duplicate rule {found[1]}"
         bodies[found[1]] = list(_references(found[2]))
     assert "root" in bodies, "no root"
     for name, used in bodies.items():
         for each in used:
-            assert each in bodies, f"{name} uses {each}, which is not there"
+            assert each in bodies, f"{name} refers to the undefined rule {each}"
 
 
 def _references(body: str) -> list[str]:
@@ -37,15 +37,15 @@ def _references(body: str) -> list[str]:
     counts = False
     while at < len(body):
         token = _TOKEN.match(body, at)
-        assert token is not None, f"no GBNF: {body[at:]!r}"
+        assert token is not None, f"not GBNF: {body[at:]!r}"
         at = token.end()
         if token["count"]:
-            assert counts, f"what is repeated? {body[:at]!r}"
+            assert counts, f"repetition without an operand: {body[:at]!r}"
         if token["bracket"]:
             depth += 1 if token["bracket"] == "(" else -1
-            assert depth >= 0, f"a bracket that nobody opened: {body[:at]!r}"
+            assert depth >= 0, f"unmatched closing bracket: {body[:at]!r}"
         if token["rule"]:
             out.append(token["rule"])
         counts = bool(token["text"] or token["set"] or token["rule"] or token["bracket"] == ")")
-    assert depth == 0, f"a bracket is open: {body!r}"
+    assert depth == 0, f"unclosed bracket: {body!r}"
     return out

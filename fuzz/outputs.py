@@ -1,4 +1,4 @@
-"""Outputs to begin with: the vectors of the repository, and what the dialects themselves would write."""
+"""Seed outputs: the repository's vectors, and messages rendered in each dialect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 _VECTOR: Final = re.compile(r"^(`{3,})raw\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
 _LONGEST: Final = 400
 _MOST: Final = 3
-"""Vectors of each dialect."""
+"""Number of vectors per dialect."""
 
 CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Os\\"lo", "days": 3, "where": {"at": [1.5, -2]}}'),
@@ -42,7 +42,7 @@ MESSAGES: Final = (
 
 @cache
 def outputs() -> tuple[tuple[Dialect, str], ...]:
-    """Short outputs of every dialect."""
+    """Return short outputs of every dialect."""
     return (*_written(), *_vectors())
 
 
@@ -52,7 +52,7 @@ def _written() -> Iterator[tuple[Dialect, str]]:
             try:
                 yield dialect, render(dialect, message)
             except UnspoolError:
-                continue  # not every dialect can say everything
+                continue  # not every dialect can express every message
 
 
 def _vectors() -> Iterator[tuple[Dialect, str]]:
@@ -72,7 +72,7 @@ def _vectors() -> Iterator[tuple[Dialect, str]]:
 
 
 def support() -> None:
-    """Let what tests share be imported: vocabularies, samplers."""
+    """Make the helpers of the tests importable: vocabularies, samplers."""
     path = str(ROOT / "tests" / "support")
     if path not in sys.path:
         sys.path.append(path)

@@ -1,4 +1,4 @@
-"""Inputs again, one by one: ``python -m fuzz.replay TARGET FILE...``, to see what a finding is."""
+"""Replay of stored inputs, to examine a finding: ``python -m fuzz.replay TARGET FILE...``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Run the targets, and say what came of it: ``make fuzz MINUTES=10 [TARGET=feed] [BUILD=pure]``.
+"""Run the targets and print the results: ``make fuzz MINUTES=10 [TARGET=feed] [BUILD=pure]``.
 
-Each target begins with its seeds, which follow from the repository, and with what
-was kept of former runs (``fuzz/corpus``).  What it finds worth keeping goes to
-``build/fuzz``; ``--keep`` puts as many of these into ``fuzz/corpus`` as there is room
-for.  Every run leaves a line in ``build/fuzz/runs.jsonl``; ``--totals``
-adds them up.
+Each target starts with its seeds, which are derived from the repository, and with the
+stored inputs of former runs (``fuzz/corpus``). New inputs go to ``build/fuzz``; ``--keep``
+copies them to ``fuzz/corpus`` up to a size limit. Every run adds a line to
+``build/fuzz/runs.jsonl``; ``--totals`` sums them up.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from fuzz.targets import NAMES, seeds
 
 Build: TypeAlias = Literal["pure", "compiled"]
 Way: TypeAlias = Literal["guided", "chance"]
-"""By coverage (``shell.py``), or not (``chance.py``)."""
+"""Choice of inputs: guided by coverage (``shell.py``), or by chance (``chance.py``)."""
 
 WORK: Final = ROOT / "build" / "fuzz"
 CORPUS: Final = ROOT / "fuzz" / "corpus"
 LOG: Final = WORK / "runs.jsonl"
 SOURCES: Final[dict[Build, Path]] = {"pure": ROOT / "src", "compiled": ROOT / "build" / "compiled"}
 COMPILED: Final = ("feed", "prompts", "wires", "ids", "conversations", "messages", "schemas")
-"""Targets of what is compiled; ``builds`` compares both."""
+"""Targets of compiled code; ``builds`` compares both builds."""
 _LONGEST: Final = 2048
 _SECONDS: Final = 20
-"""For one input: whatever takes longer is a finding."""
+"""Time limit per input in seconds; exceeding it is a finding."""
 _MEGABYTES: Final = 2048
 _KEPT: Final = 16_000
-"""Bytes of one target's corpus in the repository."""
+"""Largest size of a target's corpus in the repository, in bytes."""
 _STATUS: Final = re.compile(r"^#\d+\t\w+ +cov: (\d+) ft: (\d+)", re.MULTILINE)
 _UNITS: Final = re.compile(r"^stat::number_of_executed_units: *(\d+)", re.MULTILINE)
 _PULSE: Final = re.compile(r"^#(\d+)\t", re.MULTILINE)
@@ -49,7 +48,7 @@ _PULSE: Final = re.compile(r"^#(\d+)\t", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One target over one build, and what came of it."""
+    """Run of one target against one build, with its results."""
 
     target: str
     build: Build
@@ -59,12 +58,12 @@ class Run:
     coverage: int
     features: int
     new: int
-    """Inputs that reached something new."""
+    """Number of inputs that reached new code."""
     findings: list[str] = field(default_factory=list)
 
 
 def fuzz(target: str, build: Build, way: Way, seconds: int) -> Run:
-    """Run a target for that long."""
+    """Run a target for ``seconds``."""
     corpus, start, found = (WORK / target / name for name in ("corpus", "seeds", f"findings-{build}"))
     for folder in (corpus, start, found, CORPUS / target):
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,8 +75,8 @@ def fuzz(target: str, build: Build, way: Way, seconds: int) -> Run:
     if way == "guided":
         inputs, coverage, features = _guided(target, found, seconds, folders)
     else:
-        told = _python(build, "fuzz.chance", target, str(found), str(seconds), *folders)
-        inputs, coverage, features = int(told.stdout.strip() or 0), 0, 0
+        output = _python(build, "fuzz.chance", target, str(found), str(seconds), *folders)
+        inputs, coverage, features = int(output.stdout.strip() or 0), 0, 0
     elapsed = time.monotonic() - began
     new = sorted(path.name for path in set(found.iterdir()) - old if path.suffix != ".txt")
     if not inputs and not new:
@@ -87,31 +86,35 @@ def fuzz(target: str, build: Build, way: Way, seconds: int) -> Run:
 
 
 def _guided(target: str, found: Path, seconds: int, folders: Sequence[str]) -> tuple[int, int, int]:
-    """How many inputs libFuzzer tried, and what they reached."""
-    told = _shell(
+    """Run libFuzzer; return the number of inputs, and the coverage and features that they reached."""
+    output = _shell(
         target,
         f"-max_total_time={seconds}",
         f"-artifact_prefix={found}/",
         f"-dict={_dictionary()}",
         *folders,
     )
-    (WORK / target / "libfuzzer.log").write_text(told, encoding="utf-8")
-    states = _STATUS.findall(told) or [("0", "0")]
-    units = _UNITS.findall(told) or _PULSE.findall(told) or ["0"]
+    (WORK / target / "libfuzzer.log").write_text(output, encoding="utf-8")
+    states = _STATUS.findall(output) or [("0", "0")]
+    units = _UNITS.findall(output) or _PULSE.findall(output) or ["0"]
     return int(units[-1]), int(states[-1][0]), int(states[-1][1])
 
 
 def _shell(target: str, *options: str) -> str:
-    """What libFuzzer says."""
+    """Run a target under libFuzzer and return its output."""
     limits = [f"-max_len={_LONGEST}", f"-rss_limit_mb={_MEGABYTES}"]
-    limits += [f"-timeout={_SECONDS}", f"-report_slow_units={_SECONDS}"]  # a busy machine is slow
+    # Generous, because the machine may be busy.
+    limits += [
+        f"-timeout={_SECONDS}",
+        f"-report_slow_units={_SECONDS}",
+    ]
     found = str(WORK / target / "findings-pure")
     return _python("pure", "fuzz.shell", target, found, "-print_final_stats=1", *limits, *options).stderr
 
 
 def _python(build: Build, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCES[build], ROOT)))}
-    return subprocess.run(  # noqa: S603 - ourselves
+    return subprocess.run(  # noqa: S603 - our own module
         [sys.executable, "-m", module, *arguments],
         env=environment,
         cwd=ROOT,
@@ -123,7 +126,7 @@ def _python(build: Build, module: str, *arguments: str) -> subprocess.CompletedP
 
 
 def _dictionary() -> Path:
-    """The markers of all dialects, and words of JSON and of requests, for libFuzzer."""
+    """Write libFuzzer's dictionary: the markers of all dialects, and words of JSON and of requests."""
     from unspool import list_dialects
     from unspool.testing import markers
 
@@ -155,13 +158,13 @@ def _dictionary() -> Path:
 
 
 def keep(target: str) -> int:
-    """Put inputs that reached something new into the repository, as many as there is room for; how many."""
+    """Copy inputs with new coverage into the repository, up to the size limit; return their number."""
     kept = CORPUS / target
     kept.mkdir(parents=True, exist_ok=True)
     hashed = [path for path in kept.iterdir() if re.fullmatch(r"[0-9a-f]{40}", path.name)]
     found = [*(WORK / target / "corpus").glob("*"), *hashed]
     contents = {path.name: path.read_bytes() for path in sorted(found, key=lambda path: path.stat().st_size)}
-    for path in hashed:  # those with names of their own are findings that were mended
+    for path in hashed:  # files with other names are fixed findings, which stay
         path.unlink()
     size = count = 0
     for name in _spread(list(contents)):
@@ -173,7 +176,7 @@ def keep(target: str) -> int:
 
 
 def _spread(found: Sequence[str]) -> Iterator[str]:
-    """Every eighth, then every fourth, ...: so that a part of them is like the whole."""
+    """Yield every eighth item, then every fourth, and so on, so that any prefix is a fair sample."""
     seen: set[str] = set()
     for step in (8, 4, 2, 1):
         for name in found[::step]:
@@ -183,7 +186,7 @@ def _spread(found: Sequence[str]) -> Iterator[str]:
 
 
 def table(runs: Iterable[Run]) -> str:
-    """What came of runs, a line for each."""
+    """Return a table with a line per run."""
     rows = [
         "| target | build | inputs | per second | coverage | features | new | findings |",
         "|---|---|" + "--:|" * 6,
@@ -201,7 +204,7 @@ def table(runs: Iterable[Run]) -> str:
 
 
 def totals() -> list[Run]:
-    """All runs so far, those of one target and build together."""
+    """Return the sums over all runs of each target and build."""
     found: dict[tuple[str, str, str], Run] = {}
     for line in LOG.read_text(encoding="utf-8").splitlines() if LOG.is_file() else ():
         run = Run(**json.loads(line))
@@ -225,7 +228,7 @@ def totals() -> list[Run]:
 def _wanted(target: str, build: str, way: str) -> list[tuple[str, Build, Way]]:
     targets = [name for name in NAMES if target in ("", name)]
     if not targets:
-        raise SystemExit(f"there is no target {target!r}: choose one of {', '.join(NAMES)}")
+        raise SystemExit(f"unknown target {target!r}; choose one of {', '.join(NAMES)}")
     found: list[tuple[str, Build, Way]] = [(name, "pure", "guided") for name in targets]
     found += [(name, "pure", "chance") for name in targets if name != "builds"]
     if SOURCES["compiled"].is_dir():
@@ -234,17 +237,17 @@ def _wanted(target: str, build: str, way: str) -> list[tuple[str, Build, Way]]:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
-    parser.add_argument("--minutes", type=float, default=10, help="for all of them together")
-    parser.add_argument("--target", default="", help="one of them alone")
-    parser.add_argument("--build", default="", choices=("", "pure", "compiled"), help="one of them alone")
-    parser.add_argument("--way", default="", choices=("", "guided", "chance"), help="one of them alone")
+    parser.add_argument("--minutes", type=float, default=10, help="total time for all targets")
+    parser.add_argument("--target", default="", help="run only this target")
+    parser.add_argument("--build", default="", choices=("", "pure", "compiled"), help="run only this build")
+    parser.add_argument("--way", default="", choices=("", "guided", "chance"), help="run only this way")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
     parser.add_argument(
-        "--keep", action="store_true", help="put what is worth keeping into fuzz/corpus, and stop"
+        "--keep", action="store_true", help="copy inputs with new coverage to fuzz/corpus and exit"
     )
-    parser.add_argument("--totals", action="store_true", help="add up all runs so far, and stop")
+    parser.add_argument("--totals", action="store_true", help="print the sums of all runs so far and exit")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     if options.totals:

@@ -1,6 +1,6 @@
-"""The shell around a target: atheris chooses the inputs, guided by what they reach in the pure build.
+"""Coverage-guided fuzzing of one target in the pure build, with atheris.
 
-``python -m fuzz.shell TARGET FOLDER [options of libFuzzer] [corpora]``: findings go to the folder.
+``python -m fuzz.shell TARGET FOLDER [libFuzzer options] [corpora]`` writes findings to the folder.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import atheris
 
 
 def _target() -> Callable[[bytes], None]:
-    # The laws are not what is tested, and take most of the time if they are watched.
+    # The laws are not under test, and instrumenting them would take most of the time.
     watched = {"include": ["unspool", "fuzz.targets"], "exclude": ["unspool.testing", "unspool.dialects"]}
     with atheris.instrument_imports(**watched, enable_loader_override=False):
         from fuzz.findings import Findings
         from fuzz.targets import target
 
         run = target(sys.argv[1])
-        run(b"")  # what is imported late is watched, too
+        run(b"")  # so that lazily imported modules are instrumented
     return Findings(run, Path(sys.argv[2]))
 
 
 def _mutator() -> Callable[[bytes, int, int], bytes] | None:
-    """Where inputs are JSON: changes of values as often as of bytes."""
+    """Return a mutator for JSON inputs that changes values as often as bytes; None for other inputs."""
     from fuzz.targets import head
     from fuzz.trees import mutated
 

@@ -1,4 +1,4 @@
-"""Mutations of JSON as a tree: a value becomes another, goes, comes twice, or changes places."""
+"""Mutations of JSON trees: a value is replaced, removed, duplicated or moved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ODD: Final[tuple[Any, ...]] = (
 
 
 def mutated(data: bytes, head: int, rng: Random) -> bytes:
-    """An input whose rest behind its first bytes is JSON, with one to three values changed."""
+    """Return an input with one to three changed values in the JSON after its first ``head`` bytes."""
     tree = value_of(data[head:].decode("utf-8", "replace"))
     for _ in range(rng.randint(1, 3)):
         tree = _changed(tree, rng)

@@ -1,4 +1,4 @@
-"""A vocabulary of bytes and of a dialect's markers, and ids as bytes of an input."""
+"""Vocabulary of bytes and of a dialect's markers, and an encoding of token ids as input bytes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from functools import cache
 from typing import Final
 
 from unspool import Dialect
-from unspool._core.token_ids.reader import literals
 from unspool.dialects._registry import ends_of_turn, find
+from unspool.dialects._templates import dialect_texts
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _SPECIAL: Final = 0xFF
-"""Never in UTF-8: behind it stands the number of a special token."""
+"""Byte that never occurs in UTF-8; the number of a special token follows it."""
 
 
 class Vocabulary:
-    """What is asked of a tokenizer, and the way back."""
+    """Tokenizer of bytes and special tokens, with the reverse mapping."""
 
     def __init__(self, special: Sequence[str]) -> None:
         self.special = special
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of a token that is none of the special ones."""
+        """Return the bytes of an ordinary token."""
         return bytes([id])
 
     def special_tokens(self) -> dict[int, str]:
-        """Special tokens, by id."""
+        """Return the special tokens by id."""
         return {256 + number: text for number, text in enumerate(self.special)}
 
     def ids(self, data: bytes) -> list[int]:
-        """The ids that bytes stand for: themselves, or special tokens."""
+        """Decode input bytes to ids: a byte is its own id, an escape stands for a special token."""
         out: list[int] = []
         rest = iter(data)
         for byte in rest:
@@ -42,7 +42,7 @@ class Vocabulary:
         return out
 
     def data(self, text: str) -> bytes:
-        """The bytes that stand for the ids of a text, its markers as special tokens."""
+        """Encode a text as input bytes, with its markers as special tokens."""
         if not self.special:
             return text.encode("utf-8", "replace")
         found = re.split(f"({'|'.join(map(re.escape, sorted(self.special, key=len, reverse=True)))})", text)
@@ -50,7 +50,7 @@ class Vocabulary:
         return b"".join(numbers.get(piece) or piece.encode("utf-8", "replace") for piece in found)
 
     def text(self, ids: Iterable[int]) -> str:
-        """What ids say, special tokens spelt out: bytes between two of them are UTF-8, or replaced."""
+        """Decode ids to text, with special tokens spelled out and invalid UTF-8 between them replaced."""
         out: list[str] = []
         plain = bytearray()
         for id in (*ids, -1):
@@ -66,11 +66,11 @@ class Vocabulary:
 
 @cache
 def vocabulary(dialect: str, *more: str) -> Vocabulary:
-    """That of a dialect."""
+    """Return the vocabulary of a dialect."""
     spec: Dialect = find(dialect)
-    words = (*literals(spec), *ends_of_turn(spec), *more)
+    words = (*dialect_texts(spec), *ends_of_turn(spec), *more)
     return Vocabulary(sorted({marker for word in words for marker in _MARKER.findall(word)})[:200])
 
 
 PLAIN: Final = Vocabulary(())
-"""One in which no marker is special."""
+"""Vocabulary without special tokens."""

@@ -27,7 +27,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool.testing import Case, Reading, assert_laws, chunkings, read
+from unspool.testing import ModelOutput, ParseRun, assert_laws, chunkings, run_parser
 
 WEATHER = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'
 HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -67,9 +67,9 @@ def calls(message: Message | None) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in message.tool_calls]
 
 
-def by_character(dialect: str, case: str | Case) -> Reading:
+def by_character(dialect: str, case: str | ModelOutput) -> ParseRun:
     raw = case if isinstance(case, str) else case.text
-    return read(dialect, case, list(raw))
+    return run_parser(dialect, case, list(raw))
 
 
 # -- 1: incomplete JSON fragments
@@ -114,7 +114,7 @@ MALFORMED = '[TOOL_CALLS]f[ARGS]{"a": 1, oops}[TOOL_CALLS]g[ARGS]{"b": 2}'
 def test_malformed_json_is_reported_and_the_next_call_is_read() -> None:
     raw = '[TOOL_CALLS]f[ARGS]{"a": 1, oops}'
     for chunks in chunkings(MALFORMED, splits=100):
-        reading = read("mistral", MALFORMED, chunks)
+        reading = run_parser("mistral", MALFORMED, chunks)
         assert names(reading.events) == ["f", "g"], chunks
         assert statuses(reading.events) == ["malformed", "complete"], chunks
         assert calls(reading.message) == [("g", '{"b": 2}')], chunks
@@ -146,7 +146,7 @@ def test_every_kind_of_bad_json_ends_with_its_call(junk: str) -> None:
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
 def test_parallel_calls_do_not_mix(chunk: int) -> None:
     raw = "".join(f'[TOOL_CALLS]f{i}[ARGS]{{"i": {i}, "s": "{"x" * i}"}}' for i in range(12))
-    reading = read("mistral", raw, [raw[at : at + chunk] for at in range(0, len(raw), chunk)])
+    reading = run_parser("mistral", raw, [raw[at : at + chunk] for at in range(0, len(raw), chunk)])
     assert calls(reading.message) == [(f"f{i}", f'{{"i": {i}, "s": "{"x" * i}"}}') for i in range(12)]
     starts = [event for event in reading.events if isinstance(event, CallStart)]
     assert [event.index for event in starts] == list(range(12))
@@ -211,7 +211,7 @@ def test_marker_split_at_every_position(dialect: str) -> None:
     raw = render(dialect, Message(content="Let me see.", tool_calls=(call,)))
     tools = [tool("get_weather", city="string")]
     for at in range(len(raw) + 1):
-        reading = read(dialect, Case(raw, tools), [raw[:at], raw[at:]])
+        reading = run_parser(dialect, ModelOutput(raw, tools), [raw[:at], raw[at:]])
         assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')], at
         assert reading.message is not None
         assert reading.message.content == "Let me see.", at
@@ -299,7 +299,7 @@ def test_values_keep_their_type_and_spelling(value: str) -> None:
 )
 def test_tagged_values_have_the_type_of_their_schema(type_: str, raw: str, value: str) -> None:
     output = f"<tool_call>\n<function=f>\n<parameter=v>\n{raw}\n</parameter>\n</function>\n</tool_call>"
-    reading = assert_laws("qwen3_coder", Case(output, [tool("f", v=type_)]))
+    reading = assert_laws("qwen3_coder", ModelOutput(output, [tool("f", v=type_)]))
     assert calls(reading.message) == [("f", f'{{"v": {value}}}')]
 
 
@@ -418,7 +418,7 @@ def test_white_space_in_a_head_is_bounded(opener: str) -> None:
     ],
 )  # fmt: skip
 def test_a_closing_marker_inside_a_value_is_data(dialect: str, raw: str) -> None:
-    reading = assert_laws(dialect, Case(raw, [tool("f", s="string")]))
+    reading = assert_laws(dialect, ModelOutput(raw, [tool("f", s="string")]))
     assert calls(reading.message) == [("f", '{"s": "a</tool_call>b"}')]
     assert reading.message is not None
     assert reading.message.content is None
@@ -536,7 +536,7 @@ PREFILLED = [
 
 @pytest.mark.parametrize(("dialect", "prompt", "raw"), PREFILLED)
 def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> None:
-    reading = assert_laws(dialect, Case(raw, [tool("f", a="string")], prompt, continues=True))
+    reading = assert_laws(dialect, ModelOutput(raw, [tool("f", a="string")], prompt, continues=True))
     assert calls(reading.message) == [("f", '{"a": "1"}')]
     assert reading.message is not None
     assert reading.message.content is None
@@ -544,7 +544,9 @@ def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> No
 
 def test_calls_of_the_prompt_do_not_count() -> None:
     prompt = '[TOOL_CALLS][{"name": "f", "arguments": {}}, '
-    reading = assert_laws("mistral", Case('{"name": "g", "arguments": {}}]', prompt=prompt, continues=True))
+    reading = assert_laws(
+        "mistral", ModelOutput('{"name": "g", "arguments": {}}]', prompt=prompt, continues=True)
+    )
     assert [(event.index, event.name) for event in reading.events if isinstance(event, CallStart)] == [
         (0, "g")
     ]
@@ -617,7 +619,7 @@ def test_many_openers_without_headers_are_read_one_by_one() -> None:
 def test_an_empty_piece_is_no_piece() -> None:
     pieces = ["<tool_call>\n<function=f>\n<parameter=a>\n", "", "<parameter=b>1</parameter>\n"]
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
-    assert_laws("qwen3_coder", Case("".join(pieces), ({"name": "f", "parameters": schema},)), [pieces])
+    assert_laws("qwen3_coder", ModelOutput("".join(pieces), ({"name": "f", "parameters": schema},)), [pieces])
 
 
 def test_content_that_ends_like_the_opener_of_a_message_begins() -> None:
@@ -633,9 +635,9 @@ ARGUMENTS = "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
 
 def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
     """Normalised events of the text; cut into single characters they are the same."""
-    case = Case(text, policies=Policies(call_ids="generated"))
+    case = ModelOutput(text, policies=Policies(call_ids="generated"))
     assert_laws(dialect, case, [[text], list(text)])
-    return read(dialect, case, [text]).events
+    return run_parser(dialect, case, [text]).events
 
 
 @pytest.mark.parametrize("dialect", ["glm47", "spark25", "hy_v4"])

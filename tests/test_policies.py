@@ -28,7 +28,7 @@ from unspool import (
 )
 from unspool.testing import _outputs as readings
 from unspool.testing import assert_policy
-from unspool.testing._policy_laws import EFFECTS, Wording
+from unspool.testing._policy_laws import EFFECTS, SampleCall
 from unspool.wire import ChatStream
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -47,14 +47,14 @@ def test_every_value_shows(policy: str, name: str) -> None:
 @each_policy
 def test_the_law_is_about_many_dialects(policy: str) -> None:
     """Where a dialect has nothing that a policy is about is derived, and must not become everywhere."""
-    wordings = [wording for wording in map(Wording, list_dialects()) if wording.ability.calls]
+    wordings = [wording for wording in map(SampleCall, list_dialects()) if wording.capabilities.calls]
     assert sum(map(EFFECTS[policy].applies, wordings)) > len(wordings) // 3
 
 
 @pytest.mark.parametrize("policy", CHOICES)
 def test_no_value_is_left_out(policy: str) -> None:
     if policy not in ON_THE_WIRE:
-        assert set(EFFECTS[policy].shows(Wording(get_dialect("hermes")))) == set(CHOICES[policy])
+        assert set(EFFECTS[policy].predicates(SampleCall(get_dialect("hermes")))) == set(CHOICES[policy])
 
 
 @each_policy
@@ -71,7 +71,7 @@ def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch
     if shown is None:
         assert assert_policy(name, policy) is None
         return
-    with pytest.raises(AssertionError, match=f"policies: {policy}=.*makes no difference") as caught:
+    with pytest.raises(AssertionError, match=f"policies: {policy}=.*has no effect") as caught:
         assert_policy(name, policy)
     assert name in str(caught.value)
 
@@ -92,7 +92,7 @@ def test_reasoning_field(name: str) -> None:
     try:
         text = render(name, Message(reasoning="Hm.", content="Hi."))
     except UsageError:
-        assert not Wording(get_dialect(name)).ability.reasoning
+        assert not SampleCall(get_dialect(name)).capabilities.reasoning
         return
     for value, names in {
         "both": {"reasoning", "reasoning_content"},
@@ -106,8 +106,8 @@ def test_reasoning_field(name: str) -> None:
 
 @each_dialect
 def test_forced_finish_reason(name: str) -> None:
-    wording = Wording(get_dialect(name))
-    if not wording.ability.calls:
+    wording = SampleCall(get_dialect(name))
+    if not wording.capabilities.calls:
         pytest.skip("it has no calls")
     told = partial(deltas, name, wording.write())
     for value in ("tool_calls", "stop"):

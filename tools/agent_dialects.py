@@ -1,4 +1,4 @@
-"""What models would write in a task of three turns, written by hand: nothing of unspool takes part in it."""
+"""Hand-written model outputs for a task of three turns, made without unspool."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def _hermes(name: str, arguments: Arguments) -> str:
 
 
 def _qwen3_coder(name: str, arguments: Arguments) -> str:
-    written = "".join(
+    rendered = "".join(
         f"<parameter={key}>\n{_plain(value)}\n</parameter>\n" for key, value in arguments.items()
     )
-    return f"<tool_call>\n<function={name}>\n{written}</function>\n</tool_call>"
+    return f"<tool_call>\n<function={name}>\n{rendered}</function>\n</tool_call>"
 
 
 def _harmony(name: str, arguments: Arguments) -> str:
@@ -37,10 +37,10 @@ def _harmony(name: str, arguments: Arguments) -> str:
 
 
 def _glm47(name: str, arguments: Arguments) -> str:
-    written = "".join(
+    rendered = "".join(
         f"<arg_key>{key}</arg_key><arg_value>{_plain(value)}</arg_value>" for key, value in arguments.items()
     )
-    return f"<tool_call>{name}{written}</tool_call>"
+    return f"<tool_call>{name}{rendered}</tool_call>"
 
 
 def _kimi_k2(name: str, arguments: Arguments) -> str:
@@ -51,49 +51,53 @@ def _kimi_k2(name: str, arguments: Arguments) -> str:
 
 
 def _deepseek_v3_2(name: str, arguments: Arguments) -> str:
-    written = "".join(
+    rendered = "".join(
         f'<｜DSML｜parameter name="{key}" string="{"true" if isinstance(value, str) else "false"}">'
         f"{_plain(value)}</｜DSML｜parameter>\n"
         for key, value in arguments.items()
     )
     return (
-        f'\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="{name}">\n{written}</｜DSML｜invoke>\n'
+        f'\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="{name}">\n{rendered}</｜DSML｜invoke>\n'
         "</｜DSML｜function_calls>"
     )
 
 
 @dataclass(frozen=True)
-class Hand:
-    """How one model writes."""
+class ModelFormat:
+    """Writer of one model's format."""
 
     template: str
-    """Its chat template, by name in the collection of llama.cpp."""
+    """Name of its chat template in the collection of llama.cpp."""
     call: Callable[[str, Arguments], str]
-    thinks: bool = False
-    """It opens its reasoning itself, where the prompt has not done so."""
-    said: str = "{}"
-    """An answer without a call."""
+    opens_reasoning: bool = False
+    """True if the model opens its reasoning itself unless the prompt has done so."""
+    answer: str = "{}"
+    """Template of an answer without a call."""
 
     def write(self, call: tuple[str, Arguments] | None, text: str, prompt: str) -> str:
-        """A turn: a call if there is one, else an answer."""
-        written = self.call(*call) if call else self.said.format(text)
+        """Write a turn: the call if there is one, otherwise an answer."""
+        rendered = self.call(*call) if call else self.answer.format(text)
         if prompt.rstrip().endswith("<think>"):
-            return f"The next step.\n</think>\n\n{written}"
+            return f"The next step.\n</think>\n\n{rendered}"
         thought = "<think>\nThe next step.\n</think>\n\n"
-        return thought + written if self.thinks and not prompt.rstrip().endswith("</think>") else written
+        return (
+            thought + rendered
+            if self.opens_reasoning and not prompt.rstrip().endswith("</think>")
+            else rendered
+        )
 
 
-HANDS: Final[Mapping[str, Hand]] = {
-    "hermes": Hand("Qwen-Qwen3-0.6B", _hermes, thinks=True),
-    "qwen3_coder": Hand("Qwen3-Coder", _qwen3_coder),
-    "harmony": Hand(
+MODEL_FORMATS: Final[Mapping[str, ModelFormat]] = {
+    "hermes": ModelFormat("Qwen-Qwen3-0.6B", _hermes, opens_reasoning=True),
+    "qwen3_coder": ModelFormat("Qwen3-Coder", _qwen3_coder),
+    "harmony": ModelFormat(
         "openai-gpt-oss-120b",
         _harmony,
-        said="<|channel|>analysis<|message|>The end.<|end|><|start|>assistant"
+        answer="<|channel|>analysis<|message|>The end.<|end|><|start|>assistant"
         "<|channel|>final<|message|>{}<|return|>",
     ),
-    "glm47": Hand("GLM-4.7-Flash", _glm47, thinks=True),
-    "kimi_k2": Hand("moonshotai-Kimi-K2", _kimi_k2),
-    "deepseek_v3_2": Hand("deepseek-ai-DeepSeek-V3.2", _deepseek_v3_2),
+    "glm47": ModelFormat("GLM-4.7-Flash", _glm47, opens_reasoning=True),
+    "kimi_k2": ModelFormat("moonshotai-Kimi-K2", _kimi_k2),
+    "deepseek_v3_2": ModelFormat("deepseek-ai-DeepSeek-V3.2", _deepseek_v3_2),
 }
-"""By dialect, with one model that writes it."""
+"""Writers by dialect, each for one model of the dialect."""

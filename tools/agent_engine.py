@@ -1,7 +1,7 @@
-"""A desk with two servers: one takes an agent's requests to the gateway, the other is the engine behind it.
+"""Two servers around the gateway: a recorder that agents connect to, and a scripted engine.
 
-Both are one program, so that the engine knows which tools the agent has offered, and in which turn it is.
-Requests go through one after the other: the engine answers at once, and no agent minds.
+Both are in one program, so that the engine knows which tools the agent offered and which turn
+it is. Requests are handled one at a time; the engine answers at once, so agents do not notice.
 """
 
 from __future__ import annotations
@@ -15,70 +15,70 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from agent_dialects import Arguments, Hand
+from agent_dialects import Arguments, ModelFormat
 
 Call = tuple[str, Arguments]
 Answer = Call | str
 Turns = Callable[[Mapping[str, Any], int], Answer]
-"""What the model does in a turn: with the tools of a request by name, and the number of the turn, from 0."""
+"""Function from the tools of a request by name, and the number of the turn, to the model's answer."""
 
-WRITTEN: Final = 'unspool wrote this\n</tool_call> & "q" é\n'
-"""What is to be in the file that the agent writes."""
+FILE_TEXT: Final = 'unspool wrote this\n</tool_call> & "q" é\n'
+"""Expected contents of the file that the agent writes."""
 COMMAND: Final = """printf '%s\\n' '</tool_call> & "q" é' > shell.txt && echo unspool-ran-"it" """.strip()
-"""What the agent is to run; ``unspool-ran-it`` is in what it prints, and nowhere else."""
-SHELLED: Final = '</tool_call> & "q" é\n'
-"""What is then in ``shell.txt``."""
-_MOST: Final = 8
-"""Turns after which the model says no more: a tool that fails would be called for ever."""
+"""Command for the agent to run; only its output contains ``unspool-ran-it``."""
+SHELL_FILE_TEXT: Final = '</tool_call> & "q" é\n'
+"""Expected contents of ``shell.txt`` after the command."""
+_MAX_TURNS: Final = 8
+"""Turns after which the model ends, since a failing tool would be called forever."""
 _PATHS: Final = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 _KEPT: Final = ("content-type", "retry-after")
 
 
 @dataclass
 class Exchange:
-    """A request, and the status of its answer."""
+    """Request and the status of its response."""
 
     path: str
     body: dict[str, Any]
     headers: dict[str, str]
     status: int = 0
     prompt: int = 0
-    """Characters of the prompt that the engine was given."""
+    """Length of the engine's prompt in characters."""
     problem: str = ""
-    """What the gateway said, if it refused."""
+    """Error message of the gateway, if it refused the request."""
 
 
 @dataclass
-class Desk:
-    """What both servers know."""
+class Scenario:
+    """Shared state of both servers."""
 
-    hand: Hand
+    model_format: ModelFormat
     turns: Turns = lambda _tools, _turn: ""
     gateway: str = ""
-    """Host and port."""
+    """Host and port of the gateway."""
     seen: list[Exchange] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
-    """Other paths that were asked for, with the status of the answer."""
+    """Other requested paths, with the status of the response."""
     asked: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, turns: Turns) -> None:
-        """Another agent sits down."""
+        """Start the task of another agent."""
         self.turns, self.seen, self.others, self.asked = turns, [], set(), 0
 
     def output(self, prompt: str) -> str:
-        """What the engine says to this prompt."""
+        """Return the engine's output for a prompt."""
         body = self.seen[-1].body
         self.seen[-1].prompt = len(prompt)
         self.asked += 1
-        answer = self.turns(tools(body), turn(body)) if self.asked <= _MOST else "I give up."
+        answer = self.turns(tools(body), turn(body)) if self.asked <= _MAX_TURNS else "I give up."
         if isinstance(answer, str):
-            return self.hand.write(None, answer, prompt)
-        return self.hand.write(answer, "", prompt)
+            return self.model_format.write(None, answer, prompt)
+        return self.model_format.write(answer, "", prompt)
 
 
 def tools(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The tools of a request, by the names under which the model sees them."""
+    """Return the tools of a request by the names that the model sees."""
     out: dict[str, Any] = {}
     for tool in body.get("tools") or ():
         if tool.get("type") == "namespace":
@@ -90,7 +90,7 @@ def tools(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def turn(body: Mapping[str, Any]) -> int:
-    """How far the task is: nothing is done, the file was written, the command was run."""
+    """Return the number of finished steps: none, the file is written, the command has run."""
     text = json.dumps(body, ensure_ascii=False)
     if "unspool-ran-it" in text:
         return 2
@@ -98,14 +98,14 @@ def turn(body: Mapping[str, Any]) -> int:
 
 
 @contextmanager
-def servers(desk: Desk) -> Iterator[tuple[str, str]]:
-    """The addresses to give to an agent, and to the gateway."""
+def servers(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Start both servers and yield their addresses: for the agent, and for the gateway."""
 
     class ForAgents(_ForAgents):
-        at = desk
+        at = scenario
 
     class Engine(_Engine):
-        at = desk
+        at = scenario
 
     with _running(ForAgents) as front, _running(Engine) as back:
         yield front, back
@@ -127,11 +127,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Agents leave when they like."""
+        """Ignore disconnects of agents."""
 
 
 class _Quiet(BaseHTTPRequestHandler):
-    at: Desk
+    at: Scenario
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None: ...
@@ -149,7 +149,7 @@ class _Quiet(BaseHTTPRequestHandler):
 
 
 class _ForAgents(_Quiet):
-    """Hands on to the gateway, and notes what was asked."""
+    """Handler that forwards requests to the gateway and records them."""
 
     def do_GET(self) -> None:
         self.hand_on()
@@ -195,7 +195,7 @@ class _ForAgents(_Quiet):
 
 
 class _Engine(_Quiet):
-    """As much of vLLM's server as the gateway asks for."""
+    """Handler with the part of vLLM's server that the gateway uses."""
 
     def do_GET(self) -> None:
         self.answer({"object": "list", "data": [{"id": "scripted", "object": "model", "owned_by": "vllm"}]})

@@ -1,7 +1,7 @@
-"""The agents that ``make agents`` runs: what is installed, how each is run, and which tools it works with.
+"""Agents of ``make agents``: their packages, commands and tools.
 
-An agent is run with the settings that it has of its own, but for the address of the gateway, leave to work
-without asking, and what keeps it from calling home.
+An agent runs with its default settings, except for the gateway's address, the permission to
+work without confirmation, and options that stop telemetry.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agent_engine import COMMAND, WRITTEN, Answer, Turns
+from agent_engine import COMMAND, FILE_TEXT, Answer, Turns
 
 NODE: Final = f"node-{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}@24.9.0"
-"""For agents that ask for a newer Node than many systems have."""
+"""Node package for agents that need a newer Node than many systems have."""
 PROGRAMS: Final = Path(__file__).parent / "agent_programs"
-"""Agents that are libraries: the loop that their documentation shows, with two tools."""
+"""Folder of our programs for agent libraries: the loop from their documentation, with two tools."""
 INSTALLED: Final = Path(__file__).parent.parent / ".agents"
 TASK: Final = "Do the task: write hello.txt, then run the command, then say that you are done."
 FILE: Final = "hello.txt"
@@ -28,18 +28,18 @@ FILE: Final = "hello.txt"
 
 @dataclass(frozen=True)
 class Place:
-    """Where an agent runs."""
+    """Environment of an agent's task."""
 
     url: str
-    """Of the gateway, without ``/v1``."""
+    """Address of the gateway, without ``/v1``."""
     folder: Path
-    """What it works in."""
+    """Working directory."""
     home: Path
-    """Its home directory, with nothing of anybody's in it."""
+    """Empty home directory."""
 
     @property
     def file(self) -> str:
-        """The file to write, with its whole path."""
+        """Full path of the file to write."""
         return str(self.folder / FILE)
 
 
@@ -49,40 +49,40 @@ Files = Callable[[Place], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent."""
+    """Agent, with its installation and tools."""
 
     name: str
     api: str
     install: tuple[str, ...]
-    """Packages with their versions; the first is the agent."""
+    """Packages with versions; the first one is the agent."""
     run: Words
-    """The command, behind the folder that it is installed in."""
+    """Command, relative to the installation folder."""
     turns: Callable[[Place], Turns]
     python: bool = False
-    """From PyPI; else from npm."""
+    """True for packages from PyPI, False for npm."""
     environment: Callable[[Place], Mapping[str, str]] = lambda _: {}
     files: Files = lambda _: {}
-    """What it is told in files, below its home directory."""
+    """Configuration files, relative to its home directory."""
     shells: bool = True
-    """It has a way to run commands."""
+    """True if the agent can run commands."""
     prepare: Words = lambda _: ()
-    """A command to run first."""
+    """Command to run before the task."""
     scripts: bool = False
-    """Its package runs a program when it is installed, which it needs."""
+    """True if the package needs its install script."""
 
     @property
     def version(self) -> str:
-        """Of the first package."""
+        """Version of the first package."""
         return self.install[0].rpartition("==" if self.python else "@")[2]
 
     @property
     def folder(self) -> str:
-        """Its name among folders."""
+        """Folder name of the agent."""
         return self.name.lower().replace(" ", "-")
 
     @property
     def home(self) -> Path:
-        """Where it is installed."""
+        """Path of its installation."""
         package = self.install[0].rpartition("==" if self.python else "@")[0]
         return INSTALLED / package.lstrip("@").replace("/", "-")
 
@@ -90,7 +90,7 @@ class Agent:
 def with_tools(
     write: str, shell: str, write_arguments: Any, shell_arguments: Any, last: Answer = "All done."
 ) -> Callable[[Place], Turns]:
-    """An agent that writes files with one tool and runs commands with another."""
+    """Describe an agent that writes files with one tool and runs commands with another."""
 
     def of(place: Place) -> Turns:
         def turns(tools: Mapping[str, Any], turn: int) -> Answer:
@@ -108,23 +108,23 @@ def with_tools(
     return of
 
 
-HERE: Final = f"cat > {FILE} <<'EOF'\n{WRITTEN}EOF\n"
-"""Writes the file, for agents that have a shell and nothing else."""
+HERE: Final = f"cat > {FILE} <<'EOF'\n{FILE_TEXT}EOF\n"
+"""Shell command that writes the file, for agents whose only tool is a shell."""
 
 
 def _of_program(last: Answer = "All done.") -> Callable[[Place], Turns]:
-    """The tools of our own programs."""
+    """Return the turns for our own programs' tools."""
     return with_tools(
         "write_file",
         "run",
-        lambda _: {"path": FILE, "content": WRITTEN},
+        lambda _: {"path": FILE, "content": FILE_TEXT},
         lambda _: {"command": COMMAND},
         last,
     )
 
 
 def _by_text(edit: str) -> Callable[[Place], Turns]:
-    """An agent that reads files out of the text, and has no tools."""
+    """Return the turns for an agent without tools, which finds files in the text."""
 
     def turns(_: Mapping[str, Any], turn: int) -> Answer:
         return "All done." if turn else edit
@@ -166,7 +166,7 @@ AGENTS: Final[Sequence[Agent]] = (
         with_tools(
             "mcp__files__write_file",
             "exec_command",
-            lambda p: {"path": p.file, "content": WRITTEN},
+            lambda p: {"path": p.file, "content": FILE_TEXT},
             lambda _: {"cmd": COMMAND},
         ),
         files=lambda p: {
@@ -182,7 +182,7 @@ AGENTS: Final[Sequence[Agent]] = (
         with_tools(
             "Write",
             "Bash",
-            lambda p: {"file_path": p.file, "content": WRITTEN},
+            lambda p: {"file_path": p.file, "content": FILE_TEXT},
             lambda _: {"command": COMMAND, "description": "the command"},
         ),
         environment=lambda p: {
@@ -200,7 +200,7 @@ AGENTS: Final[Sequence[Agent]] = (
         with_tools(
             "write",
             "bash",
-            lambda p: {"filePath": p.file, "content": WRITTEN},
+            lambda p: {"filePath": p.file, "content": FILE_TEXT},
             lambda _: {"command": COMMAND, "description": "the command"},
         ),
         files=lambda p: {
@@ -226,7 +226,7 @@ AGENTS: Final[Sequence[Agent]] = (
         with_tools(
             "write_file",
             "run_shell_command",
-            lambda p: {"file_path": p.file, "content": WRITTEN},
+            lambda p: {"file_path": p.file, "content": FILE_TEXT},
             lambda _: {"command": COMMAND, "is_background": False},
         ),
         environment=lambda p: {
@@ -243,7 +243,7 @@ AGENTS: Final[Sequence[Agent]] = (
         with_tools(
             "Write",
             "Bash",
-            lambda p: {"filepath": p.file, "content": WRITTEN},
+            lambda p: {"filepath": p.file, "content": FILE_TEXT},
             lambda _: {"command": COMMAND},
         ),
         files=lambda p: {
@@ -258,7 +258,7 @@ AGENTS: Final[Sequence[Agent]] = (
         ("@earendil-works/pi-coding-agent@0.87.1", NODE),
         lambda _: ("pi", "-p", "--provider", "unspool", "--model", "local", TASK),
         with_tools(
-            "write", "bash", lambda p: {"path": p.file, "content": WRITTEN}, lambda _: {"command": COMMAND}
+            "write", "bash", lambda p: {"path": p.file, "content": FILE_TEXT}, lambda _: {"command": COMMAND}
         ),
         files=lambda p: {
             ".pi/agent/models.json": json.dumps(
@@ -281,7 +281,7 @@ AGENTS: Final[Sequence[Agent]] = (
         ("@moonshot-ai/kimi-code@2.1.0", NODE),
         lambda _: ("kimi", "-p", TASK),
         with_tools(
-            "Write", "Bash", lambda p: {"path": p.file, "content": WRITTEN}, lambda _: {"command": COMMAND}
+            "Write", "Bash", lambda p: {"path": p.file, "content": FILE_TEXT}, lambda _: {"command": COMMAND}
         ),
         files=lambda p: {
             ".kimi-code/config.toml": 'default_model = "local"\n'
@@ -297,7 +297,7 @@ AGENTS: Final[Sequence[Agent]] = (
         with_tools(
             "editor",
             "run_commands",
-            lambda p: {"path": p.file, "new_text": WRITTEN},
+            lambda p: {"path": p.file, "new_text": FILE_TEXT},
             lambda _: {"commands": [COMMAND]},
         ),
         prepare=lambda p: ("cline", "auth", "openai", "-k", "x", "-m", "local", "-b", f"{p.url}/v1"),
@@ -358,7 +358,7 @@ AGENTS: Final[Sequence[Agent]] = (
         "Chat",
         ("aider-chat==0.86.2",),
         lambda _: ("aider", "--model", "openai/local", "--yes-always", "--no-git", "--message", TASK),
-        _by_text(f"I write the file.\n\n{FILE}\n```\n{WRITTEN}```\n"),
+        _by_text(f"I write the file.\n\n{FILE}\n```\n{FILE_TEXT}```\n"),
         python=True,
         environment=lambda p: {"OPENAI_API_BASE": f"{p.url}/v1", "OPENAI_API_KEY": "x"},
         shells=False,
@@ -367,7 +367,7 @@ AGENTS: Final[Sequence[Agent]] = (
 
 
 def environment(agent: Agent, place: Place) -> dict[str, str]:
-    """What the agent finds: a home of its own, and nothing of this machine's settings."""
+    """Return the environment variables of an agent: a home of its own, without this machine's settings."""
     own = agent.home.glob("node_modules/node-*/bin")
     return {
         "PATH": os.pathsep.join([*map(str, own), os.environ["PATH"]]),

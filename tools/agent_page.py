@@ -1,4 +1,4 @@
-"""The table of docs/agents.md."""
+"""Writer of the table in docs/agents.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _END: Final = "<!-- end of the table -->\n"
 
 
 def table(results: Mapping[tuple[str, str], str], dialects: Sequence[str]) -> str:
-    """Agents by dialects; an empty result is a task that was done."""
+    """Return the table of agents by dialects; an empty result is a completed task."""
     shown = [agent for agent in AGENTS if any((agent.name, dialect) in results for dialect in dialects)]
     lines = [
         f"| agent | version | API | {' | '.join(dialects)} |",
@@ -24,7 +24,7 @@ def table(results: Mapping[tuple[str, str], str], dialects: Sequence[str]) -> st
     lines += [_row(agent, results, dialects) for agent in shown]
     done = sum(not result for result in results.values())
     system = f"{platform.system()}, Python {platform.python_version()}"
-    return "\n".join(lines) + f"\n\n{done} of {len(results)} tasks were done ({system}).\n"
+    return "\n".join(lines) + f"\n\n{done} of {len(results)} tasks were completed ({system}).\n"
 
 
 def _row(agent: Agent, results: Mapping[tuple[str, str], str], dialects: Sequence[str]) -> str:
@@ -32,12 +32,12 @@ def _row(agent: Agent, results: Mapping[tuple[str, str], str], dialects: Sequenc
     for dialect in dialects:
         result = results.get((agent.name, dialect))
         cells.append("" if result is None else result.replace("|", "\\|")[:60] or "done")
-    note = "" if agent.shells else ", the file only: it has no tools"
+    note = "" if agent.shells else ", file only, since it has no tools"
     return f"| {agent.name} | {agent.version} | {agent.api}{note} | {' | '.join(cells)} |"
 
 
 def write(text: str) -> None:
-    """Put the table into the page."""
+    """Insert the table into the page."""
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition(_BEGIN)
     tail = rest.partition(_END)[2]

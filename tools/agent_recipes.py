@@ -1,4 +1,4 @@
-"""The agents of docs/recipes.md, from the declarations by which they are run."""
+"""Writer of the agents in docs/recipes.md, from the declarations that run them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PLACE: Final = Place("http://127.0.0.1:8765", Path(), Path("~"))
 
 
 def written() -> str:
-    """All of them."""
+    """Return the recipes of all agents."""
     return "\n".join(_recipe(agent) for agent in AGENTS)
 
 
 def write() -> None:
-    """Put them into the page."""
+    """Insert the recipes into the page."""
     head, _, rest = PAGE.read_text(encoding="utf-8").partition(_BEGIN)
     PAGE.write_text(f"{head}{_BEGIN}\n{written()}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
 

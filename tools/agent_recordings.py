@@ -1,8 +1,8 @@
-"""What agents asked for, without what they said: the shape of their requests, for tests.
+"""Recorder of agents' requests for tests, with their structure but without their texts.
 
-Every text becomes a placeholder, the same text the same one, so that a test can tell whether it arrived.
-Kept are names and kinds, of fields, blocks, tools and parameters; and what the scripted model wrote, since
-that is ours.
+Every text becomes a placeholder, and equal texts get the same placeholder, so that a test can
+check that a text arrives. Names and kinds of fields, blocks, tools and parameters stay, and so
+does the output of the scripted model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from agent_engine import COMMAND, WRITTEN, Exchange
+from agent_engine import COMMAND, FILE_TEXT, Exchange
 from agent_list import FILE, TASK, Agent, Place
 
 FOLDER: Final = Path(__file__).parent.parent / "tests" / "gateway" / "recorded"
@@ -26,7 +26,7 @@ BILLING: Final = "x-anthropic-billing-header: "
 
 
 class Shape:
-    """Makes the shapes of one agent's requests."""
+    """Converter of one agent's requests."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -34,9 +34,9 @@ class Shape:
         self._ids: dict[str, str] = {}
 
     def of(self, value: Any, field: str = "") -> Any:
-        """A value, by the field that it is in."""
+        """Convert the value of a field."""
         if isinstance(value, dict):
-            ordered = sorted(value) if field == "client_metadata" else value  # Codex shuffles it
+            ordered = sorted(value) if field == "client_metadata" else value  # Codex sends it in random order
             return {key: self.of(value[key], key) for key in ordered}
         if isinstance(value, list):
             return [self.of(inner, field) for inner in value]
@@ -48,7 +48,7 @@ class Shape:
         if field in _KINDS or field in _LISTS or not text:
             return text
         ours = text.replace(str(self._place.folder), "/scratch")
-        if ours in (TASK, WRITTEN, COMMAND, f"/scratch/{FILE}", FILE):
+        if ours in (TASK, FILE_TEXT, COMMAND, f"/scratch/{FILE}", FILE):
             return ours
         if field == "arguments":
             return json.dumps(self.of(json.loads(text)), ensure_ascii=False)
@@ -57,7 +57,7 @@ class Shape:
 
 
 def record(agent: Agent, place: Place, seen: Sequence[Exchange]) -> None:
-    """Write down one request of each kind: the last with these fields, which has the longest history."""
+    """Store one request of each kind: the last one with these fields, which has the longest history."""
     shape = Shape(place)
     kinds: dict[tuple[str, ...], dict[str, Any]] = {}
     for one in seen:

@@ -1,6 +1,6 @@
-"""Run agents headless, each with a task of three turns, against the gateway before a scripted engine.
+"""Headless runs of agents, each with a task of three turns, against the gateway and a scripted engine.
 
-``--write`` makes the table of docs/agents.md and the recorded requests of the tests anew.
+``--write`` regenerates the table of docs/agents.md and the recorded requests of the tests.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from agent_dialects import HANDS, Hand
-from agent_engine import SHELLED, WRITTEN, Desk, Exchange, servers, tools
+from agent_dialects import MODEL_FORMATS, ModelFormat
+from agent_engine import FILE_TEXT, SHELL_FILE_TEXT, Exchange, Scenario, servers, tools
 from agent_list import AGENTS, FILE, Agent, Place, environment
 from agent_page import table, write
 from agent_recipes import write as write_recipes
@@ -29,32 +29,32 @@ from agent_recordings import record
 
 ROOT: Final = Path(__file__).parent.parent
 TEMPLATES: Final = ROOT / ".templates" / "xllamacpp"
-_PATIENCE: Final = 120
-"""Seconds for a task."""
+_TIME_LIMIT: Final = 120
+"""Time limit of a task in seconds."""
 
 
 @dataclass
 class Run:
-    """What became of a task."""
+    """Result of a task."""
 
     agent: Agent
     dialect: str
     done: bool
     seconds: float
     missing: str
-    """What is wrong."""
+    """Description of what is wrong, or an empty string."""
     place: Place
     seen: list[Exchange] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-    said: str = ""
-    """What the agent printed."""
+    output: str = ""
+    """Output of the agent."""
 
 
-# -- installing
+# -- installation
 
 
 def install(agent: Agent) -> str:
-    """Why it cannot be installed; nothing if it is."""
+    """Install an agent; return the reason of a failure, or an empty string."""
     stamp = agent.home / ".installed"
     wanted = " ".join(agent.install)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
@@ -77,18 +77,18 @@ def install(agent: Agent) -> str:
     return ""
 
 
-# -- running
+# -- runs
 
 
 @contextmanager
-def gateway(hand: Hand, engine: str, log: Path) -> Iterator[str]:
-    """Host and port of ``unspool serve`` with its own settings, before the engine."""
+def gateway(model_format: ModelFormat, engine: str, log: Path) -> Iterator[str]:
+    """Run ``unspool serve`` with default settings in front of the engine; yield host and port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    template = TEMPLATES / f"{hand.template}.jinja"
+    template = TEMPLATES / f"{model_format.template}.jinja"
     if not template.is_file():
-        raise SystemExit(f"{template} is not there: run make templates")
+        raise SystemExit(f"{template} is missing; run make templates")
     command = [sys.executable, "-m", "unspool", "serve", "--upstream", "completions", "--url", engine]
     command += ["--template", str(template), "--port", address.rpartition(":")[2]]
     with log.open("w", encoding="utf-8") as output:
@@ -112,8 +112,8 @@ def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     raise SystemExit(f"the gateway did not start: {log.read_text(encoding='utf-8')}")
 
 
-def run(agent: Agent, dialect: str, desk: Desk, url: str, scratch: Path) -> Run:
-    """One agent, one task."""
+def run(agent: Agent, dialect: str, scenario: Scenario, url: str, scratch: Path) -> Run:
+    """Run one task of one agent."""
     place = Place(url, scratch / "work", scratch / "home")
     place.folder.mkdir(parents=True)
     place.home.mkdir(parents=True)
@@ -121,7 +121,7 @@ def run(agent: Agent, dialect: str, desk: Desk, url: str, scratch: Path) -> Run:
         path = place.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    desk.begin(agent.turns(place))
+    scenario.begin(agent.turns(place))
     began = time.monotonic()
     if prepare := agent.prepare(place):
         subprocess.run(  # noqa: S603
@@ -143,13 +143,15 @@ def run(agent: Agent, dialect: str, desk: Desk, url: str, scratch: Path) -> Run:
         start_new_session=True,
     )
     try:
-        said = process.communicate(timeout=_PATIENCE)[0]
+        output = process.communicate(timeout=_TIME_LIMIT)[0]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
-        said = process.communicate()[0] + "\n(it did not end)"
+        output = process.communicate()[0] + "\n(the agent did not end)"
     seconds = time.monotonic() - began
-    missing = _missing(agent, place, desk, process.returncode)
-    return Run(agent, dialect, not missing, seconds, missing, place, desk.seen, sorted(desk.others), said)
+    missing = _missing(agent, place, scenario, process.returncode)
+    return Run(
+        agent, dialect, not missing, seconds, missing, place, scenario.seen, sorted(scenario.others), output
+    )
 
 
 def _command(agent: Agent, words: Sequence[str]) -> list[str]:
@@ -158,30 +160,32 @@ def _command(agent: Agent, words: Sequence[str]) -> list[str]:
     return [str(binary) if binary.exists() else first, *rest]
 
 
-def _missing(agent: Agent, place: Place, desk: Desk, code: int) -> str:
-    wanted = {FILE: WRITTEN} | ({"shell.txt": SHELLED} if agent.shells else {})
+def _missing(agent: Agent, place: Place, scenario: Scenario, code: int) -> str:
+    wanted = {FILE: FILE_TEXT} | ({"shell.txt": SHELL_FILE_TEXT} if agent.shells else {})
     for name, text in wanted.items():
         path = place.folder / name
         if not path.is_file():
             return f"no {name}"
         if path.read_text(encoding="utf-8").rstrip("\n") != text.rstrip("\n"):
             return f"{name} holds {path.read_text(encoding='utf-8')!r}"
-    refused = [f"{one.status}: {one.problem}" for one in desk.seen if one.status != 200]
+    refused = [f"{one.status}: {one.problem}" for one in scenario.seen if one.status != 200]
     if refused:
         return refused[0]
     return f"exit code {code}" if code else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The table; 1 if a task was not done."""
+    """Run the agents and print the table; return 1 if a task failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agent", action="append", choices=[agent.name for agent in AGENTS])
-    parser.add_argument("--dialect", action="append", choices=list(HANDS))
-    parser.add_argument("--write", action="store_true", help="make recordings anew; pages, if all were run")
-    parser.add_argument("--show", action="store_true", help="what each agent printed and sent")
+    parser.add_argument("--dialect", action="append", choices=list(MODEL_FORMATS))
+    parser.add_argument(
+        "--write", action="store_true", help="regenerate the recordings, and the pages if all agents were run"
+    )
+    parser.add_argument("--show", action="store_true", help="print the output and the requests of each agent")
     options = parser.parse_args(arguments)
     agents = [agent for agent in AGENTS if not options.agent or agent.name in options.agent]
-    dialects = options.dialect or list(HANDS)
+    dialects = options.dialect or list(MODEL_FORMATS)
     failed = False
     for agent in tuple(agents):
         if why := install(agent):
@@ -189,16 +193,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             agents.remove(agent)
             failed = True
     runs: list[Run] = []
-    desk = Desk(HANDS[dialects[0]])
-    with tempfile.TemporaryDirectory(prefix="agents-") as name, servers(desk) as (front, back):
+    scenario = Scenario(MODEL_FORMATS[dialects[0]])
+    with tempfile.TemporaryDirectory(prefix="agents-") as name, servers(scenario) as (front, back):
         scratch = Path(name)
         for dialect in dialects:
-            desk.hand = HANDS[dialect]
+            scenario.model_format = MODEL_FORMATS[dialect]
             log = scratch / f"{dialect}.log"
-            with gateway(desk.hand, back, log) as desk.gateway:
+            with gateway(scenario.model_format, back, log) as scenario.gateway:
                 for agent in agents:
                     folder = scratch / dialect / agent.folder
-                    found = run(agent, dialect, desk, front, folder)
+                    found = run(agent, dialect, scenario, front, folder)
                     runs.append(found)
                     if options.write and found.done and dialect == dialects[0]:
                         record(agent, found.place, found.seen)
@@ -220,8 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show(found: Run) -> None:
-    """For whoever adds an agent."""
-    print(found.said)
+    """Print the details of a run, for adding an agent."""
+    print(found.output)
     for one in found.seen:
         print(one.status, one.path, f"{one.prompt} characters of prompt", sorted(one.body), one.problem)
         print("   ", sorted(tools(one.body)))

@@ -1,6 +1,6 @@
-"""Known vulnerabilities of what is pinned, and the licences of what a gateway consists of: ``make audit``.
+"""Audit of the pinned packages: known vulnerabilities, and licences of a gateway's packages: ``make audit``.
 
-The exit code is 1 where something is wrong, 2 where nobody could be asked: silence is no answer.
+The exit code is 1 if there is a problem, and 2 if the vulnerability service is unreachable.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ FREE: Final = frozenset(
         "python software foundation license",
     )
 )
-"""They ask whoever hands a gateway on for nothing but their texts (MPL: while its files are unchanged)."""
+"""Licences that require redistributors only to include their texts (MPL: for unchanged files)."""
 
 
 def free(licence: str) -> bool:
-    """Whether one may do with it what one may do with unspool.
+    """Return whether a licence permits everything that unspool's permits.
 
     >>> free("Apache-2.0 AND MIT"), free("GPL-3.0 OR MIT"), free("GPL-3.0 AND MIT"), free("UNKNOWN")
     (True, True, False, False)
     """
-    # Of a text that is quoted in full, the first line says which it is.
+    # The first line of a complete licence text names the licence.
     line = licence.strip().partition("\n")[0].lower()
     for word in (" and ", ";"):
         head, both, tail = line.partition(word)
@@ -51,7 +51,7 @@ def free(licence: str) -> bool:
 
 
 def vulnerable(report: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Of pip-audit's report, what is known of whom, and who was not looked up."""
+    """Return the vulnerabilities in pip-audit's report, and the packages that were not checked."""
     found: list[str] = []
     skipped: list[str] = []
     for package in report["dependencies"]:
@@ -59,21 +59,21 @@ def vulnerable(report: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             skipped.append(package["name"])
         for one in package.get("vulns", ()):
             fixed = ", ".join(one["fix_versions"]) or "no version yet"
-            found.append(f"{package['name']} {package['version']}: {one['id']}, mended in {fixed}")
+            found.append(f"{package['name']} {package['version']}: {one['id']}, fixed in {fixed}")
     return found, skipped
 
 
 def pinned(lock: str) -> set[str]:
-    """The packages of a file with pins."""
+    """Return the packages of a lock file."""
     return set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE))
 
 
 def _output(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603 - our own
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603 - our own command
 
 
 def main() -> int:
-    """Ask, and tell."""
+    """Run the audit and print the result."""
     tools, gateway = sys.argv[1:]
     locks = [Path("requirements", f"{name}.txt") for name in LOCKS]
     asked = [f"{tools}/pip-audit", "-f", "json", "--progress-spinner", "off", "--disable-pip", "--no-deps"]
@@ -85,10 +85,12 @@ def main() -> int:
     unfree = [f"{one['Name']}: {one['License']}" for one in licences if not free(one["License"])]
 
     names = set().union(*(pinned(lock.read_text(encoding="utf-8")) for lock in locks))
-    print(f"{len(names)} packages are pinned, {len(skipped)} of them could not be looked up")
+    print(f"{len(names)} packages are pinned, {len(skipped)} of them could not be checked")
     print(f"{len(found)} known vulnerabilities", *found, sep="\n  ")
     print(
-        f"{len(licences)} packages make a gateway, {len(unfree)} without a free licence", *unfree, sep="\n  "
+        f"{len(licences)} packages are part of a gateway, {len(unfree)} of them without a permissive licence",
+        *unfree,
+        sep="\n  ",
     )
     return 1 if found or unfree else 2 if skipped else 0
 

@@ -1,9 +1,9 @@
-"""What other engines do where users disagree, and what ``Policies.preset`` makes of the same outputs.
+"""Comparison of other engines with ``Policies.preset`` where users expect different behaviour.
 
-``python tools/coming_from.py`` asks the parsers that ``make peers`` installed and says
-where ``docs/coming-from.md`` is out of date; ``--write`` writes its tables anew.  Every
-cell is counted: each of an engine's dialects reads the same few outputs in its own
-words, whole and streamed, and so does our parser under the policies of that name.
+``python tools/coming_from.py`` runs the parsers that ``make peers`` installed and reports if
+``docs/coming-from.md`` is out of date; ``--write`` regenerates its tables. Every cell is counted:
+the parsers of an engine's dialects get the same few outputs in their own format, complete and
+streamed, and so does unspool's parser under the preset of that name.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from unspool import (
 from unspool.conformance import peers
 from unspool.conformance._adapters import ParserFailed, Unsupported
 from unspool.conformance._cases import TestCase
-from unspool.conformance._delta_reader import rebuild
+from unspool.conformance._delta_reader import decode_stream
 from unspool.conformance.stdio import Program
 from unspool.models._doctor.engine_parsers import DEFECTS
-from unspool.testing._round_trip_law import Ability
+from unspool.testing._round_trip_law import MessageCapabilities
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "coming-from.md"
 ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
-PATIENCE: Final = 600.0
-"""Seconds for one output: a busy machine is no error of a parser's."""
+TIME_LIMIT: Final = 600.0
+"""Time limit per output in seconds, generous enough for a busy machine."""
 
 NAME: Final = "get_weather"
 TOOLS: Final[tuple[dict[str, Any], ...]] = (
@@ -58,12 +58,12 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
 
 
 Outcomes: TypeAlias = dict[tuple[str, str, bool], set[str]]
-"""The dialects by topic, outcome, and whether they were streamed."""
+"""Dialects by topic, outcome, and streaming."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a client gets."""
+class ClientMessage:
+    """Message that a client gets."""
 
     content: str
     reasoning: str
@@ -71,12 +71,12 @@ class Seen:
 
     @property
     def arguments(self) -> str:
-        """Those of the first call."""
+        """Arguments of the first call."""
         return self.calls[0][1] if self.calls else ""
 
     @property
     def value(self) -> Any:
-        """The same as a value; None if they are no JSON."""
+        """Value of the arguments; None if they are not JSON."""
         try:
             return json.loads(self.arguments)
         except ValueError:
@@ -85,7 +85,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a model wrote, and how it was asked."""
+    """Model output and its request."""
 
     text: str
     finish_reason: str = "stop"
@@ -93,11 +93,11 @@ class Output:
 
 
 class Writer:
-    """Outputs in the words of a dialect."""
+    """Writer of outputs in a dialect."""
 
     def __init__(self, dialect: str) -> None:
         self.spec = get_dialect(dialect)
-        self.can = Ability(self.spec)
+        self.can = MessageCapabilities(self.spec)
 
     def write(self, *parts: TextPart | ToolCall) -> str:
         return render(self.spec, Message(parts=parts), check=False)
@@ -111,14 +111,14 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Something that engines do in one way or another."""
+    """Behaviour in which engines differ."""
 
     about: str
     policy: str
     output: Callable[[Writer], Output | None]
-    """An output in which it shows; None if the dialect has nothing of the kind."""
-    outcome: Callable[[Seen], str]
-    """What became of it, in a word or two."""
+    """Function that returns an output with this behaviour, or None if the dialect has no such feature."""
+    outcome: Callable[[ClientMessage], str]
+    """Function that describes the outcome in a few words."""
 
 
 def _after(writer: Writer) -> Output | None:
@@ -158,57 +158,59 @@ def _in_reasoning(writer: Writer) -> Output | None:
     return Output(f"{writer.write(TextPart('reasoning', f'Hm.{writer.one()}'))}Done.")
 
 
-def _cut_outcome(seen: Seen) -> str:
-    if not seen.calls:
-        return "text" if NAME in seen.content else "nothing"
-    return "a call, as if it were whole" if isinstance(seen.value, dict) else "a call, as far as it came"
+def _cut_outcome(message: ClientMessage) -> str:
+    if not message.calls:
+        return "text" if NAME in message.content else "nothing"
+    return "a complete call" if isinstance(message.value, dict) else "a call with partial arguments"
 
 
-def _malformed_outcome(seen: Seen) -> str:
-    if not seen.calls:
-        return "text" if NAME in seen.content else "dropped"
-    return "a call with other arguments" if isinstance(seen.value, dict) else "a call with broken arguments"
+def _malformed_outcome(message: ClientMessage) -> str:
+    if not message.calls:
+        return "text" if NAME in message.content else "dropped"
+    return (
+        "a call with other arguments" if isinstance(message.value, dict) else "a call with broken arguments"
+    )
 
 
-def _unknown_outcome(seen: Seen) -> str:
-    if seen.calls:
+def _unknown_outcome(message: ClientMessage) -> str:
+    if message.calls:
         return "forwarded"
-    if "no_such" in seen.content:
+    if "no_such" in message.content:
         return "text"
-    return "pieces of it as text" if seen.content.strip() else "dropped"
+    return "parts of it as text" if message.content.strip() else "dropped"
 
 
-def _blanks_outcome(seen: Seen) -> str:
-    if not seen.calls:
+def _blanks_outcome(message: ClientMessage) -> str:
+    if not message.calls:
         return "no call"
-    return {"Let me see.\n\n": "kept", "Let me see.": "removed"}.get(seen.content, "changed")
+    return {"Let me see.\n\n": "kept", "Let me see.": "removed"}.get(message.content, "changed")
 
 
-def _after_outcome(seen: Seen) -> str:
-    if not seen.calls:
+def _after_outcome(message: ClientMessage) -> str:
+    if not message.calls:
         return "no call"
-    if seen.value != {"city": "Oslo", "days": 3}:
+    if message.value != {"city": "Oslo", "days": 3}:
         return "broken arguments"
-    return "kept" if "I will wait." in seen.content else "dropped"
+    return "kept" if "I will wait." in message.content else "dropped"
 
 
-def _value_outcome(seen: Seen) -> str:
-    value = seen.value.get("n") if isinstance(seen.value, dict) else None
+def _value_outcome(message: ClientMessage) -> str:
+    value = message.value.get("n") if isinstance(message.value, dict) else None
     return "string" if value == "3" else "JSON" if value == 3 else "no value"
 
 
-def _close_outcome(seen: Seen) -> str:
-    value = seen.value.get("city", "") if isinstance(seen.value, dict) else ""
+def _close_outcome(message: ClientMessage) -> str:
+    value = message.value.get("city", "") if isinstance(message.value, dict) else ""
     return "data" if str(value).endswith("lo") else "ends the value" if value == "Os" else "no value"
 
 
 TOPICS: Final = (
     Topic("text after a call", "after_calls", _after, _after_outcome),
-    Topic("blanks between text and a call", "whitespace_around_calls", _before, _blanks_outcome),
-    Topic("a call that the length limit cuts", "truncated_call", _cut, _cut_outcome),
+    Topic("whitespace between text and a call", "whitespace_around_calls", _before, _blanks_outcome),
+    Topic("a call truncated by the length limit", "truncated_call", _cut, _cut_outcome),
     Topic("a call with broken JSON", "malformed_call", _malformed, _malformed_outcome),
     Topic(
-        "a tool that was not declared",
+        "an undeclared tool",
         "unknown_tool",
         lambda writer: Output(writer.one().replace(NAME, "no_such")),
         _unknown_outcome,
@@ -217,13 +219,13 @@ TOPICS: Final = (
         "a call under `tool_choice: none`",
         "no_tools",
         lambda writer: Output(writer.one(), tool_choice="none"),
-        lambda seen: "a call" if seen.calls else "text" if "Oslo" in seen.content else "removed",
+        lambda message: "a call" if message.calls else "text" if "Oslo" in message.content else "removed",
     ),
     Topic(
         "a call inside reasoning",
         "calls_in_reasoning",
         _in_reasoning,
-        lambda seen: "a call" if seen.calls else "text" if NAME in seen.reasoning else "lost",
+        lambda message: "a call" if message.calls else "text" if NAME in message.reasoning else "lost",
     ),
     Topic(
         "a tagged value without a schema",
@@ -235,11 +237,11 @@ TOPICS: Final = (
 )
 
 
-# -- readings
+# -- parser runs
 
 
-def ours(dialect: str, output: Output, policies: Policies) -> Seen:
-    """What our parser makes of an output."""
+def run_unspool(dialect: str, output: Output, policies: Policies) -> ClientMessage:
+    """Parse an output with unspool."""
     message = parse(
         output.text,
         dialect,
@@ -248,11 +250,11 @@ def ours(dialect: str, output: Output, policies: Policies) -> Seen:
         finish_reason="length" if output.finish_reason == "length" else "stop",
     )
     calls = tuple((call.name, call.arguments) for call in message.tool_calls)
-    return Seen(message.content or "", message.reasoning or "", calls)
+    return ClientMessage(message.content or "", message.reasoning or "", calls)
 
 
-def theirs(program: Program, dialect: str, output: Output, topic: Topic, *, streaming: bool) -> str | None:
-    """What becomes of it in a peer's hands; None if it has no parser for that."""
+def run_peer(program: Program, dialect: str, output: Output, topic: Topic, *, streaming: bool) -> str | None:
+    """Run a peer on the output and describe the outcome; return None if it has no parser for the dialect."""
     text = output.text
     case = TestCase(
         "what engines do",
@@ -267,25 +269,25 @@ def theirs(program: Program, dialect: str, output: Output, topic: Topic, *, stre
     chunks = [text[at : at + 5] for at in range(0, len(text), 5)] if streaming else [text]
     try:
         (answer,) = program.answer(case, [chunks], streaming=streaming)
-        message = rebuild(answer.deltas, answer.finish_reason).message
+        message = decode_stream(answer.deltas, answer.finish_reason).message
     except Unsupported:
         return None
     except ParserFailed:
         return "an error"
     except ProtocolError:
-        return "deltas that break the API"
+        return "deltas that violate the API"
     calls = tuple((call.function.name, call.function.arguments) for call in message.tool_calls)
-    return topic.outcome(Seen(message.content or "", message.reasoning or "", calls))
+    return topic.outcome(ClientMessage(message.content or "", message.reasoning or "", calls))
 
 
-# -- the page
+# -- tables
 
 
 def rows(program: Program, engine: str, outcomes: Outcomes) -> Iterator[str]:
-    """The table of an engine; what each of its dialects made of a topic is added to the outcomes."""
+    """Yield the table of an engine, and add each dialect's outcomes to ``outcomes``."""
     policies = Policies.preset(engine)
     dialects = program.identity().dialects
-    yield f"| | {ENGINES[engine]}, whole | streamed | `like` | the same, whole | streamed |"
+    yield f"| | {ENGINES[engine]}, complete | streamed | preset | the same, complete | streamed |"
     yield "|---|---|---|---|---|---|"
     for topic in TOPICS:
         found: list[Counter[str]] = [Counter(), Counter()]
@@ -295,41 +297,41 @@ def rows(program: Program, engine: str, outcomes: Outcomes) -> Iterator[str]:
             output = output_of(topic, dialect)
             if output is None:
                 continue
-            outcome = topic.outcome(ours(dialect, output, policies))
+            outcome = topic.outcome(run_unspool(dialect, output, policies))
             mine[outcome] += 1
             for number, streaming in enumerate((False, True)):
-                seen = theirs(program, dialect, output, topic, streaming=streaming)
-                if seen is not None:
-                    outcomes.setdefault((topic.about, seen, streaming), set()).add(dialect)
-                    found[number][seen] += 1
-                    same[number] += seen == outcome
+                message = run_peer(program, dialect, output, topic, streaming=streaming)
+                if message is not None:
+                    outcomes.setdefault((topic.about, message, streaming), set()).add(dialect)
+                    found[number][message] += 1
+                    same[number] += message == outcome
         chosen = f"`{getattr(policies, topic.policy)}`: {_counted(mine)}"
         shares = [f"{share} of {count.total()}" for share, count in zip(same, found, strict=True)]
         yield f"| {' | '.join([topic.about, *map(_counted, found), chosen, *shares])} |"
 
 
 def changed(engine: str, outcomes: Outcomes) -> list[str]:
-    """What ``DEFECTS``, which the doctor tells people, says that was not seen, and the other way round."""
-    wrong = []
+    """Return differences between the observations and ``DEFECTS``, which the doctor reports."""
+    differences = []
     for defect in DEFECTS:
-        for streaming, said in ((False, defect.whole), (True, defect.streamed)):
-            seen: set[str] = set()
+        for streaming, expected in ((False, defect.whole), (True, defect.streamed)):
+            observed: set[str] = set()
             for outcome in defect.outcomes:
-                seen |= outcomes.get((defect.topic, outcome, streaming), set())
-            if defect.engine == engine and seen != said:
+                observed |= outcomes.get((defect.topic, outcome, streaming), set())
+            if defect.engine == engine and observed != expected:
                 where = "streamed" if streaming else "whole"
-                wrong.append(f"{engine}, {defect.text}, {where}: {' '.join(sorted(seen))}")
-    return wrong
+                differences.append(f"{engine}, {defect.text}, {where}: {' '.join(sorted(observed))}")
+    return differences
 
 
 def output_of(topic: Topic, dialect: str) -> Output | None:
-    """An output of a dialect in which the topic shows, if it has one."""
+    """Return an output of a dialect that shows the behaviour, if there is one."""
     try:
         writer = Writer(dialect)
         if not writer.can.calls or writer.can.payload == "code" or writer.can.fixed:
             return None
         return topic.output(writer)
-    except UnspoolError:  # it cannot say that
+    except UnspoolError:  # the dialect cannot express the output
         return None
 
 
@@ -340,23 +342,23 @@ def _counted(found: Counter[str]) -> str:
 
 
 def between(engine: str) -> tuple[str, str]:
-    """The markers of an engine's table."""
+    """Return the markers around an engine's table."""
     return f"<!-- {engine}: written by tools/coming_from.py -->", f"<!-- /{engine} -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare the page with what the engines do, or write it."""
+    """Compare the page with the engines' behaviour, or update it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables")
-    write = parser.parse_args(arguments).write
+    options = parser.parse_args(arguments).options
     page = PAGE.read_text(encoding="utf-8")
     stale: list[str] = []
     defects: list[str] = []
     for engine in ENGINES:
         if engine not in peers.available():
-            print(f"{engine} is not installed: make peer-{engine}", file=sys.stderr)
+            print(f"{engine} is not installed; run make peer-{engine}", file=sys.stderr)
             continue
-        program = Program(peers.command(engine), time_limit=PATIENCE)
+        program = Program(peers.command(engine), time_limit=TIME_LIMIT)
         identity = program.identity()
         outcomes: Outcomes = {}
         table = "\n".join(rows(program, engine, outcomes))
@@ -370,13 +372,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if renewed != page:
             stale.append(engine)
         page = renewed
-    if write:
+    if options:
         PAGE.write_text(page, encoding="utf-8")
     elif stale:
-        print(f"docs/coming-from.md is out of date for {', '.join(stale)}: tools/coming_from.py --write")
+        print(f"docs/coming-from.md is out of date for {', '.join(stale)}; run tools/coming_from.py --write")
     for line in defects:
         print(f"DEFECTS of _models/engines.py is out of date: {line}")
-    return int(bool(defects or (stale and not write)))
+    return int(bool(defects or (stale and not options)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Search for outputs whose cost grows faster than they do: ``make complexity``.
+"""Search for outputs whose cost grows faster than linearly: ``make complexity``.
 
-For every dialect, state, unit and policy (``unspool.testing._complexity`` has them) a text is read at several
-lengths, with what is held asked after every piece, a fold and a wire behind the parser.  Processor time
-only chooses whom to look at: what seems to grow too fast, and some that do not, are read again under
-``callgrind``, which counts instructions, the same on every run.  That is the verdict::
+For every dialect, state, unit and policy of ``unspool.testing._complexity``, the tool parses a
+text at several lengths, with a message builder and a wire encoder after the parser. CPU time only
+selects the candidates: texts with suspicious growth, and some others, run again under
+``callgrind``, which counts instructions and is deterministic. These counts decide::
 
     python tools/complexity.py --minutes 5                 # the build in src
     python tools/complexity.py --minutes 5 --build build/compiled
@@ -29,22 +29,24 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parent.parent
 LENGTHS: Final = (2_000, 32_000)
 MARGIN: Final = 1.3
-"""Sixteen times the text may take so many times sixteen times the instructions."""
+"""Tolerance: sixteen times the text may take sixteen times the instructions times this factor."""
 _SCREEN: Final = ((1_000, 8_000, 1.6), (4_000, 32_000, 1.35))
-"""Lengths to compare by time, and how much more than their ratio is suspicious."""
+"""Pairs of lengths to compare by time, and the factor over linear growth that is suspicious."""
 _MARK: Final = "os_getppid"
-"""The function of the interpreter before which callgrind writes down what it has counted."""
+"""Interpreter function before which callgrind dumps its counts."""
 
 
 def main() -> int:
-    """Search, count, print."""
-    given = _arguments()
-    if given.worker:
-        return _work(given)
-    if given.count:
+    """Search, count instructions and print the result."""
+    options = _arguments()
+    if options.worker:
+        return _work(options)
+    if options.count:
         return _read_marked(json.loads(sys.stdin.read()))
-    print(f"searching for {given.minutes:g} minutes in {given.build}, {given.jobs} at a time", flush=True)
-    workers = [_start(given, number) for number in range(given.jobs)]
+    print(
+        f"searching for {options.minutes:g} minutes in {options.build}, {options.jobs} at a time", flush=True
+    )
+    workers = [_start(options, number) for number in range(options.jobs)]
     tried = 0
     chosen: dict[str, dict[str, Any]] = {}
     for worker in workers:
@@ -55,37 +57,46 @@ def main() -> int:
             else:
                 chosen[json.dumps(found["hostile"], sort_keys=True)] = found
     print(f"{tried:,} hostile texts read; {sum(one['suspect'] for one in chosen.values())} look suspicious")
-    suspects = sorted(chosen.values(), key=lambda one: (not one["suspect"], -one["growth"]))[: given.most]
+    suspects = sorted(chosen.values(), key=lambda one: (not one["suspect"], -one["growth"]))[: options.most]
     failed = 0
     print(f"\n{'instructions':>24} {'growth':>7}  dialect, state, unit, policies, characters at a time")
     for one in suspects:
-        few, many = counted_instructions(given.build, one["hostile"])
+        few, many = counted_instructions(options.build, one["hostile"])
         growth = many / few / (LENGTHS[1] / LENGTHS[0])
         bad = growth > MARGIN
         failed += bad
         print(f"{few:>11,} {many:>12,} {growth:>7.2f}{' !' if bad else '  '} {one['told']}", flush=True)
     few, many = LENGTHS
-    print(f"\n{failed} grow faster than their text, from {few:,} to {many:,} characters; margin {MARGIN}")
+    print(f"\n{failed} grow faster than linearly, from {few:,} to {many:,} characters; margin {MARGIN}")
     return bool(failed)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--build", default="src", help="where the package is")
+    parser.add_argument("--build", default="src", help="folder of the package")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--most", type=int, default=40, help="count so many, the most suspicious first")
-    parser.add_argument("--dialects", default="", help="some only, separated by commas")
+    parser.add_argument(
+        "--most", type=int, default=40, help="number of texts to count, the most suspicious first"
+    )
+    parser.add_argument("--dialects", default="", help="only these dialects, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--worker", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _start(given: argparse.Namespace, number: int) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--worker", str(number + 1), "--jobs", str(given.jobs)]
-    command += ["--minutes", str(given.minutes), "--dialects", given.dialects, "--seed", str(given.seed)]
-    return subprocess.Popen(command, env=_environment(given.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+def _start(options: argparse.Namespace, number: int) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--worker", str(number + 1), "--jobs", str(options.jobs)]
+    command += [
+        "--minutes",
+        str(options.minutes),
+        "--dialects",
+        options.dialects,
+        "--seed",
+        str(options.seed),
+    ]
+    return subprocess.Popen(command, env=_environment(options.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - this program
 
 
 def _environment(build: str) -> dict[str, str]:
@@ -95,32 +106,32 @@ def _environment(build: str) -> dict[str, str]:
 # -- the search
 
 
-def _work(given: argparse.Namespace) -> int:
+def _work(options: argparse.Namespace) -> int:
     gc.disable()
-    until = time.monotonic() + 60 * given.minutes
+    until = time.monotonic() + 60 * options.minutes
     tried = 0
-    rng = Random(f"{given.seed} {given.worker}")  # noqa: S311 - reproducible, not secret
-    for hostile in _hostiles(given, rng):
+    rng = Random(f"{options.seed} {options.worker}")  # noqa: S311 - reproducible, not secret
+    for hostile in _hostiles(options, rng):
         if time.monotonic() > until:
             break
         tried += 1
         growth = _growth(hostile)
-        if growth or tried % 997 == 0:  # and now and then one that is not suspicious
-            told = {"hostile": asdict(hostile), "told": _told(hostile)}
-            print(json.dumps({**told, "suspect": bool(growth), "growth": growth}), flush=True)
+        if growth or tried % 997 == 0:  # also an occasional text that is not suspicious
+            candidate = {"hostile": asdict(hostile), "told": _describe(hostile)}
+            print(json.dumps({**candidate, "suspect": bool(growth), "growth": growth}), flush=True)
         if tried % 64 == 0:
             gc.collect()
     print(json.dumps({"tried": tried}))
     return 0
 
 
-def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
-    """Every dialect, state and unit once, in an order that shows all of them soon; then pairs of units."""
+def _hostiles(options: argparse.Namespace, rng: Random) -> Iterator[Any]:
+    """Yield every dialect, state and unit once in mixed order, then pairs of units."""
     from unspool import list_dialects
-    from unspool.testing._complexity import Hostile, states, units
+    from unspool.testing._complexity import HostileText, states, units
     from unspool.testing._parsing_laws import POLICIES
 
-    names = given.dialects.split(",") if given.dialects else [dialect.name for dialect in list_dialects()]
+    names = options.dialects.split(",") if options.dialects else [dialect.name for dialect in list_dialects()]
     all_states = {name: states(name) for name in names}
     all_units = {name: units(name) for name in names}
     policies = list(POLICIES.values())
@@ -131,22 +142,22 @@ def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
         for unit in all_units[name]
     ]
     rng.shuffle(cases)
-    own = cases if given.jobs == 1 else cases[given.worker - 1 :: given.jobs]
+    own = cases if options.jobs == 1 else cases[options.worker - 1 :: options.jobs]
     again = 0
     while True:
         for name, state, before, unit in own:
             repeated = unit if not again else unit + rng.choice(all_units[name])
             chosen = rng.choice(policies) if rng.random() < 0.6 else policies[0]
             way: Any = rng.choices(("text", "ids", "decoded", "prompt"), (12, 2, 2, 1))[0]
-            yield Hostile(name, state, before, repeated, chosen, rng.choice((1, 1, 1, 4, 0)), way)
+            yield HostileText(name, state, before, repeated, chosen, rng.choice((1, 1, 1, 4, 0)), way)
         again += 1
 
 
 def _growth(hostile: Any) -> float:
-    """How much faster than its text the time grows, if that is suspicious; else 0."""
+    """Return the growth of time over linear growth if it is suspicious, otherwise 0."""
     growth = 0.0
     for short, long, margin in _SCREEN:
-        for _ in range(2):  # it may have been another's fault
+        for _ in range(2):  # another process may have caused the first result
             growth = _seconds(hostile, long) / _seconds(hostile, short) / (long / short)
             if growth <= margin:
                 return 0.0
@@ -159,15 +170,15 @@ def _seconds(hostile: Any, size: int) -> float:
     return time.thread_time() - before
 
 
-# -- the verdict
+# -- decision
 
 
 def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]:
-    """Instructions for both lengths."""
+    """Return the number of instructions for both lengths."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "counts"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--dump-before={_MARK}"]
-        done = subprocess.run(  # noqa: S603 - ourselves
+        done = subprocess.run(  # noqa: S603 - this program
             [*command, sys.executable, __file__, "--count"],
             env=_environment(build),
             input=json.dumps(hostile),
@@ -176,7 +187,7 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
             check=False,
         )
         if done.returncode:
-            raise SystemExit(f"callgrind has failed:\n{done.stderr[-2000:]}")
+            raise SystemExit(f"callgrind failed:\n{done.stderr[-2000:]}")
         counts = [
             int(match[1])
             for number in range(1, 4)
@@ -189,12 +200,12 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
     return counts[1], counts[2]
 
 
-def _read_marked(told: dict[str, Any]) -> int:
+def _read_marked(candidate: dict[str, Any]) -> int:
     from unspool import Policies
-    from unspool.testing._complexity import Hostile
+    from unspool.testing._complexity import HostileText
 
-    hostile = Hostile(**{**told, "policies": Policies(**told["policies"])})
-    hostile.read(LENGTHS[0])  # what is made once does not count
+    hostile = HostileText(**{**candidate, "policies": Policies(**candidate["policies"])})
+    hostile.read(LENGTHS[0])  # fill the caches, which do not count
     gc.disable()
     for length in LENGTHS:
         os.getppid()
@@ -203,7 +214,7 @@ def _read_marked(told: dict[str, Any]) -> int:
     return 0
 
 
-def _told(hostile: Any) -> str:
+def _describe(hostile: Any) -> str:
     from unspool import Policies
 
     default = Policies()
@@ -214,7 +225,7 @@ def _told(hostile: Any) -> str:
     ]
     return ", ".join(
         (hostile.dialect, hostile.state, repr(hostile.unit), " ".join(changed) or "default",
-         str(hostile.step or "all"), hostile.way)
+         str(hostile.step or "all"), hostile.input_form)
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""A release, built and tried: ``make dist``.
+"""Build and test of a release: ``make dist``.
 
-A source distribution, a pure wheel and a compiled wheel for each interpreter that
-is here go into ``dist``.  Each is looked into, and then installed into an empty
-environment and used there.  The table goes into ``docs/release.md``.
+A source distribution, a pure wheel and a compiled wheel for each available interpreter go into
+``dist``. The tool inspects each of them, installs it into an empty environment and uses it
+there. The table goes into ``docs/release.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import dist_build
 import dist_trial
 from dist_build import ROOT
 from dist_contents import DistError, sdist_faults, wheel_faults
-from dist_interpreters import Interpreter, absent, interpreters
+from dist_interpreters import Interpreter, interpreters, missing_versions
 from dist_trial import Installation
 
 DIST: Final = ROOT / "dist"
@@ -31,32 +31,32 @@ PAGE: Final = ROOT / "docs" / "release.md"
 BEGIN: Final = "<!-- dist: written by make dist -->"
 END: Final = "<!-- /dist -->"
 ELSEWHERE: Final = (("3.14", "win_amd64"), ("3.13", "macosx_14_0_arm64"), ("3.12", "manylinux_2_39_aarch64"))
-"""Systems that are not here, which pip is asked about."""
+"""Other systems, for which pip is asked to choose a file."""
 
 
 @dataclass
 class Release:
-    """What was made, and what was seen of it."""
+    """Files of a release, and the results of their checks."""
 
     found: list[Interpreter]
     sdist: Path = Path()
     pure: Path = Path()
     compiled: dict[str, Path] = field(default_factory=dict)
-    """By version, as ``3.11``."""
+    """Compiled wheels by Python version, such as ``3.11``."""
     trials: list[Installation] = field(default_factory=list)
     choices: list[tuple[str, str]] = field(default_factory=list)
-    """What pip took, or would take, where."""
+    """File that pip chooses, by system."""
     equal: list[str] = field(default_factory=list)
-    """Files that a second build, in another folder, gave byte for byte."""
+    """Files that a second build in another folder reproduced byte for byte."""
 
 
 def say(text: str) -> None:
-    """Tell whoever waits."""
+    """Print a progress message."""
     print(text, flush=True)
 
 
 def build(release: Release, *, compiled: bool, twice: bool) -> None:
-    """Make the files, and look into them."""
+    """Build the files and inspect them."""
     DIST.mkdir(exist_ok=True)
     for pattern in ("*.whl", "*.tar.gz"):
         for old in DIST.glob(pattern):
@@ -72,7 +72,9 @@ def build(release: Release, *, compiled: bool, twice: bool) -> None:
         )
         for first, second in again:
             if first.read_bytes() != second.read_bytes():
-                raise DistError(f"{first.name}: a second build is another file; were files edited meanwhile?")
+                raise DistError(
+                    f"{first.name}: a second build gives another file; were files edited meanwhile?"
+                )
         for one in release.found if compiled else ():
             if one.compiles and one.minor not in release.compiled:
                 say(f"compiling for {one.title}")
@@ -97,7 +99,7 @@ def _kept(made: Path) -> Path:
 
 
 def inspect(release: Release, paths: list[str]) -> None:
-    """Refuse what is not in order."""
+    """Raise ``DistError`` if a file has faults."""
     tracked = dist_build.tracked()
     sources = [name.removeprefix("src/") for name in tracked if name.startswith("src/")]
     faults = {release.sdist: sdist_faults(release.sdist, tracked, paths)}
@@ -109,33 +111,33 @@ def inspect(release: Release, paths: list[str]) -> None:
         raise DistError("\n".join(wrong))
 
 
-def attempt(release: Release) -> None:
-    """Try every file in every interpreter that it is for."""
+def test_files(release: Release) -> None:
+    """Test every file with every interpreter that supports it."""
     for one in release.found:
-        say(f"trying in {one.title}")
+        say(f"testing in {one.title}")
         release.trials.append(dist_trial.try_file(release.pure, one, compiled=False))
         if one.compiles and one.minor in release.compiled:
             release.trials.append(dist_trial.try_file(release.compiled[one.minor], one, compiled=True))
-        release.choices.append((one.title, dist_trial.taken(one, DIST)))
+        release.choices.append((one.title, dist_trial.chosen_file(one, DIST)))
     release.trials.append(dist_trial.try_file(release.sdist, release.found[0], compiled=False))
     python = dist_build.builder(release.found[0])
     for minor, system in ELSEWHERE:
         release.choices.append(
-            (f"{minor}, {system}", dist_trial.taken_elsewhere(python, DIST, minor, system))
+            (f"{minor}, {system}", dist_trial.chosen_file_for(python, DIST, minor, system))
         )
     if (dist_trial.PYODIDE / "node_modules" / "pyodide").is_dir():
-        say("trying in Pyodide")
+        say("testing in Pyodide")
         release.trials.append(dist_trial.try_pyodide(release.pure, python))
 
 
-def sums(folder: Path) -> str:
-    """The lines of SHA256SUMS, as ``sha256sum --check`` reads them."""
+def checksums(folder: Path) -> str:
+    """Return the lines of SHA256SUMS for ``sha256sum --check``."""
     files = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
 
 def table(release: Release) -> Iterator[str]:
-    """What was seen, as Markdown."""
+    """Yield the lines of the result table in Markdown."""
     system = f"{platform.system()} {platform.machine()}, glibc {platform.libc_ver()[1]}"
     yield f"`make dist`, {system}:"
     yield ""
@@ -156,12 +158,12 @@ def table(release: Release) -> Iterator[str]:
     yield "|---|---|"
     yield from (f"| {place} | `{what}` |" for place, what in release.choices)
     yield ""
-    yield f"Byte for byte the same when built a second time, elsewhere: {_listed(release.equal)}."
-    missing = absent(release.found)
+    yield f"Reproduced byte for byte by a second build elsewhere: {_listed(release.equal)}."
+    missing = missing_versions(release.found)
     if not any("Pyodide" in one.interpreter for one in release.trials):
         missing.append("Pyodide")
     if missing:
-        yield f"Not here, and not tried: {', '.join(missing)}."
+        yield f"Not available, and not tested: {', '.join(missing)}."
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -169,7 +171,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def write(lines: Iterable[str], page: Path = PAGE) -> None:
-    """Put the table into its place on the page."""
+    """Insert the table into the page."""
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -177,27 +179,27 @@ def write(lines: Iterable[str], page: Path = PAGE) -> None:
 
 
 def main() -> int:
-    """Build, look into, try, tell."""
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--pure", action="store_true", help="no compiled wheels, which take a minute each")
-    options.add_argument("--twice", action="store_true", help="compile twice, and compare")
-    options.add_argument("--write", action="store_true", help="put the table into docs/release.md")
-    chosen = options.parse_args()
+    """Build, inspect, test and report."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pure", action="store_true", help="skip compiled wheels, which take a minute each")
+    parser.add_argument("--twice", action="store_true", help="compile twice and compare the files")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/release.md")
+    options = parser.parse_args()
     release = Release(interpreters())
     if not release.found:
-        sys.exit("no Python 3.11 or later on PATH: set UNSPOOL_PYTHONS to the interpreters, with : between")
+        sys.exit("no Python 3.11 or later on PATH; set UNSPOOL_PYTHONS to interpreters separated by :")
     say("interpreters: " + ", ".join(one.title for one in release.found))
-    if missing := absent(release.found):
-        say(f"not here: Python {', '.join(missing)}; UNSPOOL_PYTHONS names them, with {os.pathsep} between")
+    if missing := missing_versions(release.found):
+        say(f"missing: Python {', '.join(missing)}; set UNSPOOL_PYTHONS to paths separated by {os.pathsep}")
     try:
-        build(release, compiled=not chosen.pure, twice=chosen.twice)
-        attempt(release)
+        build(release, compiled=not options.pure, twice=options.twice)
+        test_files(release)
     except DistError as error:
         sys.exit(str(error))
-    (DIST / "SHA256SUMS").write_text(sums(DIST), encoding="ascii")
+    (DIST / "SHA256SUMS").write_text(checksums(DIST), encoding="ascii")
     lines = list(table(release))
     print("\n".join(lines))
-    if chosen.write:
+    if options.write:
         write(lines)
     return 0
 

@@ -1,4 +1,4 @@
-"""The files of a release: built from what the repository has, with tools that are pinned."""
+"""Build of the release files from the repository, with pinned tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENVIRONMENTS: Final = ROOT / ".peers" / "dist"
 
 
 def run(command: Sequence[object], cwd: Path = ROOT, **environment: str) -> str:
-    """What a program prints; its whole output is the error where it fails."""
+    """Run a program and return its output; a failure raises ``DistError`` with the output."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(  # noqa: S603 - our own commands
         [str(word) for word in command],
@@ -38,7 +38,7 @@ def run(command: Sequence[object], cwd: Path = ROOT, **environment: str) -> str:
 
 
 def compiled_modules() -> list[str]:
-    """The modules that a compiled wheel holds as machine code: a list of hatch_build.py."""
+    """Return the modules that a compiled wheel contains as machine code, from hatch_build.py."""
     tree = ast.parse((ROOT / "hatch_build.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CORE":
@@ -47,17 +47,17 @@ def compiled_modules() -> list[str]:
 
 
 def tracked() -> list[str]:
-    """The files of the repository."""
+    """Return the files of the repository."""
     return run(["git", "ls-files"]).splitlines()
 
 
-def when() -> str:
-    """The time that files in archives get: that of the last commit."""
+def source_date() -> str:
+    """Return the timestamp for files in archives, that of the last commit."""
     return run(["git", "log", "-1", "--format=%ct"]).strip()
 
 
 def builder(interpreter: Interpreter) -> Path:
-    """An environment with what building takes, byte for byte as it was pinned; its Python."""
+    """Create an environment with the pinned build tools and return its Python."""
     pins = ROOT / "requirements" / "dist.txt"
     place = ENVIRONMENTS / f"{interpreter.kind}-{interpreter.version}"
     stamp = place / ".installed"
@@ -72,14 +72,14 @@ def builder(interpreter: Interpreter) -> Path:
 
 
 def build_sdist(python: Path, place: Path) -> Path:
-    """The source distribution."""
-    run([python, "-m", "hatchling", "build", "-t", "sdist", "-d", place], SOURCE_DATE_EPOCH=when())
+    """Build the source distribution."""
+    run([python, "-m", "hatchling", "build", "-t", "sdist", "-d", place], SOURCE_DATE_EPOCH=source_date())
     (made,) = place.glob("*.tar.gz")
     return made
 
 
 def build_wheel(python: Path, sdist: Path, place: Path, *, compiled: bool) -> Path:
-    """A wheel, from the source distribution alone: what is not in it cannot be built from it."""
+    """Build a wheel from the source distribution alone, so that missing files are noticed."""
     sources = place / "sources"
     with tarfile.open(sdist) as archive:
         archive.extractall(sources, filter="data")
@@ -88,7 +88,7 @@ def build_wheel(python: Path, sdist: Path, place: Path, *, compiled: bool) -> Pa
     run(
         [python, "-m", "hatchling", "build", "-t", "wheel", "-d", made],
         cwd=folder,
-        SOURCE_DATE_EPOCH=when(),
+        SOURCE_DATE_EPOCH=source_date(),
         UNSPOOL_COMPILE=str(int(compiled)),
     )
     (wheel,) = made.glob("*.whl")
@@ -96,9 +96,9 @@ def build_wheel(python: Path, sdist: Path, place: Path, *, compiled: bool) -> Pa
 
 
 def _portable(python: Path, wheel: Path, place: Path) -> Path:
-    """The wheel with the tag that says on which systems it runs; an index takes no other."""
+    """Repair the wheel's platform tag, without which an index rejects it."""
     programs = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     command = [python, "-m", "auditwheel", "repair", "--strip", "-w", place / "portable", wheel]
-    run(command, SOURCE_DATE_EPOCH=when(), PATH=programs)
+    run(command, SOURCE_DATE_EPOCH=source_date(), PATH=programs)
     (made,) = (place / "portable").glob("*.whl")
     return made

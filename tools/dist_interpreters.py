@@ -1,4 +1,4 @@
-"""Which interpreters there are to build for and to try in."""
+"""Interpreters for building and testing a release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14")
-"""What ``requires-python`` and the classifiers promise."""
+"""Versions that ``requires-python`` and the classifiers promise."""
 
 _ASK: Final = """
 import json, platform, sys, sysconfig
@@ -25,37 +25,37 @@ print(json.dumps([
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python that runs here."""
+    """Python interpreter on this machine."""
 
     program: str
     minor: str
-    """As ``3.11``."""
+    """Version such as ``3.11``."""
     version: str
-    """As ``3.11.7``."""
+    """Version such as ``3.11.7``."""
     kind: str
-    """``cpython``, say."""
+    """Implementation, such as ``cpython``."""
     free_threaded: bool
     prefix: str
-    """Where it is installed: two programs of one prefix are one interpreter."""
+    """Installation folder; two programs with one prefix are the same interpreter."""
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Name for messages."""
         kind = "CPython" if self.kind == "cpython" else self.kind
         return f"{kind} {self.version}" + (", free-threaded" if self.free_threaded else "")
 
     @property
     def compiles(self) -> bool:
-        """Whether a compiled wheel is made for it."""
+        """True if there is a compiled wheel for it."""
         return self.kind == "cpython" and not self.free_threaded and self.minor in VERSIONS
 
 
-def ask(program: str) -> Interpreter | None:
-    """What an interpreter says of itself; None if it does not run."""
+def query_interpreter(program: str) -> Interpreter | None:
+    """Query a program for its version; return None if it does not run."""
     try:
         return Interpreter(program, *json.loads(_printed([program, "-I", "-c", _ASK])))
     except (OSError, subprocess.SubprocessError, ValueError):
-        return None  # a shim of a version that is not chosen, say
+        return None  # for example a shim of an unselected version
 
 
 def _printed(command: list[str]) -> str:
@@ -63,8 +63,8 @@ def _printed(command: list[str]) -> str:
 
 
 def _programs(environment: Mapping[str, str]) -> Iterator[str]:
-    if given := environment.get("UNSPOOL_PYTHONS"):
-        yield from given.split(os.pathsep)
+    if configured := environment.get("UNSPOOL_PYTHONS"):
+        yield from configured.split(os.pathsep)
         return
     for folder in environment.get("PATH", "").split(os.pathsep):
         yield from (str(Path(folder, f"python{version}")) for version in VERSIONS)
@@ -75,12 +75,12 @@ def _programs(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def interpreters(environment: Mapping[str, str] = os.environ) -> list[Interpreter]:
-    """All of ``UNSPOOL_PYTHONS``, else of ``PATH`` and pyenv; each once, the oldest first."""
+    """Return the interpreters of ``UNSPOOL_PYTHONS``, or of ``PATH`` and pyenv, oldest first."""
     found: dict[tuple[str, str], Interpreter] = {}
     for program in _programs(environment):
-        one = ask(program)
+        one = query_interpreter(program)
         if one is None and environment.get("UNSPOOL_PYTHONS"):
-            raise SystemExit(f"UNSPOOL_PYTHONS: {program} is no Python that runs here")
+            raise SystemExit(f"UNSPOOL_PYTHONS: {program} is not a Python that runs here")
         if one is not None:
             found.setdefault((one.prefix, one.version), one)
     return sorted(
@@ -88,8 +88,8 @@ def interpreters(environment: Mapping[str, str] = os.environ) -> list[Interprete
     )
 
 
-def absent(found: list[Interpreter]) -> list[str]:
-    """The versions that we promise and that are not here."""
+def missing_versions(found: list[Interpreter]) -> list[str]:
+    """Return the promised versions that are not available."""
     return [
         version for version in VERSIONS if not any(one.compiles and one.minor == version for one in found)
     ]

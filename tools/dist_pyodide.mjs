@@ -1,9 +1,9 @@
-// The pure wheel in Pyodide: unpacked, imported, and tried as tools/dist_trial.py tries it elsewhere.
-// The last line of what it prints is JSON.
+// Test of the pure wheel in Pyodide, with the same checks as tools/dist_trial.py.
+// The last line of the output is JSON.
 
 import { readFile } from "node:fs/promises";
 
-// Pyodide is one long line, which Node.js would print before the message.
+// Print only the message: Node.js would first print the source line, which is all of Pyodide.
 process.on("uncaughtException", (error) => {
   console.error(error.message);
   process.exit(1);

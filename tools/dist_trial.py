@@ -1,4 +1,4 @@
-"""A file of a release, installed into an empty environment and tried there, away from the sources."""
+"""Test of a release file in an empty environment, away from the sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dist_contents import DistError
 from dist_interpreters import Interpreter
 
 DIALECTS: Final = ("hermes", "qwen3_coder", "pythonic", "harmony")
-"""Whose part of the conformance suite is run: JSON, tags, Python, messages."""
+"""Dialects for the conformance suite: one each with JSON, tags, Python and messages."""
 TESTS: Final = (
     "tests/laws/test_corpus.py",
     "tests/test_parser_streaming.py",
@@ -26,7 +26,7 @@ TESTS: Final = (
     "tests/cli/test_help.py",
     "tests/project/test_build.py::test_it_is_the_build_that_was_asked_for",
 )
-"""A slice of the tests that needs nothing but pytest and Hypothesis."""
+"""Tests that need only pytest and Hypothesis."""
 PYODIDE: Final = ENVIRONMENTS / "pyodide"
 
 _IMPORT: Final = (
@@ -36,32 +36,32 @@ _IMPORT: Final = (
 
 @dataclass(frozen=True)
 class Installation:
-    """What was run, and what it said."""
+    """Results of an installation."""
 
     file: str
     interpreter: str
     version: str
-    """What ``unspool --version`` printed."""
+    """Output of ``unspool --version``."""
     suite: str
-    """Cases of the conformance suite, as ``412 passed``."""
+    """Result of the conformance suite, such as ``412 passed``."""
     tests: str
-    """Likewise of the tests."""
+    """Result of the tests."""
     seconds: float
 
 
 def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Installation:
-    """Install a file, with nothing else there, and try what users do."""
-    begun = time.monotonic()
+    """Install only this file, and use it as users do."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name).resolve()
         python = _empty(interpreter, place)
-        # A source distribution is built where it is installed, with what pip fetches for that.
+        # pip builds a source distribution in this environment, with downloaded build tools.
         offline = [] if file.name.endswith(".tar.gz") else ["--no-index"]
         run([python, "-m", "pip", "install", "-qq", *offline, file], cwd=place)
-        version = _used(python, place, compiled=compiled)
+        version = _check_usage(python, place, compiled=compiled)
         tests = _tested(python, compiled=compiled)
         suite = _conformance(python, place)
-    return Installation(file.name, interpreter.title, version, suite, tests, time.monotonic() - begun)
+    return Installation(file.name, interpreter.title, version, suite, tests, time.monotonic() - started)
 
 
 def _empty(interpreter: Interpreter, place: Path) -> Path:
@@ -69,15 +69,15 @@ def _empty(interpreter: Interpreter, place: Path) -> Path:
     return place / "environment" / "bin" / "python"
 
 
-def _used(python: Path, place: Path, *, compiled: bool) -> str:
-    """Import, ``--version``, the demo, ``pip check``; gives the version."""
+def _check_usage(python: Path, place: Path, *, compiled: bool) -> str:
+    """Run the import, ``--version``, the demo and ``pip check``; return the version."""
     imported = run([python, "-I", "-c", _IMPORT], cwd=place).strip()
     if not imported.startswith(str(place)):
-        raise DistError(f"it was imported from {imported}, and not from where it was installed")
+        raise DistError(f"the package was imported from {imported} instead of the installation")
     command = python.with_name("unspool")
     version = run([command, "--version"], cwd=place).strip()
     if not version.endswith("(compiled)" if compiled else "(pure Python)"):
-        raise DistError(f"{version} is the other build")
+        raise DistError(f"{version} is the wrong build")
     shown = run([command, "demo", *DIALECTS], cwd=place)
     if shown.count("finish_reason tool_calls") != len(DIALECTS):
         raise DistError(f"the demo shows no calls:\n{shown}")
@@ -103,15 +103,15 @@ def _tested(python: Path, *, compiled: bool) -> str:
 
 
 def _count(printed: str) -> str:
-    """As ``412 passed, 3 skipped``, of what a suite prints."""
+    """Return a suite's summary, such as ``412 passed, 3 skipped``."""
     found = re.search(r"\d+ passed(, \d+ (skipped|xfailed))*", printed)
     if found is None:
-        raise DistError(f"a suite that passed nothing:\n{printed[-2000:]}")
+        raise DistError(f"no test passed:\n{printed[-2000:]}")
     return found[0]
 
 
-def taken(interpreter: Interpreter, folder: Path) -> str:
-    """Which of several files ``pip install --find-links`` takes: what the installed package says it was."""
+def chosen_file(interpreter: Interpreter, folder: Path) -> str:
+    """Return the file that ``pip install --find-links`` chooses, by the version output of the package."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         python = _empty(interpreter, place)
@@ -122,8 +122,8 @@ def taken(interpreter: Interpreter, folder: Path) -> str:
         return run([python.with_name("unspool"), "--version"], cwd=place).strip()
 
 
-def taken_elsewhere(python: Path, folder: Path, minor: str, platform: str) -> str:
-    """Which file pip would take on a system that is not here."""
+def chosen_file_for(python: Path, folder: Path, minor: str, platform: str) -> str:
+    """Return the file that pip would choose on another system."""
     with tempfile.TemporaryDirectory() as name:
         wanted = ["--python-version", minor, "--platform", platform, "--only-binary", ":all:", "--no-deps"]
         source = ["--no-index", "--find-links", folder]
@@ -133,8 +133,8 @@ def taken_elsewhere(python: Path, folder: Path, minor: str, platform: str) -> st
 
 
 def try_pyodide(wheel: Path, python: Path) -> Installation:
-    """The same in WebAssembly, in Node.js; nothing is fetched but pytest, before."""
-    begun = time.monotonic()
+    """Run the same tests in WebAssembly in Node.js; only pytest is downloaded, beforehand."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         pins = ROOT / "requirements" / "slice.txt"
@@ -159,7 +159,7 @@ def try_pyodide(wheel: Path, python: Path) -> Installation:
             "[pytest]\npythonpath = tests/support benchmarks tools .\nmarkers = slow: long\n",
             encoding="utf-8",
         )
-        asked = {
+        job = {
             "pyodide": str(PYODIDE / "node_modules" / "pyodide" / "pyodide.mjs"),
             "wheels": [str(wheel), *map(str, sorted(place.glob("*.whl")))],
             "root": str(ROOT),
@@ -168,13 +168,13 @@ def try_pyodide(wheel: Path, python: Path) -> Installation:
             "tests": [name for name in TESTS if "test_build" not in name],  # it makes environments
         }
         node = shutil.which("node") or "node"
-        printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(asked)])
-    said = json.loads(printed.splitlines()[-1])
+        printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(job)])
+    report = json.loads(printed.splitlines()[-1])
     return Installation(
         wheel.name,
-        f"Pyodide {said['pyodide']} (CPython {said['python']}, WebAssembly)",
-        said["version"],
-        _count(said["suite"]),
-        _count(said["tests"]),
-        time.monotonic() - begun,
+        f"Pyodide {report['pyodide']} (CPython {report['python']}, WebAssembly)",
+        report["version"],
+        _count(report["suite"]),
+        _count(report["tests"]),
+        time.monotonic() - started,
     )

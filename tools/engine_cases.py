@@ -1,8 +1,8 @@
-"""What is asked of a server, and what it should answer: forced outputs, and outputs that a grammar holds.
+"""Requests to an engine's server and the expected answers: forced outputs, and outputs under a grammar.
 
-The expectation is unspool's own, of the same text: what ``unspool.parse`` makes of
-it, as the wires show it.  A request is put to each API, streamed and whole; all
-answers are compared with the expectation, and so with each other.
+The expectation is unspool's own result for the same text: the message of ``unspool.parse``, as
+the wires encode it. Each request goes to each API, streamed and not. All answers are compared
+with the expectation, and so with each other.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ KINDS: Final = (
     "thinking off",
     "n, stop, one call",
     "required, named",
-    "format behind reasoning",
+    "format after reasoning",
     "usage",
 )
-"""The groups of cases, as the table has them."""
-_AT_ONCE: Final = 8
-"""Requests; the engine takes as many into one step."""
+"""Groups of cases, in the order of the table."""
+_CONCURRENCY: Final = 8
+"""Number of concurrent requests; the engine batches as many in one step."""
 
-_FORCED: Final[list[dict[str, Any]]] = [
+_FINITE_TOOLS: Final[list[dict[str, Any]]] = [
     {
         "type": "function",
         "function": {
@@ -81,7 +81,7 @@ _FORCED: Final[list[dict[str, Any]]] = [
         },
     },
 ]
-"""Tools whose arguments random weights can write to an end."""
+"""Tools whose arguments random weights can finish."""
 
 _FORMAT: Final = {
     "type": "object",
@@ -93,7 +93,7 @@ _FORMAT: Final = {
 
 @dataclass
 class Tally:
-    """How many of a group's answers were right."""
+    """Number of correct answers in a group."""
 
     right: int = 0
     asked: int = 0
@@ -105,7 +105,7 @@ class Tally:
 
 @dataclass
 class Output:
-    """An output to force, and what should come of it."""
+    """Output to force, with its expected result."""
 
     ids: list[int]
     expected: Answer
@@ -113,7 +113,7 @@ class Output:
 
 
 class Bench:
-    """One server, and what is asked of it."""
+    """Requests to one server."""
 
     def __init__(self, url: str, model: Path, recording: Recording) -> None:
         self.url = url
@@ -127,35 +127,37 @@ class Bench:
         self._prompt, self._prompt_off = prompt_ends(recording.dialect)
         events = self._events(recording.output, self._prompt)
         thoughts = [event for event in events if isinstance(event, Text) and event.channel == "reasoning"]
-        self._thought = max((event.end for event in thoughts), default=0)
-        """Where reasoning ends in the recording; 0: there is none."""
+        self._reasoning_end = max((event.end for event in thoughts), default=0)
+        """Offset of the end of reasoning in the recording; 0 if there is none."""
         habit = facts_of(self._dialect).thinking.default
-        self._awaited = bool(self._thought and (recording.prompt or habit in ("on", "always")))
-        """Whether the model reasons without being asked to."""
-        self._answer = min(
+        self._reasons_by_default = bool(
+            self._reasoning_end and (recording.prompt or habit in ("on", "always"))
+        )
+        """True if the model reasons without being asked to."""
+        self._answer_start = min(
             event.start
             for event in events
-            if event.start >= self._thought
+            if event.start >= self._reasoning_end
             and (isinstance(event, CallStart) or (isinstance(event, Text) and event.text.strip()))
         )
-        """Where what follows it begins."""
+        """Offset of the first text after reasoning."""
         self._call = (
             next(event.start for event in events if isinstance(event, CallStart)),
             next(event.end for event in events if isinstance(event, CallEnd)),
         )
-        """The span of the first call."""
+        """Span of the first call."""
 
     def run(self) -> None:
-        """Ask everything, some of it at the same time."""
+        """Send all requests, some of them concurrently."""
         self._prepare()
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_CONCURRENCY) as pool:
             for _ in pool.map(lambda question: self._judge(*question), self._questions):
                 pass
 
     def _prepare(self) -> None:
         text = self.recording.output
         whole = self._encode(text)
-        prose = self._encode(text[: self._answer] + "Blåbær & 雪: it is warmer in Rome.")
+        prose = self._encode(text[: self._answer_start] + "Blåbær & 雪: it is warmer in Rome.")
         for ids in (whole, prose):
             self._everywhere("whole outputs", self._output(ids))
         for share in (0.1, 0.5, 0.8, 0.95):
@@ -167,12 +169,12 @@ class Bench:
         self._grammars()
 
     def _damaged(self) -> Iterator[str]:
-        """Outputs with a call that is not well-formed: one character of it is missing."""
+        """Yield outputs with a malformed call, in which one character is missing."""
         text = self.recording.output
         start, end = self._call
         for place in range(end - 1, start, -1):
             damaged = text[:place] + text[place + 1 :]
-            message = self._message(self._shown(self._encode(damaged)), self._prompt)
+            message = self._message(self._visible_text(self._encode(damaged)), self._prompt)
             if any(problem.kind == "malformed_call" for problem in message.diagnostics):
                 yield damaged
 
@@ -185,8 +187,8 @@ class Bench:
         for api in APIS[:2]:
             self._compare(kind, api, one, self._body(api, output.ids) | {"parallel_tool_calls": False})
         self._compare(kind, "chat", stopped, self._body("chat", output.ids) | {"stop": [stop]})
-        if self._thought and self._dialect.frame is None:
-            answer = self._encode(self.recording.output[self._answer :].lstrip())
+        if self._reasoning_end and self._dialect.frame is None:
+            answer = self._encode(self.recording.output[self._answer_start :].lstrip())
             quiet = self._output(answer, prompt=self._prompt_off)
             for api in APIS[:2]:
                 off = {"chat_template_kwargs": {"enable_thinking": False}}
@@ -201,18 +203,18 @@ class Bench:
                 for name in ("", "set_light"):
                     called = partial(self._called, api, name, stream=stream)
                     self._questions.append(("required, named", f"{name or 'any'}, {where}", called))
-                if self._awaited and api != "messages":
+                if self._reasons_by_default and api != "messages":
                     formatted = partial(self._formatted, api, stream=stream)
-                    self._questions.append(("format behind reasoning", where, formatted))
+                    self._questions.append(("format after reasoning", where, formatted))
 
     def _free(self, api: Api, *, answers: bool = False) -> dict[str, Any]:
-        """Reasoning is forced, and what follows is free: random weights would never end it.
+        """Force the reasoning only, since random weights would never end it.
 
-        :param answers: an answer follows; where it is a message, its header is forced as well.
+        :param answers: an answer follows; if it is a message, its header is forced as well.
         """
         ids: list[int] = []
-        if self._awaited:
-            head = self.recording.output[: self._thought]
+        if self._reasons_by_default:
+            head = self.recording.output[: self._reasoning_end]
             ids = self._encode(head + self._closer(answers=answers))
         return {
             "vllm_xargs": {"force": ids, "free": 1} if ids else {"free": 1},
@@ -220,27 +222,27 @@ class Bench:
         }
 
     def _closer(self, *, answers: bool) -> str:
-        """What ends reasoning."""
+        """Return the marker that ends reasoning."""
         frame = self._dialect.frame
         if frame is None:
             return closer(self._dialect.reasoning[0])
         if answers:
             shown = render(self._dialect, Message(reasoning="Hm.", content="Yes."))
             return shown.partition("Hm.")[2].partition("Yes.")[0]
-        return next(end for end in frame.ends if self.recording.output.startswith(end, self._thought))
+        return next(end for end in frame.ends if self.recording.output.startswith(end, self._reasoning_end))
 
     def _called(self, api: Api, name: str, *, stream: bool) -> str:
-        body = self._body(api, [], tools=_FORCED) | self._free(api) | _choice(api, name)
+        body = self._body(api, [], tools=_FINITE_TOOLS) | self._free(api) | _choice(api, name)
         (answer,) = ask(self.url, api, body, stream=stream)
-        schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in _FORCED}
+        schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in _FINITE_TOOLS}
         if not answer.calls or (name and {called for called, _ in answer.calls} != {name}):
             return str(answer)
         for called, arguments in answer.calls:
             jsonschema.validate(json.loads(arguments), schemas[called])
-        if answer.content or answer.reasoning != (self._reasoning() if self._awaited else ""):
+        if answer.content or answer.reasoning != (self._reasoning() if self._reasons_by_default else ""):
             return str(answer)
         wanted = "stop" if name and api == "chat" else "tool_calls"
-        return "" if answer.finish == wanted else f"it finished with {answer.finish}"
+        return "" if answer.finish == wanted else f"finish reason {answer.finish}"
 
     def _formatted(self, api: Api, *, stream: bool) -> str:
         body = self._body(api, []) | self._free(api, answers=True)
@@ -255,17 +257,17 @@ class Bench:
         return "" if answer.reasoning == self._reasoning() else f"the reasoning is {answer.reasoning!r}"
 
     def _reasoning(self) -> str:
-        """The reasoning of the recording."""
+        """Return the reasoning of the recording."""
         return self._output(self._encode(self.recording.output)).expected.reasoning
 
-    # -- asking
+    # -- requests
 
     def _everywhere(self, kind: str, output: Output, max_tokens: int = 1000) -> None:
         for api in APIS:
             self._compare(kind, api, output, self._body(api, output.ids, max_tokens=max_tokens))
 
     def _compare(self, kind: str, api: Api, output: Output, body: dict[str, Any]) -> None:
-        """Put a request, streamed and whole."""
+        """Send a request, streamed and not, and compare the answers."""
         for stream in (True, False):
             where = f"{api}, {'streamed' if stream else 'whole'}"
             self._questions.append((kind, where, partial(self._differs, api, output, body, stream=stream)))
@@ -274,7 +276,7 @@ class Bench:
         expected = output.expected
         calls = expected.calls
         if api == "messages" and not stream:
-            # Their input is an object: a call that was cut cannot be shown, a malformed one is an error.
+            # Messages sends arguments as objects: it omits a truncated call, and a malformed one is an error.
             if any(is_poisoned_as_malformed(arguments) for _, arguments in calls):
                 return self._not_refused(api, body)
             calls = [(name, json.dumps(json.loads(text))) for name, text in calls if not is_poisoned(text)]
@@ -282,11 +284,11 @@ class Bench:
         if len(answers) != body.get("n", 1):
             return f"{len(answers)} choices"
         for answer in answers:
-            if answer.said() != (expected.reasoning, expected.content, calls):
+            if answer.contents() != (expected.reasoning, expected.content, calls):
                 return f"{answer} instead of {expected}"
             if answer.finish != expected.finish:
-                return f"it finished with {answer.finish}, not with {expected.finish}"
-        self._judge("usage", api, partial(_miscounted, output, answers, stopped="stop" in body))
+                return f"finish reason {answer.finish} instead of {expected.finish}"
+        self._judge("usage", api, partial(_usage_error, output, answers, stopped="stop" in body))
         return ""
 
     def _not_refused(self, api: Api, body: dict[str, Any]) -> str:
@@ -329,8 +331,8 @@ class Bench:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
-    def _shown(self, ids: list[int]) -> str:
-        """The text that the engine makes of these ids: what ends the output is not shown."""
+    def _visible_text(self, ids: list[int]) -> str:
+        """Return the text that the engine decodes from these ids, without stop tokens."""
         ids = ids[:-1] if ids[-1] == self._end else ids
         return str(self._tokenizer.decode(ids, skip_special_tokens=False)).rstrip("\ufffd")
 
@@ -338,7 +340,7 @@ class Bench:
         if not cut and ids[-1] != self._end:
             ids = [*ids, self._end]
         prompt = prompt or self._prompt
-        text = self._shown(ids)
+        text = self._visible_text(ids)
         if stop:
             text = text[: text.index(stop)]
         message = self._message(text, prompt)
@@ -346,7 +348,7 @@ class Bench:
         choice = shown["choices"][0]
         found = [call["function"] for call in choice["message"].get("tool_calls", ())]
         calls = [(function["name"], function["arguments"]) for function in found]
-        # A server knows that a stop string ended the output, not that it was inside a call.
+        # The server knows that a stop string ended the output, but not that it was inside a call.
         finish = "tool_calls" if stop and calls else "length" if cut else choice["finish_reason"]
         expected = Answer(
             choice["message"].get("reasoning", ""), choice["message"]["content"] or "", calls, finish
@@ -365,7 +367,7 @@ class Bench:
         return parse(text, self._dialect, tools=self.recording.tools, prompt=prompt or None)
 
     def _reasoning_tokens(self, text: str, prompt: str) -> int:
-        """Tokens with a character of reasoning in them, by the tokenizer's own offsets."""
+        """Count the tokens with characters of reasoning, by the tokenizer's offsets."""
         spans = [
             (event.start, event.end)
             for event in self._events(text, prompt)
@@ -375,18 +377,18 @@ class Bench:
         return sum(any(start < to and since < end for since, to in spans) for start, end in offsets)
 
 
-def _miscounted(output: Output, answers: list[Answer], *, stopped: bool) -> str:
-    """Whether the usage, which is with the first choice, is not what all of them cost."""
-    said, n = answers[0], len(answers)
-    if not stopped and said.completion_tokens != len(output.ids) * n:
-        return f"{said.completion_tokens} tokens, not {len(output.ids) * n}"
-    if said.reasoning_tokens not in (None, output.reasoning_tokens * n):
-        return f"{said.reasoning_tokens} tokens of reasoning, not {output.reasoning_tokens * n}"
+def _usage_error(output: Output, answers: list[Answer], *, stopped: bool) -> str:
+    """Describe a wrong usage; the first choice must carry the usage of all choices."""
+    usage, n = answers[0], len(answers)
+    if not stopped and usage.completion_tokens != len(output.ids) * n:
+        return f"{usage.completion_tokens} tokens, not {len(output.ids) * n}"
+    if usage.reasoning_tokens not in (None, output.reasoning_tokens * n):
+        return f"{usage.reasoning_tokens} tokens of reasoning, not {output.reasoning_tokens * n}"
     return ""
 
 
 def _choice(api: Api, name: str) -> dict[str, Any]:
-    """One call is required, or the call of this function is, in the words of the API."""
+    """Return the API's parameters that require a call, or a call of the named function."""
     if api == "messages":
         chosen = {"type": "tool", "name": name} if name else {"type": "any"}
         return {"tool_choice": {**chosen, "disable_parallel_tool_use": True}}

@@ -1,10 +1,10 @@
-"""A logits processor for vLLM that makes any model write given ids.
+"""Logits processor for vLLM that makes any model write given ids.
 
-``vllm_xargs={"force": [...]}`` in a request: the ids come out one by one, then
-what ends the output.  Special tokens and reasoning are no exception, as they are
-with a grammar.  With ``"free": 1`` the model goes on by itself instead of ending,
-held to whatever grammar the request has; blanks, of which a grammar of JSON allows
-as many as random weights would write, are then its last choice.
+``vllm_xargs={"force": [...]}`` in a request forces these ids one by one, then the end of the
+output. Unlike with a grammar, this includes special tokens and reasoning. With ``"free": 1`` the
+model continues by itself instead of ending, under the request's grammar if there is one. A JSON
+grammar allows unlimited whitespace, which random weights would write, so whitespace is then the
+last choice.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from vllm.tokenizers import cached_tokenizer_from_config
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 _BLANK: Final = " \t\r\nĠĊĉč▁"
-"""Blanks, as text and as vocabularies spell them."""
+"""Whitespace, as text and in the spelling of vocabularies."""
 
 
 class _Forced:
-    """What one output is to be."""
+    """Ids to force for one output."""
 
     def __init__(self, ids: list[int], end: int, blanks: torch.Tensor | None) -> None:
         self._ids = ids
@@ -41,7 +41,7 @@ class _Forced:
 
 
 class Force(AdapterLogitsProcessor):  # type: ignore[misc]
-    """Forces the outputs of requests that ask for it."""
+    """Processor for the requests that force an output."""
 
     def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:
         super().__init__(vllm_config, device, is_pin_memory)
@@ -51,12 +51,12 @@ class Force(AdapterLogitsProcessor):  # type: ignore[misc]
         self._blanks = torch.tensor([id for word, id in words.items() if not word.strip(_BLANK)])
 
     def is_argmax_invariant(self) -> bool:
-        """Whether greedy decoding does without it."""
+        """Return False, because greedy decoding needs the processor, too."""
         return False
 
     def new_req_logits_processor(self, params: SamplingParams) -> Any:
-        """What a request asks for."""
-        asked = params.extra_args or {}
-        free = bool(asked.get("free"))
-        ids = asked.get("force") or []
+        """Return the processor for a request."""
+        arguments = params.extra_args or {}
+        free = bool(arguments.get("free"))
+        ids = arguments.get("force") or []
         return _Forced(ids, self._end, self._blanks if free else None) if ids or free else None

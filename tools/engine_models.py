@@ -1,9 +1,8 @@
-"""Model folders for engines that are to run without a model: real vocabularies, weights that are made up.
+"""Model folders for engines that run without a model: real vocabularies with random weights.
 
-A folder has a vocabulary of ``.tokenizers``, the markers of the dialect as
-special tokens where that vocabulary lacks them, a chat template that ends
-prompts as the family's do, and a configuration of two small layers.  Engines
-load it with dummy weights.
+A folder has a vocabulary from ``.tokenizers``, with the dialect's markers as special tokens if
+the vocabulary lacks them; a chat template that ends prompts like the family's; and a
+configuration with two small layers. Engines load it with dummy weights.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ _OF_DIALECT: Final = {
     "pythonic": "llama3_2",
     "qwen3_coder": "qwen3",
 }
-"""The vocabularies of families that are among those that can be had; qwen3 stands for the others."""
+"""Available vocabularies by dialect; qwen3 replaces the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """An output that a model of the dialect could have written."""
+    """Output that a model of the dialect could have written."""
 
     dialect: str
     prompt: str
-    """How the prompt ends; empty: as the family's prompts do."""
+    """End of the prompt; empty for the end of the family's prompts."""
     output: str
     tools: list[dict[str, Any]]
 
 
 def recordings() -> dict[str, Recording]:
-    """Those of the package, by dialect."""
+    """Return the package's sample outputs by dialect."""
     folder = resources.files("unspool") / "sample_outputs"
     tools = json.loads((folder / "tools.json").read_text(encoding="utf-8"))
     found = {}
@@ -60,12 +59,12 @@ def recordings() -> dict[str, Recording]:
 
 
 def vocabulary_of(dialect: str) -> str:
-    """Which of the vocabularies stands for the family's."""
+    """Return the vocabulary to use for the family's."""
     return _OF_DIALECT.get(dialect, "qwen3")
 
 
 def write_model(folder: Path, dialect: str) -> Path:
-    """Write the folder of a model that speaks a dialect."""
+    """Write the folder of a model for a dialect."""
     source = VOCABULARIES / f"tokenizer-{vocabulary_of(dialect)}" / "models"
     tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
@@ -89,7 +88,7 @@ def write_model(folder: Path, dialect: str) -> Path:
 
 
 def _with_markers(tokenizer: dict[str, Any], dialect: str) -> list[dict[str, Any]]:
-    """The added tokens, with those that the dialect needs; words of the vocabulary keep their ids."""
+    """Return the added tokens plus those that the dialect needs; words of the vocabulary keep their ids."""
     facts: Any = dialects()[dialect]
     added: list[dict[str, Any]] = tokenizer["added_tokens"]
     words: dict[str, int] = tokenizer["model"]["vocab"]
@@ -110,9 +109,9 @@ def _with_markers(tokenizer: dict[str, Any], dialect: str) -> list[dict[str, Any
 
 
 def prompt_ends(dialect: str) -> tuple[str, str]:
-    """How prompts end with reasoning on, and with it off; empty: as the vocabulary's own template has it."""
-    known = recordings()
-    recorded = known[dialect].prompt if dialect in known else ""
+    """Return the ends of prompts with reasoning on and off; empty means the vocabulary's own template."""
+    sample_outputs = recordings()
+    recorded = sample_outputs[dialect].prompt if dialect in sample_outputs else ""
     if not recorded:
         facts: Any = dialects()[dialect]
         return facts["prompt"], facts["prompt"]
@@ -122,7 +121,7 @@ def prompt_ends(dialect: str) -> tuple[str, str]:
 
 
 def _template(dialect: str, own: str) -> str:
-    """A template that ends prompts as the family's do.
+    """Return a template that ends prompts like the family's.
 
     :param own: the template that comes with the vocabulary.
     """

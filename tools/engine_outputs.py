@@ -1,8 +1,8 @@
-"""What engines are made to write, what their answers must be, and what becomes of the difference.
+"""Outputs that engines are made to write, the expected answers, and the comparison.
 
-Good outputs are the recordings and the corpus; cut ones are the recordings up to
-some place; malformed ones are the corpus's.  What must come out is what
-``unspool`` itself answers on the wire, not streamed, to the same text.
+Valid outputs are the recordings and the corpus, truncated ones are prefixes of the recordings,
+malformed ones are those of the corpus. The expectation is unspool's own response on the wire,
+without streaming, for the same text.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from unspool.wire import ChatStream  # noqa: E402
 
 Kind: TypeAlias = Literal["good", "cut", "malformed"]
 _CUTS: Final = (0.2, 0.5, 0.8, 0.97)
-"""Where a recording is cut, as a part of its length."""
+"""Positions at which recordings are truncated, as parts of their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output that a model is made to write."""
+    """Output that a model is made to write."""
 
     dialect: str
     title: str
     kind: Kind
     prompt: str
-    """What the prompt ends with."""
+    """End of the prompt."""
     text: str
     finish: str
-    """How the backend says that it ended: ``stop`` or ``length``."""
+    """Finish reason of the backend, ``stop`` or ``length``."""
     tools: list[dict[str, Any]]
 
 
 @dataclass(slots=True)
 class Answer:
-    """What a client was answered, of whatever API."""
+    """Answer to a client, in any API."""
 
     reasoning: str = ""
     content: str = ""
@@ -58,22 +58,22 @@ class Answer:
     error: str = ""
 
     def differs(self, other: Answer) -> str:
-        """What of it is not the same; empty: nothing."""
+        """Describe the difference to another answer; empty if there is none."""
         return ", ".join(
-            f"{name}: {mine!r}, not {theirs!r}"
+            f"{name}: {mine!r} instead of {theirs!r}"
             for (name, mine), theirs in zip(asdict(self).items(), asdict(other).values(), strict=True)
             if mine != theirs
         )
 
 
 def outputs(names: Sequence[str] = ()) -> list[Output]:
-    """All of them, or those of some dialects."""
+    """Return all outputs, or those of some dialects."""
     found = [*_recorded(), *_collected()]
     return [output for output in found if not names or output.dialect in names]
 
 
 def expected(output: Output) -> Answer:
-    """What the client is to be answered, by Chat Completions."""
+    """Return the expected answer of Chat Completions."""
     parser = Parser(output.dialect, tools=output.tools, prompt=output.prompt)
     events = parser.feed(output.text) + parser.finish("length" if output.finish == "length" else "stop")
     whole: Any = ChatStream(parser).response(parser.message(events))
@@ -97,13 +97,15 @@ def _recorded() -> Iterator[Output]:
         yield Output(dialect.name, "recording", "good", prompt, text, "stop", tools)
         for part in _CUTS:
             cut = text[: int(len(text) * part)]
-            yield Output(dialect.name, f"recording, cut at {part:.0%}", "cut", prompt, cut, "length", tools)
+            yield Output(
+                dialect.name, f"recording, truncated at {part:.0%}", "cut", prompt, cut, "length", tools
+            )
 
 
 def _collected() -> Iterator[Output]:
     for vector in corpus_cases.load():
         if vector.file.endswith("/standard.md"):
-            continue  # written by render, as many recordings are
+            continue  # rendered, like many recordings
         plain = not (vector.response_template or vector.tool_choice or vector.policies or vector.variant)
         if not plain or vector.template_kwargs or vector.reasoning_parser:
             continue
@@ -139,7 +141,7 @@ def _tool(name: str) -> dict[str, Any]:
 
 
 def _prompt(dialect: Dialect) -> str:
-    """How prompts of the family end, before anything is seeded."""
+    """Return the end of the family's prompts, without a seed."""
     return dialect.prompt.start or next(
         (prompt for prompt in facts_of(dialect).prompts if prompt != "any"), "<|im_start|>assistant\n"
     )
@@ -150,34 +152,34 @@ def _opener(dialect: Dialect) -> str:
 
 
 def _without_stop(text: str, dialect: Dialect) -> str:
-    """The text as an engine gives it on: without the token that ended it."""
+    """Return the text as an engine passes it on, without the token that ended it."""
     stops = {*dialect.stop, *(eos for eos in facts_of(dialect).eos if eos != MODEL)}
     end = "|".join(map(re.escape, sorted(stops, key=len, reverse=True)))
     return re.sub(rf"(?:{end})\Z", "", text) if end else text
 
 
-# -- the page
+# -- tables
 
 
 def write_table(page: Path, mark: str, lines: Sequence[str]) -> None:
-    """Put a table between the markers of a page."""
+    """Insert a table between the markers of a page."""
     text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {mark}: written by make {mark} -->", f"<!-- /{mark} -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise SystemExit(f"{page} has no place for {mark}")
+        raise SystemExit(f"{page} has no markers for {mark}")
     body = "\n".join(lines)
     page.write_text(f"{before}{begin}\n\n{body}\n\n{end}{after}", encoding="utf-8")
 
 
 def facts_for_engines() -> Mapping[str, Any]:
-    """What an engine's environment must know of our dialects."""
+    """Return the facts about unspool's dialects for an engine's environment."""
     from unspool.conformance.peers import dialects
 
     return {"names": [dialect.name for dialect in list_dialects()], "dialects": dialects()}
 
 
 def as_json(found: Sequence[Output]) -> str:
-    """The outputs, for a program of another environment."""
+    """Convert the outputs to JSON for a program in another environment."""
     return json.dumps([asdict(output) for output in found], ensure_ascii=False)

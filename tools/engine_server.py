@@ -1,4 +1,4 @@
-"""An engine's server, started for as long as it is asked something."""
+"""Runner of an engine's server."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-_PATIENCE: Final = 900
-"""Seconds until a server must be up: a slow machine takes minutes to import an engine."""
+_START_LIMIT: Final = 900
+"""Time limit for the start in seconds; slow machines take minutes to import an engine."""
 _QUIET: Final = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-"""It fetches nothing, and leaves the other cores alone."""
+"""Environment variables that disable downloads and leave other cores alone."""
 
 
 @contextmanager
 def running(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a server that this command starts; where to listen is added to it."""
+    """Start a server with this command, stop it at the end, and yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(  # noqa: S603 - the engine that make installed
+        process = subprocess.Popen(  # noqa: S603 - the engine installed by make
             [*command, "--host", "127.0.0.1", "--port", str(port)],
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -41,13 +41,13 @@ def running(command: Sequence[str], log: Path, environment: Mapping[str, str]) -
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _START_LIMIT
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise SystemExit(f"the engine did not start: see {log}")
+            raise SystemExit(f"the engine did not start; see {log}")
         try:
             with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server
                 return
         except OSError:
             time.sleep(1)
-    raise SystemExit(f"the engine was not up after {_PATIENCE} seconds: see {log}")
+    raise SystemExit(f"the engine was not ready after {_START_LIMIT} seconds; see {log}")

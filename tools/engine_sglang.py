@@ -1,9 +1,9 @@
-"""SGLang's own servers with unspool inside: ``make engine-sglang``.
+"""Test of SGLang's own servers with unspool inside: ``make engine-sglang``.
 
-Its engine needs kernels that are not among its packages.  Its servers do not: they
-get their outputs from a stand-in for the engine (``engine_sglang_inside.py``), and
-everything else is SGLang's own, from the request to the bytes of the answer.  The
-table goes into ``docs/engines.md``.
+SGLang's engine needs kernels that are not in its packages, but its servers do not. They get
+their outputs from a stand-in for the engine (``engine_sglang_inside.py``); everything else,
+from the request to the bytes of the answer, is SGLang's code. The table goes into
+``docs/engines.md``.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ REAL: Final = {
     "llama3_json": "llama3_2",
     "pythonic": "llama3_2",
 }
-"""Dialects whose models have one of the vocabularies that can be had."""
+"""Dialects whose models have one of the available vocabularies."""
 DETECTED: Final = ("hermes", "llama3_json")
-"""Those whose own chat template comes with the vocabulary, so that the parser's name can be ``unspool``."""
+"""Dialects whose vocabulary includes their chat template, so that the parser's name can be ``unspool``."""
 COLUMNS: Final = ("good", "cut", "malformed", "required, named", "usage")
 FINISHES: Final[dict[str, dict[str, str]]] = {
     "chat": {},
@@ -75,12 +75,12 @@ TOOLS: Final[list[dict[str, Any]]] = [
 
 
 _HM: Final = ("", "Hm.")
-"""Stands for reasoning, before calls."""
+"""Stand-in for reasoning in front of calls."""
 
 
 @dataclass
 class Tally:
-    """How many answers were right, and what was wrong with the others."""
+    """Number of correct answers, and the faults of the others."""
 
     right: Counter[str] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ class Tally:
             self.wrong.append(f"{column}, {what}: {wrong}")
 
     def cells(self) -> list[str]:
-        """A row of the table."""
+        """Return a row of the table."""
         return [f"{self.right[name]}/{self.asked[name]}" if self.asked[name] else "-" for name in COLUMNS]
 
 
@@ -103,14 +103,14 @@ def _facts() -> dict[str, Any]:
     return peers.dialects()
 
 
-# -- what is asked
+# -- requests
 
 
 def forced_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
-    """What models are made to write, and to whom it is answered."""
+    """Yield the forced outputs with the APIs that answer them."""
     for output in outputs(names):
         recorded = output.title.startswith("recording")
-        # The corpus is large, and the three APIs read by the same detectors.
+        # The corpus is large, and all three APIs parse with the same detectors.
         case = {**asdict(output), "apis": APIS if recorded else APIS[:1]}
         yield case
         real = REAL.get(output.dialect)
@@ -121,8 +121,8 @@ def forced_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
             yield {**case, **own, "real": folder}
 
 
-def held_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
-    """Requests that force a call, and what a model that is held to the server's grammar may write."""
+def constrained_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield requests that force a call, and outputs that the server's grammar may allow."""
     for dialect in names:
         if "native" not in facts_of(get_dialect(dialect)).forced:
             continue
@@ -133,7 +133,7 @@ def held_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
         reasons = thinking.default in ("on", "always", "model")
         for title, request, right, wrong in (
             *(
-                (("required behind reasoning", {"tool_choice": "required"}, [[_HM, oslo]], [[_HM]]),)
+                (("required after reasoning", {"tool_choice": "required"}, [[_HM, oslo]], [[_HM]]),)
                 if reasons
                 else ()
             ),
@@ -156,7 +156,7 @@ def held_outputs(names: list[str]) -> Iterator[dict[str, Any]]:
                 [[oslo, light]],
             ),
         ):
-            found = {True: _written(dialect, right), False: _written(dialect, wrong)}
+            found = {True: _render_calls(dialect, right), False: _render_calls(dialect, wrong)}
             texts = [text for texts in found.values() for text in texts]
             output = Output(dialect, title, "good", _start(dialect), found[True][0], "stop", TOOLS)
             yield {
@@ -172,8 +172,8 @@ def _start(dialect: str) -> str:
     return get_dialect(dialect).prompt.start or "<|im_start|>assistant\n"
 
 
-def _written(dialect: str, calls: list[list[tuple[str, str]]]) -> list[str]:
-    """The calls in the dialect's words; without any, prose."""
+def _render_calls(dialect: str, calls: list[list[tuple[str, str]]]) -> list[str]:
+    """Return the calls rendered in the dialect, or prose if there are none."""
     texts = []
     for each in calls:
         new_id = seeded_ids(1, dialect)
@@ -185,21 +185,21 @@ def _written(dialect: str, calls: list[list[tuple[str, str]]]) -> list[str]:
             message = Message(reasoning=reasoning, content=prose, tool_calls=made)
             text = render(dialect, message, check=False)
         except UsageError:
-            continue  # it has no words for this
+            continue  # the dialect cannot express this
         texts.append(text.removeprefix(get_dialect(dialect).prompt.start))
     return texts
 
 
-# -- what is answered
+# -- answers
 
 
 def judge(tally: Tally, case: dict[str, Any], found: dict[str, Any]) -> None:
-    """Compare what was answered with what should be."""
+    """Compare an answer with the expectation."""
     output = Output(**{name: case[name] for name in Output.__slots__})
     output = replace(output, text=found["text"])
     right = expected(output)
     if output.finish == "length":
-        right = replace(right, finish="length")  # SGLang says how generation ended, calls or not
+        right = replace(right, finish="length")  # SGLang reports how generation ended even with calls
     column = "required, named" if "held" in case else output.kind
     for api in case["apis"]:
         for mode in ("whole", "stream"):
@@ -229,7 +229,7 @@ def _differs(right: Answer, api: str, mode: str, answer: dict[str, Any]) -> str:
     got = Answer(answer["reasoning"], answer["content"], calls, answer["finish"], answer["error"])
     wanted = replace(right, finish=FINISHES[api].get(right.finish, right.finish))
     if api == "messages" and mode == "whole":
-        # An object cannot be spoilt: a malformed call is an error, a cut one is left out.
+        # An object cannot hold broken arguments: a malformed call is an error, a truncated one is omitted.
         if any(is_poisoned_as_malformed(call["arguments"]) for call in right.calls):
             return "" if got.error else f"no error, but {got}"
         complete = [call for call in right.calls if not is_poisoned(call["arguments"])]
@@ -238,7 +238,7 @@ def _differs(right: Answer, api: str, mode: str, answer: dict[str, Any]) -> str:
 
 
 def _is_countable(output: Output, reasoning: str) -> bool:
-    """Whether reasoning is all that stands before its end: SGLang counts from the first token to that."""
+    """Return whether all tokens before the end of reasoning are reasoning, as SGLang assumes."""
     known: Any = _facts()[output.dialect]
     if not known["closers"]:
         return False
@@ -257,14 +257,14 @@ def _counted(api: str, usage: dict[str, Any]) -> dict[str, int]:
     return {name: usage.get(f"{name}_tokens", -1) for name in ("prompt", "completion", "reasoning")}
 
 
-# -- all of it
+# -- runs
 
 
-def answered(cases: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """SGLang's version, and its answers."""
+def run_cases(cases: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Return SGLang's version and its answers."""
     facts: dict[str, Any] = _facts()
     for name, known in facts.items():
-        # A vocabulary that has the tokens of every variant is that of none.
+        # No model's vocabulary has the tokens of all variants.
         variants = {token for token, _ in get_dialect(name).family.variants}
         known["controls"] = [marker for marker in known["controls"] if marker not in variants]
     qwen = VOCABULARIES / "tokenizer-qwen3" / "models"
@@ -281,7 +281,7 @@ def answered(cases: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
 
 
 def table(version: str, tallies: dict[str, Tally]) -> list[str]:
-    """The lines of the page."""
+    """Return the lines of the table."""
     recorded = [name for name in tallies if (ROOT / f"src/unspool/sample_outputs/{name}.toml").exists()]
     rows = [(name, tallies[name]) for name in recorded]
     others = Tally()
@@ -295,7 +295,7 @@ def table(version: str, tallies: dict[str, Tally]) -> list[str]:
         total.asked += tally.asked
     rows += [(f"{len(tallies) - len(recorded)} others", others), ("**all**", total)]
     return [
-        f"SGLang {version}, unspool {unspool.__version__}; answers that were right, of those asked for:",
+        f"SGLang {version}, unspool {unspool.__version__}; correct answers of all answers:",
         "",
         f"| dialect | {' | '.join(COLUMNS)} |",
         f"|---|{'---|' * len(COLUMNS)}",
@@ -304,22 +304,22 @@ def table(version: str, tallies: dict[str, Tally]) -> list[str]:
 
 
 def main() -> None:
-    """Run the cases, print what is wrong, write the table."""
+    """Run the cases, print the faults and write the table."""
     known = [dialect.name for dialect in unspool.list_dialects()]
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("dialects", nargs="*", default=known, help="all of them")
-    arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
-    asked = arguments.parse_args()
-    cases = [*forced_outputs(asked.dialects), *held_outputs(asked.dialects)]
-    version, answers = answered(cases)
-    tallies = {name: Tally() for name in asked.dialects}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dialects", nargs="*", default=known, help="all of them")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
+    options = parser.parse_args()
+    cases = [*forced_outputs(options.dialects), *constrained_outputs(options.dialects)]
+    version, answers = run_cases(cases)
+    tallies = {name: Tally() for name in options.dialects}
     for case, found in zip(cases, answers, strict=True):
         judge(tallies[case["dialect"]], case, found)
     for name, tally in tallies.items():
         print(*(f"{name}: {line}" for line in tally.wrong), sep="\n", end="\n" if tally.wrong else "")
     lines = table(version, tallies)
     print(*lines, sep="\n")
-    if asked.write:
+    if options.write:
         write_table(PAGE, "engine-sglang", lines)
     if any(tally.wrong for tally in tallies.values()):
         sys.exit(1)

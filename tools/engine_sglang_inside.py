@@ -1,9 +1,8 @@
-"""SGLang's own servers, with outputs that are given: run in SGLang's environment.
+"""Runner of SGLang's own servers with given outputs, in SGLang's environment.
 
-Chat Completions, Responses and Messages are its classes as they are, from the
-body of a request to the bytes of the answer.  In place of its engine stands a
-tokenizer manager that answers every request with the ids of the output to be
-written, decoded as its detokenizer does, one token at a time.
+Chat Completions, Responses and Messages are SGLang's classes, from the body of a request to the
+bytes of the answer. Its engine is replaced by a tokenizer manager that answers every request
+with given ids, decoded like its detokenizer does, one token at a time.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ _ENGINE: Final = (
     "sglang.srt.utils.hf_transformers",
     "sglang.srt.utils.hf_transformers_utils",
 )
-"""What the servers import to run models, which takes packages that answering does not need."""
+"""Modules that run models, whose packages answering does not need."""
 
 
 class _Record:
-    """A record of the engine's: whatever it is given."""
+    """Stand-in for an engine's record with arbitrary fields."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
 
 
 class _WithoutEngine(MetaPathFinder, Loader):
-    """Imports a stand-in for each module of the engine."""
+    """Importer of a stand-in for each module of the engine."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         inside = any(name == module or name.startswith(f"{module}.") for module in _ENGINE)
@@ -56,11 +55,11 @@ class _WithoutEngine(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to do."""
+        """Do nothing; the stand-in is complete."""
 
 
 class _Settings:
-    """The server's options: everything is off, and deltas are increments."""
+    """Server options: incremental deltas, everything else disabled."""
 
     incremental_streaming_output = True
     disaggregation_mode = "null"
@@ -70,36 +69,36 @@ class _Settings:
 
 
 class Vocabulary(EngineTokenizer):
-    """A vocabulary whose control tokens are special, and the end of a prompt in place of a template."""
+    """Vocabulary with special control tokens, and the end of a prompt instead of a template."""
 
     def __init__(self, file: Path, markers: Iterable[str], eos: str) -> None:
         super().__init__(file, markers, eos)
-        # As in most vocabularies: control tokens are, tags are not.
+        # As in most vocabularies, control tokens are special and tags are not.
         special = [name for name in self.markers if name.startswith(("<|", "<｜", "[")) or name == eos]
         self.all_special_tokens = special
         self.all_special_ids = [self.markers[name] for name in special]
         self.prompt = ""
 
     def apply_chat_template(self, messages: object, *, tokenize: bool = True, **_: object) -> Any:
-        """The prompt of the case, whatever the messages are."""
+        """Return the prompt of the case, regardless of the messages."""
         del messages
         return self.encode(self.prompt) if tokenize else self.prompt
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes of a token."""
+        """Return the bytes of a token."""
         return self.decode(id).encode()
 
     def special_tokens(self) -> Mapping[int, str]:
-        """What is matched as a whole."""
+        """Tokens that are matched as a whole."""
         return {id: name for name, id in self.markers.items()}
 
     def skipped_tokens(self) -> Mapping[int, str]:
-        """What ``skip_special_tokens`` takes out."""
+        """Return the tokens that ``skip_special_tokens`` removes."""
         return dict(zip(self.all_special_ids, self.all_special_tokens, strict=True))
 
 
 def real_tokenizer(folder: str) -> Any:
-    """A model's own tokenizer, with its template; its class is not guessed."""
+    """Load a model's own tokenizer with its template, without guessing its class."""
     from transformers import PreTrainedTokenizerFast
 
     config = json.loads(Path(folder, "tokenizer_config.json").read_text(encoding="utf-8"))
@@ -112,7 +111,7 @@ def real_tokenizer(folder: str) -> Any:
 
 
 class Manager:
-    """Answers every request with the same output."""
+    """Tokenizer manager that answers every request with the same output."""
 
     def __init__(self, tokenizer: Any, tool: str | None, reasoning: str | None) -> None:
         self.tokenizer = tokenizer
@@ -129,21 +128,21 @@ class Manager:
         self.request_logger = SimpleNamespace(log_requests=False)
         self.ids: list[int] = []
         self.finish = "stop"
-        self.asked: Any = None
-        """The last request, as the engine gets it."""
+        self.last_request: Any = None
+        """Last request to the engine."""
         self.counts: dict[str, int] = {}
 
     def config_value(self, name: str) -> Any:
-        """A setting."""
+        """Return a setting."""
         return self.names.get(name)
 
     def create_abort_task(self, request: object) -> None:
-        """Nothing is to be aborted."""
+        """Do nothing; there is no engine to abort."""
 
     async def generate_request(self, request: Any, raw: object = None) -> AsyncIterator[dict[str, Any]]:
-        """The output, in one piece or token by token."""
+        """Yield the output, in one piece or token by token."""
         del raw
-        self.asked = request
+        self.last_request = request
         params = request.sampling_params
         skip = params["skip_special_tokens"]
         last = {
@@ -152,30 +151,30 @@ class Manager:
         }
         done = 0
         for count in range(1, len(self.ids) + 1) if request.stream and self.ids else [len(self.ids)]:
-            over = count == len(self.ids)
+            finished = count == len(self.ids)
             text = self.tokenizer.decode(self.ids[done:count], skip_special_tokens=skip)
-            if text.endswith("\ufffd") and not over:
-                continue  # the character is not complete
+            if text.endswith("\ufffd") and not finished:
+                continue  # the character is incomplete
             done = count
             meta = {
                 "id": "1",
-                "finish_reason": last if over else None,
+                "finish_reason": last if finished else None,
                 "prompt_tokens": len(request.input_ids),
                 "completion_tokens": count,
                 "cached_tokens": 0,
-                "reasoning_tokens": self.reasoning_tokens(request.require_reasoning) if over else 0,
+                "reasoning_tokens": self.reasoning_tokens(request.require_reasoning) if finished else 0,
                 "weight_version": "",
             }
             yield {"text": text, "output_ids": self.ids[:count], "meta_info": meta, "index": 0}
 
     def closes_reasoning(self) -> bool:
-        """Whether there is a token in the output that ends reasoning for the scheduler."""
+        """Return whether the output has a token that ends reasoning for the scheduler."""
         name = self.names["reasoning_parser"]
         end = reasoning_parser(name, self.tokenizer).get_think_end_token_ids(self.tokenizer) if name else []
         return len(end) == 1 and end[0] in self.ids
 
     def reasoning_tokens(self, required: bool) -> int:
-        """How many tokens were reasoning, as the scheduler counts them."""
+        """Count the tokens of reasoning as the scheduler does."""
         name = self.names["reasoning_parser"]
         if name is None:
             return 0
@@ -199,7 +198,7 @@ _parsers: dict[tuple[str, int], Any] = {}
 
 
 def reasoning_parser(name: str, tokenizer: Any) -> Any:
-    """The detector that the scheduler asks."""
+    """Return the detector that the scheduler uses."""
     from sglang.srt.parser.reasoning_parser import ReasoningParser
 
     key = (name, id(tokenizer))
@@ -209,7 +208,7 @@ def reasoning_parser(name: str, tokenizer: Any) -> Any:
 
 
 class Servers:
-    """The three servers of one model."""
+    """Three servers of one model."""
 
     def __init__(self, tokenizer: Any, tool: str | None, reasoning: str | None) -> None:
         from sglang.srt.entrypoints.anthropic.serving import AnthropicServing
@@ -223,7 +222,7 @@ class Servers:
         self.messages = AnthropicServing(self.chat)
 
     async def ask(self, api: str, body: dict[str, Any]) -> Any:
-        """The answer: the body of a response, or the events of a stream."""
+        """Return the answer: the body of a response, or the events of a stream."""
         from sglang.srt.entrypoints.anthropic.protocol import AnthropicMessagesRequest
         from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest, ResponsesRequest
 
@@ -249,11 +248,11 @@ def _events(parts: Iterable[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in data if line != "[DONE]"]
 
 
-# -- answers, of whatever API
+# -- conversion of answers
 
 
 def read_chat(answer: Any, counted: dict[str, int]) -> dict[str, Any]:
-    """What Chat Completions answered."""
+    """Convert an answer of Chat Completions."""
     out = _empty()
     if isinstance(answer, dict):
         if "choices" not in answer:
@@ -284,7 +283,7 @@ def read_chat(answer: Any, counted: dict[str, int]) -> dict[str, Any]:
 
 
 def read_responses(answer: Any, counted: dict[str, int]) -> dict[str, Any]:
-    """What Responses answered; streamed, by what the deltas say."""
+    """Convert an answer of Responses; a stream by its deltas."""
     out = _empty()
     if isinstance(answer, dict):
         if "output" not in answer:
@@ -333,7 +332,7 @@ def _end(out: dict[str, Any], response: dict[str, Any], counted: dict[str, int])
 
 
 def read_messages(answer: Any, counted: dict[str, int]) -> dict[str, Any]:
-    """What Messages answered; arguments that are no object are text."""
+    """Convert an answer of Messages; arguments that are not an object stay text."""
     out = _empty()
     if isinstance(answer, dict):
         if answer.get("type") == "error":
@@ -383,7 +382,7 @@ READERS: Final = {"chat": read_chat, "responses": read_responses, "messages": re
 
 
 def body_of(api: str, case: Mapping[str, Any], *, stream: bool) -> dict[str, Any]:
-    """The request for a case."""
+    """Return the request for a case."""
     question = "What is the weather?"
     more = dict(case.get("request", {}))
     if api == "chat":
@@ -410,7 +409,7 @@ def body_of(api: str, case: Mapping[str, Any], *, stream: bool) -> dict[str, Any
 
 
 class Models:
-    """A model for each dialect and pair of parsers."""
+    """Models by dialect and pair of parsers."""
 
     def __init__(self, vocabulary: Path, facts: Mapping[str, Any]) -> None:
         self._vocabulary = vocabulary
@@ -418,7 +417,7 @@ class Models:
         self._servers: dict[tuple[str, ...], Servers] = {}
 
     def servers(self, case: Mapping[str, Any]) -> Servers:
-        """The servers for a case: of our parser by its dialect's name, if the case names no other.
+        """Return the servers for a case, by default with unspool's parser for its dialect.
 
         With ``real``, the model has a vocabulary and a chat template of its own.
         """
@@ -449,7 +448,7 @@ class Models:
 
 
 async def run(models: Models, case: Mapping[str, Any], apis: Sequence[str]) -> dict[str, Any]:
-    """The answers to one case: by API, whole and streamed, with what was counted."""
+    """Return the answers to one case by API, streamed and not, with the token counts."""
     servers = models.servers(case)
     manager = servers.manager
     manager.tokenizer.prompt = case["prompt"]
@@ -461,23 +460,23 @@ async def run(models: Models, case: Mapping[str, Any], apis: Sequence[str]) -> d
             counted: dict[str, int] = {}
             answer = await servers.ask(api, body_of(api, case, stream=mode == "stream"))
             answers[f"{api} {mode}"] = READERS[api](answer, counted) | {"usage": counted}
-            answers[f"{api} {mode}"]["prompt"] = len(manager.asked.input_ids)
+            answers[f"{api} {mode}"]["prompt"] = len(manager.last_request.input_ids)
     answers["text"] = manager.tokenizer.decode(manager.ids)
     answers["tokens"] = {"completion": len(manager.ids), "reasoning": _reasoning_tokens(case, manager)}
     answers["closed"] = manager.closes_reasoning()
-    answers["tag"] = manager.asked.sampling_params.get("structural_tag")
+    answers["tag"] = manager.last_request.sampling_params.get("structural_tag")
     return answers
 
 
 def _reasoning_tokens(case: Mapping[str, Any], manager: Manager) -> int:
-    """How many tokens there are until reasoning is over, by unspool; SGLang counts its markers, too."""
+    """Count the tokens up to the end of reasoning with unspool; SGLang also counts its markers."""
     ids = ReasoningIds(case["dialect"], manager.tokenizer)
-    end = ids.end(manager.ids, prompt=list(manager.asked.input_ids))
+    end = ids.end(manager.ids, prompt=list(manager.last_request.input_ids))
     return len(manager.ids) if end is None else end
 
 
 class Grammars:
-    """SGLang's own grammar backend, on a real vocabulary."""
+    """SGLang's own grammar backend on a real vocabulary."""
 
     def __init__(self, folder: str) -> None:
         from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
@@ -490,14 +489,14 @@ class Grammars:
         )
 
     def accepts(self, tag: str, text: str) -> bool:
-        """Whether a model that is held to the tag can write the text and end there."""
+        """Return whether a model under the tag's grammar can write the text and end there."""
         matcher = self._backend.dispatch_structural_tag(tag).matcher
         ids = self._tokenizer.encode(text, add_special_tokens=False)
         return all(map(matcher.accept_token, [*ids, self._tokenizer.eos_token_id]))
 
 
-def begin() -> str:
-    """Load the plug-in and SGLang's servers; its version."""
+def load_servers() -> str:
+    """Load the plug-in and SGLang's servers; return SGLang's version."""
     logging.disable(logging.CRITICAL)
     sys.meta_path.insert(0, _WithoutEngine())
     load()
@@ -509,9 +508,9 @@ def begin() -> str:
 
 
 def main(cases: Path, answers: Path) -> None:
-    """Answer the cases of one file in another."""
+    """Read cases from one file and write their answers to another."""
     given = json.loads(cases.read_text(encoding="utf-8"))
-    version = begin()
+    version = load_servers()
     models = Models(Path(given["vocabulary"]), given["facts"])
     grammars = Grammars(given["real"])
     with answers.open("w", encoding="utf-8") as out:

@@ -1,10 +1,9 @@
-"""A real ``transformers serve`` on our response templates, on any machine: ``make engine-transformers``.
+"""Test of a real ``transformers serve`` with exported response templates: ``make engine-transformers``.
 
-For each dialect a model with weights that are made up gets the template that
-``unspool export`` writes, and the server is started on it.  What the model
-writes is forced (``engine_transformers_serve.py``); what the client gets, by Chat and
-Responses, streamed and whole, is compared with what unspool reads in the same
-text.  The table goes into ``docs/engines.md``.
+For each dialect, a model with random weights gets the template from ``unspool export``, and
+the server starts with it. The model's output is forced (``engine_transformers_serve.py``). The
+client's answers from Chat and Responses, streamed and not, are compared with unspool's result
+for the same text. The table goes into ``docs/engines.md``.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ DIALECTS: Final = (
     "gemma4",
     "nemotron_json",
 )
-"""One for each way to write calls that a response template has words for."""
+"""Dialects, one for each format of calls that response templates can describe."""
 KINDS: Final = ("what models write", "the recording", "a cut call", "a malformed call")
 PAGE: Final = ROOT / "docs" / "engines.md"
 BEGIN: Final = "<!-- engine-transformers: written by make engine-transformers -->"
@@ -56,25 +55,25 @@ _TEMPLATE: Final = (
     "{%% for message in messages %%}{{ message.role }}: {{ message.content }}\n{%% endfor %%}"
     "{%% if add_generation_prompt %%}%s\n{%% endif %%}"
 )
-"""Prompts end where a turn begins, and hold nothing of it."""
+"""Chat template whose prompts end where a turn begins, with nothing of the turn."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """An output to force, and what is right."""
+class ForcedOutput:
+    """Output to force, with the right answer."""
 
     kind: str
     ids: Sequence[int]
     right: Answer
     cut: bool
-    """The limit of tokens ends it."""
+    """True if the token limit ends the output."""
 
 
 # -- cases
 
 
 class Bench:
-    """One server, and what is asked of it."""
+    """Requests to one server."""
 
     def __init__(self, url: str, model: Path, dialect: str) -> None:
         self.url, self.model = url, model
@@ -84,50 +83,50 @@ class Bench:
         self.found: dict[tuple[str, bool], Counter[str]] = {}
 
     def run(self) -> None:
-        """Ask everything, by both APIs."""
-        for asked in self.cases():
+        """Send all requests to both APIs."""
+        for forced in self.cases():
             for stream in (True, False):
-                counter = self.found.setdefault((asked.kind, stream), Counter())
+                counter = self.found.setdefault((forced.kind, stream), Counter())
                 for api in APIS[:2]:
-                    counter[self.outcome(asked, api, stream=stream)] += 1
+                    counter[self.outcome(forced, api, stream=stream)] += 1
 
-    def cases(self) -> Iterator[Asked]:
-        written = [
+    def cases(self) -> Iterator[ForcedOutput]:
+        rendered = [
             EXAMPLE,
             replace(EXAMPLE, content=None),
             replace(EXAMPLE, reasoning=None),
             replace(EXAMPLE, tool_calls=()),
             Message(content="Blåbær & 雪: it is noon."),
         ]
-        texts = [render(self.dialect, message) for message in written]
+        texts = [render(self.dialect, message) for message in rendered]
         for text in texts:
-            yield self.asked("what models write", text)
+            yield self.forced("what models write", text)
         (recording,) = recordings.recordings([self.dialect.name])
-        # What its prompt holds of the turn, the model writes here: our prompts hold nothing of it.
+        # Here the model also writes the part of its turn that the recording has in the prompt.
         opened = opener(self.dialect.reasoning[0]) if recording.prompt else ""
-        yield self.asked("the recording", opened + recording.output.lstrip("\n"), recordings.tools())
+        yield self.forced("the recording", opened + recording.output.lstrip("\n"), recordings.tools())
         call = render(self.dialect, replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]))
         inside = call.index("Paris") + 2
-        yield self.asked("a cut call", call[:inside], cut=True)
-        yield self.asked("a cut call", texts[0][: texts[0].rindex("now") + 2], cut=True)
-        yield self.asked("a malformed call", next(self.damaged(call)))
+        yield self.forced("a cut call", call[:inside], cut=True)
+        yield self.forced("a cut call", texts[0][: texts[0].rindex("now") + 2], cut=True)
+        yield self.forced("a malformed call", next(self.damaged(call)))
 
     def damaged(self, text: str) -> Iterator[str]:
-        """The output with a call that is not well-formed: one character of it is missing."""
+        """Yield outputs with a malformed call, in which one character is missing."""
         for place in range(len(text) - 1, 0, -1):
             damaged = text[:place] + text[place + 1 :]
             message = parse(damaged, self.dialect, tools=EXAMPLE_TOOLS, prompt="")
             if any(problem.kind == "malformed_call" for problem in message.diagnostics):
                 yield damaged
 
-    def asked(
+    def forced(
         self,
         kind: str,
         text: str,
         tools: Sequence[Mapping[str, Any]] = EXAMPLE_TOOLS,
         *,
         cut: bool = False,
-    ) -> Asked:
+    ) -> ForcedOutput:
         ids = self.tokenizer.encode(text, add_special_tokens=False).ids
         if not cut and (not ids or ids[-1] != self.end):
             ids.append(self.end)
@@ -138,46 +137,46 @@ class Bench:
             [(call.name, call.arguments) for call in message.tool_calls],
             message.finish_reason or "",
         )
-        return Asked(kind, ids, right, cut)
+        return ForcedOutput(kind, ids, right, cut)
 
-    def outcome(self, asked: Asked, api: Api, *, stream: bool) -> str:
-        """What came of it, in a few words."""
+    def outcome(self, forced: ForcedOutput, api: Api, *, stream: bool) -> str:
+        """Describe the result of a request in a few words."""
         try:
-            (answer,) = ask(self.url, api, self.body(asked, api), stream=stream)
+            (answer,) = ask(self.url, api, self.body(forced, api), stream=stream)
         except Refused as error:
             status = str(error)[:3]
-            return f"HTTP {status}" if status.isdigit() else "the stream breaks off"
+            return f"HTTP {status}" if status.isdigit() else "broken stream"
         except (json.JSONDecodeError, LookupError):
-            return "the stream breaks off"
-        if answer.completion_tokens != len(asked.ids):
+            return "broken stream"
+        if answer.completion_tokens != len(forced.ids):
             return "wrong usage"
-        if _said(answer) == _said(asked.right):
-            return RIGHT if answer.finish == asked.right.finish else f"`{answer.finish}`"
-        return _difference(answer, asked.right)
+        if _comparable(answer) == _comparable(forced.right):
+            return RIGHT if answer.finish == forced.right.finish else f"`{answer.finish}`"
+        return _difference(answer, forced.right)
 
-    def body(self, asked: Asked, api: Api) -> dict[str, Any]:
-        """The request, in the API's own words."""
+    def body(self, forced: ForcedOutput, api: Api) -> dict[str, Any]:
+        """Return the request for an API."""
         config = {
-            "force": list(asked.ids),
-            "max_new_tokens": len(asked.ids) + (0 if asked.cut else 8),
+            "force": list(forced.ids),
+            "max_new_tokens": len(forced.ids) + (0 if forced.cut else 8),
             "eos_token_id": self.end,
             "do_sample": False,
         }
-        said = {"messages": [{"role": "user", "content": "Hi"}]} if api == "chat" else {"input": "Hi"}
-        return {"model": str(self.model), "generation_config": json.dumps(config), **said}
+        input_fields = {"messages": [{"role": "user", "content": "Hi"}]} if api == "chat" else {"input": "Hi"}
+        return {"model": str(self.model), "generation_config": json.dumps(config), **input_fields}
 
 
-def _said(answer: Answer) -> tuple[str, str, list[tuple[str, object]]]:
-    """What counts as the same: text without the white space around it, arguments as values."""
+def _comparable(answer: Answer) -> tuple[str, str, list[tuple[str, object]]]:
+    """Return the parts that must match: text without outer whitespace, arguments as values."""
     calls = [(name, json_value(arguments)) for name, arguments in answer.calls]
     return answer.reasoning.strip(), answer.content.strip(), calls
 
 
 def _difference(answer: Answer, right: Answer) -> str:
-    """What is wrong, where something is."""
-    (_, content, calls), (_, wanted, complete) = _said(answer), _said(right)
+    """Describe the difference to the right answer, or return an empty string."""
+    (_, content, calls), (_, wanted, complete) = _comparable(answer), _comparable(right)
     if len(calls) > len(complete):
-        return "the broken call as if it were whole"
+        return "broken call sent as complete"
     if [(name, _strings(value)) for name, value in calls] == [
         (name, _strings(value)) for name, value in complete
     ]:
@@ -196,13 +195,13 @@ def _strings(value: object) -> object:
 # -- the server
 
 
-def prepared(dialect: str) -> Path:
-    """The folder of a model that speaks a dialect, with weights and our template."""
+def prepare_model(dialect: str) -> Path:
+    """Create the folder of a model for a dialect, with weights and the exported template."""
     folder = write_model(ROOT / ".engines" / "models" / f"transformers-{dialect}", dialect)
     file = folder / "tokenizer_config.json"
     config = json.loads(file.read_text(encoding="utf-8"))
     turn = next((prompt for prompt in facts_of(get_dialect(dialect)).prompts if prompt != ANY), _TURN)
-    config.pop("processor_class", None)  # it would look for images
+    config.pop("processor_class", None)  # it would require an image processor
     file.write_text(json.dumps(config | {"chat_template": _TEMPLATE % turn}), encoding="utf-8")
     if not (folder / "model.safetensors").exists():
         import torch
@@ -214,25 +213,25 @@ def prepared(dialect: str) -> Path:
     return folder
 
 
-def served(model: Path) -> AbstractContextManager[str]:
-    """A server of this model, until it is not needed any more."""
+def run_server(model: Path) -> AbstractContextManager[str]:
+    """Run a server of this model."""
     program = str(Path(__file__).with_name("engine_transformers_serve.py"))
     command = [sys.executable, program, "serve", str(model), "--device", "cpu", "--dtype", "float32"]
     return running(command, model.with_suffix(".log"), {})
 
 
-# -- the page
+# -- table
 
 
 def table(found: Mapping[str, Mapping[tuple[str, bool], Counter[str]]]) -> str:
-    """The table of the page."""
+    """Return the table for the page."""
     columns = [f"{kind}, {'streamed' if stream else 'whole'}" for kind in KINDS for stream in (True, False)]
     lines = [
         BEGIN,
         "",
         (
             f"`make engine-transformers`: transformers {version('transformers')}, unspool "
-            f"{unspool.__version__}. Answers that are right, by Chat and Responses together, and what the "
+            f"{unspool.__version__}. Correct answers of Chat and Responses together, and what the "
             "others are."
         ),
         "",
@@ -251,15 +250,15 @@ def _cell(counter: Counter[str]) -> str:
 
 
 def main() -> int:
-    """Run the cases; write the table, or print it."""
+    """Run the cases; print the table or write it."""
     arguments = argparse.ArgumentParser(description=main.__doc__)
     arguments.add_argument("dialects", nargs="*", default=list(DIALECTS))
     arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
     options = arguments.parse_args()
     found = {}
     for dialect in options.dialects:
-        model = prepared(dialect)
-        with served(model) as url:
+        model = prepare_model(dialect)
+        with run_server(model) as url:
             bench = Bench(url, model, dialect)
             bench.run()
         found[dialect] = bench.found

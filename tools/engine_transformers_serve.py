@@ -1,7 +1,7 @@
-"""``transformers serve``, whose model writes what a request says: runs in ``.engines/transformers``.
+"""``transformers serve`` with forced model output: runs in ``.engines/transformers``.
 
-Random weights say nothing.  Everything is the server's own but one logits
-processor, which a request asks for in its generation config: ``{"force": [ids]}``.
+Random weights write noise. The server is unchanged except for one logits processor, which a
+request selects in its generation config: ``{"force": [ids]}``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from transformers.generation.utils import GenerationMixin
 
 
 class Force(LogitsProcessor):  # type: ignore[misc]
-    """The next of these ids is the only one that can be chosen."""
+    """Processor that allows only the next forced id."""
 
     def __init__(self, ids: list[int], start: int) -> None:
         self._ids = ids
@@ -30,7 +30,7 @@ class Force(LogitsProcessor):  # type: ignore[misc]
         return scores
 
 
-_own = GenerationMixin._get_logits_processor  # noqa: SLF001 - there is no other way in
+_own = GenerationMixin._get_logits_processor  # noqa: SLF001 - there is no public hook
 
 
 def _forcing(

@@ -1,8 +1,7 @@
-"""A real vLLM with unspool inside, on any machine: ``make engine-vllm``.
+"""Test of a real vLLM with unspool inside, on any machine: ``make engine-vllm``.
 
-For each dialect of the recordings the engine is started as a user starts it, on
-a model without weights; ``engine_cases.py`` says what is asked of it.  The table
-goes into ``docs/engines.md``.
+For each dialect with a recording, the engine starts as users start it, with a model without
+weights. ``engine_cases.py`` has the requests. The table goes into ``docs/engines.md``.
 """
 
 from __future__ import annotations
@@ -33,52 +32,54 @@ _KEPT: Final = ROOT / ".engines" / f"vllm-{_VLLM}-unspool-{unspool.__version__}.
 
 
 def main() -> None:
-    """Run the cases, print what is wrong, write the table."""
-    known = recordings()
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("dialects", nargs="*", default=list(known), help="of the recordings; all of them")
-    arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
-    asked = arguments.parse_args()
+    """Run the cases, print the faults and write the table."""
+    dialects = recordings()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "dialects", nargs="*", default=list(dialects), help="dialects with recordings (default: all)"
+    )
+    parser.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
+    options = parser.parse_args()
     right = True
-    for dialect in asked.dialects:
+    for dialect in options.dialects:
         model = write_model(ROOT / ".engines" / "models" / dialect, dialect)
         name = "unspool" if dialect in _DETECTED else f"unspool_{dialect}"
-        with served(model, name) as url:
-            bench = Bench(url, model, known[dialect])
+        with run_server(model, name) as url:
+            bench = Bench(url, model, dialects[dialect])
             bench.run()
         found = {kind: str(tally) for kind, tally in bench.tallies.items()}
         wrong = [line for tally in bench.tallies.values() for line in tally.wrong]
         print(dialect, *(f"{kind} {tally}" for kind, tally in found.items()), sep="; ", flush=True)
         print(*(f"  {line}\n" for line in wrong), sep="", end="", flush=True)
         right = right and not wrong
-        keep(dialect, found)
-    if asked.write:
+        store_row(dialect, found)
+    if options.write:
         page = _PAGE.read_text(encoding="utf-8")
         pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_FINISH)}", re.DOTALL)
-        _PAGE.write_text(pattern.sub(lambda _: written(kept()), page), encoding="utf-8")
+        _PAGE.write_text(pattern.sub(lambda _: format_table(load_rows()), page), encoding="utf-8")
     if not right:
         sys.exit(1)
 
 
-def kept() -> dict[str, dict[str, str]]:
-    """The rows of the table, some of which may be of a run before this one."""
+def load_rows() -> dict[str, dict[str, str]]:
+    """Return the stored rows of the table, some of which may come from earlier runs."""
     rows: dict[str, dict[str, str]] = json.loads(_KEPT.read_text()) if _KEPT.exists() else {}
     return rows
 
 
-def keep(dialect: str, row: Mapping[str, str]) -> None:
-    """Keep a row, with those of the same versions."""
-    _KEPT.write_text(json.dumps({**kept(), dialect: dict(row)}))
+def store_row(dialect: str, row: Mapping[str, str]) -> None:
+    """Store a row with the rows of the same versions."""
+    _KEPT.write_text(json.dumps({**load_rows(), dialect: dict(row)}))
 
 
-def written(table: Mapping[str, Mapping[str, str]]) -> str:
-    """The table of the page."""
+def format_table(table: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the table for the page."""
     lines = [
         _BEGIN,
         "",
         (
-            f"`make engine-vllm`: vLLM {_VLLM}, unspool {unspool.__version__}. Answers that are right, of "
-            "those asked for: over Chat, Responses and Messages, streamed and whole."
+            f"`make engine-vllm`: vLLM {_VLLM}, unspool {unspool.__version__}. Correct answers of all "
+            "answers by Chat, Responses and Messages, streamed and not."
         ),
         "",
         f"| dialect | vocabulary | {' | '.join(KINDS)} |",
@@ -91,8 +92,8 @@ def written(table: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join([*lines, "", _FINISH])
 
 
-def served(model: Path, parser: str) -> AbstractContextManager[str]:
-    """A server of this model, with this parser, until it is not needed any more."""
+def run_server(model: Path, parser: str) -> AbstractContextManager[str]:
+    """Run a server of this model with this parser."""
     path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     command = [
         str(Path(sys.executable).with_name("vllm")),

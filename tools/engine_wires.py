@@ -1,6 +1,6 @@
-"""What a server of an engine answers, on three APIs, streamed and whole, in one form.
+"""Clients for three APIs of an engine's server, streamed and not, with answers in one form.
 
-Plain HTTP and no client library: what is compared is what the server sent.
+They use plain HTTP instead of client libraries, so that comparisons apply to the server's bytes.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class Answer:
     reasoning: str = ""
     content: str = ""
     calls: list[tuple[str, str]] = field(default_factory=list)
-    """Name and arguments."""
+    """Names and arguments."""
     finish: str = ""
-    """In the words of Chat."""
+    """Finish reason in the terms of Chat Completions."""
     reasoning_tokens: int | None = None
     completion_tokens: int | None = None
 
-    def said(self) -> tuple[str, str, list[tuple[str, str]]]:
-        """Everything but how it ended and what it cost."""
+    def contents(self) -> tuple[str, str, list[tuple[str, str]]]:
+        """Everything except the finish reason and the usage."""
         return self.reasoning, self.content, self.calls
 
 
 class Refused(Exception):
-    """The server answered with an error."""
+    """Error response of the server."""
 
 
 def ask(url: str, api: Api, body: dict[str, Any], *, stream: bool) -> list[Answer]:
-    """The choices of the answer to a request, which is in the API's own words."""
+    """Send a request body to an API and return the choices of the answer."""
     sent = {**body, "stream": stream}
     if api == "chat" and stream:
         sent["stream_options"] = {"include_usage": True}
@@ -87,7 +87,7 @@ def _usage(answers: list[Answer], usage: dict[str, Any] | None, kind: str) -> li
 
 
 def _reasoning(message: dict[str, Any]) -> str:
-    """Reasoning, by either of its names."""
+    """Return reasoning by either of its field names."""
     return message.get("reasoning") or message.get("reasoning_content") or ""
 
 
@@ -166,7 +166,7 @@ def _responses_streamed(events: list[dict[str, Any]]) -> list[Answer]:
             name, arguments = answer.calls[-1]
             answer.calls[-1] = name, arguments + event["delta"]
         elif kind == "response.function_call_arguments.done" and not answer.calls[-1][1]:
-            answer.calls[-1] = answer.calls[-1][0], event["arguments"]  # there were no deltas
+            answer.calls[-1] = answer.calls[-1][0], event["arguments"]  # the stream had no deltas
         elif kind in ("response.completed", "response.incomplete"):
             last = event["response"]
     (whole,) = _responses_whole(last)

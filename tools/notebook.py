@@ -1,6 +1,8 @@
-"""A notebook of a page: ``python tools/notebook.py docs/rollouts.md examples/rollouts_to_a_mask.ipynb``.
+"""Converter of a docs page to a notebook.
 
-The page is the source; the notebook has its text and its code, a cell for each.
+    python tools/notebook.py docs/rollouts.md examples/rollouts_to_a_mask.ipynb
+
+The page is the source; the notebook has a cell for each of its texts and code blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
 def notebook(page: str) -> str:
-    """The page as a notebook; what it prints is left for the reader to see."""
+    """Convert a page to a notebook, without the output of its code."""
     cells: list[dict[str, Any]] = []
     at = 0
     for block in _BLOCK.finditer(page):

@@ -1,10 +1,10 @@
-"""Builds the playground as a static page: ``make playground``.
+"""Build of the playground as a static page: ``make playground``.
 
-The folder ``build/playground`` then holds the page, Pyodide's core, a reader of
-``tokenizer.json`` and the wheels that run in the browser: ours, pure, and Jinja2
-and MarkupSafe as they are installed, without what is compiled.  The page asks no
-other origin, so any server of files will do.  What the page asks first is
-answered here already: it shows an output before Python is there.
+The folder ``build/playground`` then holds the page, Pyodide's core, a reader for
+``tokenizer.json`` and the wheels for the browser: unspool's pure wheel, and the installed Jinja2
+and MarkupSafe without compiled parts. The page loads nothing from other origins, so any file
+server works. The answers to the page's first requests are included, so that it shows an output
+before Python has loaded.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PYODIDE: Final = (
     "pyodide-lock.json",
     "python_stdlib.zip",
 )
-"""What of its package a browser loads."""
+"""Files of Pyodide's package that a browser loads."""
 PURE: Final = ("jinja2", "markupsafe")
-"""What detection needs, from this environment; MarkupSafe does without its compiled part."""
+"""Packages for detection from this environment; MarkupSafe works without its compiled part."""
 
 
 def build(target: Path, modules: Path) -> None:
-    """Put the page together."""
+    """Assemble the page."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(PAGE, target)
     for name in PYODIDE:
@@ -44,7 +44,7 @@ def build(target: Path, modules: Path) -> None:
     _copy(modules / "@huggingface" / "tokenizers" / "dist" / "tokenizers.min.mjs", target / "tokenizers.mjs")
     names = [wheel(target / "wheels"), *(archive(name, target / "wheels") for name in PURE)]
     (target / "wheels" / "wheels.json").write_text(json.dumps(names))
-    (target / "start.json").write_text(json.dumps(beginning()))
+    (target / "start.json").write_text(json.dumps(first_requests()))
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -53,15 +53,15 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def wheel(folder: Path) -> str:
-    """Our own wheel, the pure one."""
+    """Build unspool's pure wheel."""
     pip = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--wheel-dir", str(folder), str(ROOT)], check=True)  # noqa: S603 - our own
+    subprocess.run([*pip, "--wheel-dir", str(folder), str(ROOT)], check=True)  # noqa: S603 - our own package
     (found,) = folder.glob("unspool-*-none-any.whl")
     return found.name
 
 
 def archive(name: str, folder: Path) -> str:
-    """An installed package as an archive of its Python files."""
+    """Pack an installed package as an archive of its Python files."""
     installed = distribution(name)
     path = folder / f"{name}-{installed.version}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
@@ -71,8 +71,8 @@ def archive(name: str, folder: Path) -> str:
     return path.name
 
 
-def beginning() -> dict[str, Any]:
-    """What the page asks first, with the answers."""
+def first_requests() -> dict[str, Any]:
+    """Return the page's first requests with their answers."""
     dialects = answer({"ask": "dialects"})
     first = {key: value for key, value in dialects["presets"][0].items() if key != "title"}
     play = answer({"ask": "play", **first, "tools": dialects["tools"], "apis": [], "window": 24})
@@ -80,15 +80,15 @@ def beginning() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Build, and say how to look at it."""
-    options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("modules", type=Path, help="the folder that npm has installed packages into")
-    options.add_argument("--into", type=Path, default=ROOT / "build" / "playground")
-    chosen = options.parse_args()
-    build(chosen.into, chosen.modules)
-    size = sum(file.stat().st_size for file in chosen.into.rglob("*") if file.is_file())
-    print(f"{chosen.into}: {size / 1e6:.0f} MB of files, for any server of files. To look at it here:")
-    print(f"  {Path(sys.executable).name} -m http.server -d {chosen.into} --bind 127.0.0.1 8765")
+    """Build the page and print how to open it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("modules", type=Path, help="the folder of npm's packages")
+    parser.add_argument("--into", type=Path, default=ROOT / "build" / "playground")
+    options = parser.parse_args()
+    build(options.into, options.modules)
+    size = sum(file.stat().st_size for file in options.into.rglob("*") if file.is_file())
+    print(f"{options.into}: {size / 1e6:.0f} MB of files, for any file server. To open it here:")
+    print(f"  {Path(sys.executable).name} -m http.server -d {options.into} --bind 127.0.0.1 8765")
     return 0
 
 

@@ -1,9 +1,8 @@
-"""``unspool batch`` on a real Ray cluster of three nodes, some of which die: ``make ray``.
+"""Test of ``unspool batch`` on a real Ray cluster of three nodes, some of which die: ``make ray``.
 
-A table of outputs is parsed by one process and by three, then on a cluster: left alone, with
-a node killed when so much of the work was done, and with the driver killed and
-started again.  Every result must be that of the one process, byte for byte.  The
-table goes into ``docs/batch.md``.
+A table of outputs is parsed by one process, by three processes, and on a cluster: undisturbed,
+with a node killed at some point, and with the driver killed and restarted. Every result must
+equal that of the single process, byte for byte. The table goes into ``docs/batch.md``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ COMMAND: Final = [sys.executable, "-m", "unspool", "batch", "--json", "--dialect
 
 
 def outputs(rows: int) -> Iterator[dict[str, Any]]:
-    """Rows of about three thousand characters."""
+    """Yield rows of about three thousand characters."""
     chance = random.Random(1)  # noqa: S311 - the same rows each time
     words = ("the", "weather", "in", "Oslo", "is", "cold", "and", "wet", "so", "take", "a", "coat")
     for number in range(rows):
@@ -43,12 +42,12 @@ def outputs(rows: int) -> Iterator[dict[str, Any]]:
 
 
 def result(out: Path) -> dict[str, bytes]:
-    """What was written, but for the manifest, which names the options."""
+    """Return the written files except the manifest, which contains the options."""
     return {path.name: path.read_bytes() for path in out.glob("part-*")}
 
 
 def rows_of(out: Path) -> list[str]:
-    """The names of all rows that were written."""
+    """Return the names of all written rows."""
     import pyarrow.parquet as pq
 
     return [
@@ -58,29 +57,29 @@ def rows_of(out: Path) -> list[str]:
     ]
 
 
-def started(source: Path, out: Path, size: float, *options: str) -> subprocess.Popen[bytes]:
-    """The command, under way."""
+def start_command(source: Path, out: Path, size: float, *options: str) -> subprocess.Popen[bytes]:
+    """Start the command."""
     command = [*COMMAND, "--part-size", str(size), str(source), str(out), *options]
-    with Path(f"{out}.log").open("ab") as log:  # where Ray tells of dead nodes, at length
+    with Path(f"{out}.log").open("ab") as log:  # Ray logs dead nodes here, at length
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)  # noqa: S603
 
 
 def machine_seconds() -> float:
-    """CPU that the whole machine has spent since it was started: Ray's own processes, work that was lost."""
+    """Return the CPU seconds of the whole machine since boot, including Ray's processes and lost work."""
     spent = Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=4)[1:4]
     return sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
 
 
-def until(run: subprocess.Popen[bytes], out: Path, parts: int) -> None:
-    """Wait until so many parts are done."""
+def wait_for_parts(run: subprocess.Popen[bytes], out: Path, parts: int) -> None:
+    """Wait until a number of parts are done."""
     while len(list((out / "_done").glob("part-*.json"))) < parts:
         if run.poll() is not None:
-            raise SystemExit("the work was over before anything was killed: give it more rows")
+            raise SystemExit("the work finished before anything was killed; use more rows")
         time.sleep(0.02)
 
 
 class Measured:
-    """The runs, held against that of one process."""
+    """Runs, compared with that of one process."""
 
     def __init__(self, folder: Path, rows: int) -> None:
         self.folder = folder
@@ -91,25 +90,25 @@ class Measured:
         self.size = self.source.stat().st_size / PARTS / (1 << 20)
         self.expected: dict[str, bytes] = {}
         self.seconds: tuple[float, float] | None = None
-        """CPU of the one process: in its parts, and of the whole machine meanwhile."""
+        """CPU seconds of the single process: in its parts, and of the whole machine."""
         self.lines: list[str] = []
 
     def run(
         self, what: str, *options: str, disturb: Callable[[subprocess.Popen[bytes], Path], bool] | None = None
     ) -> None:
-        """Do the work; the disturbance says whether the command must be started again."""
+        """Run the work; ``disturb`` returns whether the command must be started again."""
         out = self.folder / what.replace(" ", "-")
-        begun, spent = time.monotonic(), machine_seconds()
-        run = started(self.source, out, self.size, *options)
+        started_at, spent = time.monotonic(), machine_seconds()
+        run = start_command(self.source, out, self.size, *options)
         if disturb is not None and disturb(run, out):
             run.wait()
-            run = started(self.source, out, self.size, *options)
-        said, _ = run.communicate()
+            run = start_command(self.source, out, self.size, *options)
+        output, _ = run.communicate()
         if run.returncode:
             print(Path(f"{out}.log").read_text(encoding="utf-8"), file=sys.stderr)
             raise SystemExit(f"{what}: the command failed")
-        took = time.monotonic() - begun
-        seconds = json.loads(said)["seconds"], machine_seconds() - spent
+        elapsed = time.monotonic() - started_at
+        seconds = json.loads(output)["seconds"], machine_seconds() - spent
         written = rows_of(out)
         lost, doubled = self.rows - len(set(written)), len(written) - len(set(written))
         left = len([path for path in out.rglob("*") if path.suffix == ".tmp"])
@@ -119,26 +118,26 @@ class Measured:
         cpu = [f"{now / before - 1:+.0%}" for now, before in zip(seconds, self.seconds, strict=True)]
         in_parts, in_all = cpu if what != "one process" else ("", "")
         print(
-            f"{what}: {took:.0f} s, {seconds[0]:.1f} s of CPU in parts, {seconds[1]:.1f} s in all",
+            f"{what}: {elapsed:.0f} s, {seconds[0]:.1f} s of CPU in parts, {seconds[1]:.1f} s in all",
             flush=True,
         )
         self.lines.append(f"| {what} | {lost} | {doubled} | {same} | {left} | {in_parts} | {in_all} |")
 
 
 def main() -> int:
-    """Run it all, and write the table."""
-    options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("--rows", type=int, default=20_000)
-    options.add_argument("--write", action="store_true", help="write the table into docs/batch.md")
-    given = options.parse_args()
+    """Run everything and write the table."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--write", action="store_true", help="write the table into docs/batch.md")
+    options = parser.parse_args()
 
     import ray
     from ray.cluster_utils import Cluster
 
     with tempfile.TemporaryDirectory() as folder:
-        measured = Measured(Path(folder), given.rows)
+        measured = Measured(Path(folder), options.rows)
         measured.run("one process")
-        measured.run("three processes", "--jobs", "3")  # what they cost each other, without Ray
+        measured.run("three processes", "--jobs", "3")  # the cost of parallel processes without Ray
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
         try:
             nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
@@ -148,7 +147,7 @@ def main() -> int:
             for share in (10, 50, 90):
 
                 def kill_node(run: subprocess.Popen[bytes], out: Path, share: int = share) -> bool:
-                    until(run, out, PARTS * share // 100)
+                    wait_for_parts(run, out, PARTS * share // 100)
                     cluster.remove_node(nodes.pop(), allow_graceful=False)
                     return False
 
@@ -157,22 +156,22 @@ def main() -> int:
                 cluster.wait_for_nodes()
 
             def kill_driver(run: subprocess.Popen[bytes], out: Path) -> bool:
-                until(run, out, PARTS // 2)
+                wait_for_parts(run, out, PARTS // 2)
                 os.killpg(run.pid, signal.SIGKILL)
                 return True
 
-            measured.run("the driver killed at 50 % and started again", *there, disturb=kill_driver)
+            measured.run("the driver killed at 50 % and restarted", *there, disturb=kill_driver)
         finally:
             cluster.shutdown()
     table = [
-        f"{given.rows:,} rows in {PARTS} parts, Ray {ray.__version__}, a head and two nodes with a CPU each:",
+        f"{options.rows:,} rows in {PARTS} parts, Ray {ray.__version__}, a head and two nodes with one CPU:",
         "",
         "| | rows lost | doubled | same bytes | files left behind | CPU in parts | in all |",
         "|---|---|---|---|---|---|---|",
         *measured.lines,
     ]
     print(*table, sep="\n")
-    if given.write:
+    if options.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text("\n".join([before + BEGIN, *table, END + rest.partition(END)[2]]), encoding="utf-8")
     return int(any("| 0 | 0 | yes | 0 |" not in line for line in measured.lines))

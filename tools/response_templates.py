@@ -1,10 +1,10 @@
-"""Which dialects can be said as response templates, and what the engines' own readers make of those.
+"""Check of exported response templates with the engines' own readers.
 
-``python tools/response_templates.py`` asks the readers that ``make peers`` installed
-and says where the table in ``docs/engines.md`` is out of date; ``--write`` writes
-it anew.  Two kinds of outputs are read: messages that ``render`` writes, which
-must come out the same (``tests/models/test_response_templates.py``), and the well-formed
-outputs of our own corpus, of which the table counts how many do.
+``python tools/response_templates.py`` runs the readers that ``make peers`` installed and reports
+if the table in ``docs/engines.md`` is out of date; ``--write`` regenerates it. There are two kinds
+of outputs: rendered messages, which must parse back unchanged
+(``tests/models/test_response_templates.py``), and the well-formed outputs of the corpus, of which
+the table counts the correct ones.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ END: Final = "<!-- /response-templates -->"
 ENGINES: Final = {"transformers": "transformers", "vllm": "vLLM", "sglang": "SGLang"}
 ANCHOR: Final = "<|assistant turn|>"
 PROMPT: Final = f"Write <think> and <tool_call>.{ANCHOR}\n"
-"""A prompt that quotes markup before the turn of the model."""
+"""Prompt that quotes markup before the model's turn."""
 SIZES: Final = (0, 1, 7)
-"""Characters to a piece; 0: all at once."""
+"""Characters per chunk; 0 means a single chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output, and what is right about it."""
+    """Output and its right result."""
 
     dialect: Dialect
     text: str
     right: Mapping[str, Any]
     tools: Sequence[Mapping[str, Any]] = EXAMPLE_TOOLS
     seed: str = ""
-    """What the prompt holds of the turn."""
+    """Beginning of the turn that is in the prompt."""
 
     def case(self, size: int, engine: str = "") -> dict[str, Any]:
-        """What a reader is asked; that of transformers sees the token that ended the turn."""
+        """Return the case for a reader; that of transformers sees the token that ended the turn."""
         end = self.dialect.stop[0] if engine == "transformers" and self.dialect.stop else ""
         return {
             "template": template(self.dialect),
@@ -70,12 +70,12 @@ class Output:
 
 
 def template(dialect: Dialect) -> dict[str, Any]:
-    """The template that is tried; every chat template would begin turns its own way."""
+    """Return the template under test, with one start of turns for all chat templates."""
     return to_response_template(dialect, anchor=ANCHOR)
 
 
 def refusal(dialect: Dialect) -> str:
-    """Why there is none; empty if there is one."""
+    """Return the reason why a dialect has no template, or an empty string."""
     try:
         template(dialect)
     except ExportError as error:
@@ -84,7 +84,7 @@ def refusal(dialect: Dialect) -> str:
 
 
 def exported() -> list[Dialect]:
-    """The dialects that there is a template for."""
+    """Return the dialects with a template."""
     return [dialect for dialect in list_dialects() if not refusal(dialect)]
 
 
@@ -92,7 +92,7 @@ def exported() -> list[Dialect]:
 
 
 def rendered(dialect: Dialect) -> Iterator[Output]:
-    """What the dialect writes: with and without its parts, its end of a turn and a seeded prompt."""
+    """Yield rendered outputs: with and without each part, with an end of turn, after a seeded prompt."""
     for message in (
         EXAMPLE,
         replace(EXAMPLE, content=None),
@@ -117,7 +117,7 @@ def rendered(dialect: Dialect) -> Iterator[Output]:
 
 @cache
 def written(dialect: Dialect) -> tuple[Output, ...]:
-    """The well-formed outputs of our corpus, and its recording."""
+    """Return the well-formed outputs of the corpus and the recording."""
     if __name__ == "__main__":
         sys.path.insert(0, str(ROOT / "tests" / "support"))
     import corpus_cases
@@ -130,7 +130,7 @@ def written(dialect: Dialect) -> tuple[Output, ...]:
             and not (vector.tool_choice or vector.policies or vector.prefix or vector.variant)
         ):
             seed = _opener(dialect) if vector.start == "reasoning" else ""
-            # Without tools engines read no calls at all.
+            # Without tools, engines do not parse calls.
             tools = vector.tools or _tools(call.name for call in vector.calls)
             message = parse(vector.raw, dialect, tools=tools, prompt=seed)
             found.append(Output(dialect, vector.raw, _right(message), tools, seed))
@@ -153,11 +153,13 @@ def _opener(dialect: Dialect) -> str:
 
 def _right(message: Message) -> Mapping[str, Any]:
     calls = [list(call) for call in calls_of(message)]
-    return tidied({"reasoning": message.reasoning or "", "content": message.content or "", "calls": calls})
+    return without_outer_whitespace(
+        {"reasoning": message.reasoning or "", "content": message.content or "", "calls": calls}
+    )
 
 
-def tidied(read: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was read, without the white space around text: readers differ in who removes it."""
+def without_outer_whitespace(read: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Remove outer whitespace, which only some readers remove, from a result."""
     return {key: value.strip() if isinstance(value, str) else value for key, value in read.items()}
 
 
@@ -165,13 +167,13 @@ def tidied(read: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def interpreter(engine: str) -> Path:
-    """The interpreter of a reader's environment, whether it is there or not."""
+    """Return the path of the interpreter in a reader's environment, which may not exist."""
     return ROOT / ".peers" / engine / "bin" / "python"
 
 
 def read(engine: str, cases: Sequence[Mapping[str, Any]]) -> tuple[str, list[Mapping[str, Any]]]:
-    """The version of a reader, and what it makes of the cases."""
-    done = subprocess.run(  # noqa: S603 - our own
+    """Return the version of a reader and its results for the cases."""
+    done = subprocess.run(  # noqa: S603 - our own program
         [interpreter(engine), ROOT / "tests" / "engines" / "template_reads.py", engine],
         input=json.dumps(cases),
         capture_output=True,
@@ -181,14 +183,14 @@ def read(engine: str, cases: Sequence[Mapping[str, Any]]) -> tuple[str, list[Map
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
     answer = json.loads(done.stdout)
-    return answer["version"], [tidied(each) for each in answer["results"]]
+    return answer["version"], [without_outer_whitespace(each) for each in answer["results"]]
 
 
-# -- the page
+# -- table
 
 
 def table() -> str:
-    """The table, as the readers are now."""
+    """Return the table for the installed readers."""
     outputs = [output for dialect in exported() for output in written(dialect)]
     counts: dict[tuple[str, str], int] = {}
     versions = []
@@ -219,19 +221,19 @@ def table() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare the page with what the readers do, or write it."""
+    """Compare the page with the readers, or update it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--write", action="store_true", help="write the table")
-    write = parser.parse_args(arguments).write
+    options = parser.parse_args(arguments).options
     page = PAGE.read_text(encoding="utf-8")
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     new = f"{before}{begin}\n\n{table()}\n\n{end}{after}"
-    if write:
+    if options:
         PAGE.write_text(new, encoding="utf-8")
     elif new != page:
-        print(f"{PAGE} is out of date: python tools/response_templates.py --write")
-    return int(not write and new != page)
+        print(f"{PAGE} is out of date; run python tools/response_templates.py --write")
+    return int(not options and new != page)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Hours of a gateway's life in minutes: ``make soak MINUTES=30``.
+"""Soak test of the gateway, hours of operation in minutes: ``make soak MINUTES=30``.
 
-Real gateways (one process; two workers with a file that keeps responses) before scripted engines
-of every kind, all APIs, published clients and sockets.  Requests ask for faults of their
-upstream; engines are killed and stopped, workers killed, the disk is full; clients leave, stop
-reading, send rubbish.  Books are kept (``soak_books.py``): every request has an answer or an
-error in its API's form, every answer is what was written to its mark.  At the end, memory and
-file descriptors are compared with those after the warm-up.
+Real gateways (one process; two workers with a file for stored responses) run in front of
+scripted engines of every kind, with all APIs, published clients and sockets. Requests ask for
+faults of their upstream; engines are killed and stopped, workers are killed, the disk fills up;
+clients disconnect, stop reading or send garbage. A log (``soak_log.py``) checks that every
+request gets an answer or an error in its API's form, and that every answer matches the output
+for its mark. At the end, memory and file descriptors are compared with those after the warm-up.
 
-The same ``--seed`` asks the same questions in the same order.
+The same ``--seed`` sends the same requests in the same order.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from soak_books import Books
-from soak_clients import CHAT_TOOLS, Client, Got, read_chat, request, response
+from soak_clients import CHAT_TOOLS, Client, RequestResult, read_chat, request, response
 from soak_disturbances import Disturber
+from soak_log import ResultLog
 from soak_script import FAULTS, mark_of, output_of, question
 from soak_world import SETTINGS, TEMPLATE, UPSTREAMS, Engine, Gateway, State
 
-LIMIT: Final = 40.0
-"""Seconds within which every request must be over."""
+REQUEST_LIMIT: Final = 40.0
+"""Time limit of a request in seconds."""
 NEEDS: Final[dict[str, set[str]]] = {
     "vllm": {"vllm"},
     "llamacpp": {"llamacpp"},
@@ -40,7 +40,7 @@ NEEDS: Final[dict[str, set[str]]] = {
     "two": {"vllm", "spare"},
     "replay": set(),
 }
-"""Models, and the engines behind them."""
+"""Upstream engines by model."""
 LIBRARY: Final = (
     *("openai_chat", "openai_whole", "openai_responses", "openai_completions"),
     *("anthropic_messages", "anthropic_whole", "ollama_chat"),
@@ -48,19 +48,19 @@ LIBRARY: Final = (
 
 
 class Soak:
-    """One run."""
+    """One run of the test."""
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self.options = options
         self.folder = folder
-        self.books = Books()
+        self.log = ResultLog()
         self.chance = random.Random(options.seed)  # noqa: S311 - a run can be repeated
         self.number = 0
         self.latencies: list[float] = []
         self.engines: dict[str, Engine] = {}
         self.gateways: list[Gateway] = []
-        self.alone: Gateway | None = None
-        """The one with a model in its own process."""
+        self.single: Gateway | None = None
+        """Gateway with a model in its own process."""
         self.clients: dict[str, Client] = {}
         self.before: dict[str, State] = {}
         self.after: dict[str, State] = {}
@@ -81,17 +81,17 @@ class Soak:
         self.gateways.append(Gateway("one process", config))
         flags = ("--workers", "2", "--set", f"store={folder}/kept.sqlite")
         self.gateways.append(Gateway("two workers", config, *flags))
-        if self.options.embedded:
-            self.alone = Gateway("embedded", None, "--set", "idle_timeout=30")
-            self.gateways.append(self.alone)
+        if self.options.use_embedded_model:
+            self.single = Gateway("embedded", None, "--set", "idle_timeout=30")
+            self.gateways.append(self.single)
         self.connect()
 
     def connect(self) -> None:
-        """New clients."""
+        """Create new clients."""
         self.clients = {one.name: Client(f"http://127.0.0.1:{one.port}") for one in self.gateways}
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Stop all processes."""
         for engine in self.engines.values():
             engine.kill()
         for gateway in self.gateways:
@@ -100,47 +100,47 @@ class Soak:
     # -- requests
 
     def next(self) -> tuple[str, str]:
-        """A mark, and the fault that goes with it."""
+        """Return the next mark and its fault."""
         self.number += 1
         fault = self.chance.choices(list(FAULTS), list(FAULTS.values()))[0]
         return mark_of(self.number), fault
 
     async def client(self) -> None:
-        """Ask, for as long as it lasts."""
+        """Send requests until the run ends."""
         ways: list[Callable[[Gateway], Awaitable[None]]] = [
             *[self.by_library] * 12,
             *[self.by_socket] * 3,
-            *[self.badly] * 3,
-            self.small,
-            self.kept,
+            *[self.misbehave] * 3,
+            self.send_small_requests,
+            self.run_conversation,
             self.pipelined,
         ]
         while not self.resting.is_set():
             way, gateway = self.chance.choice(ways), self.chance.choice(self.gateways[:2])
             await way(gateway)
-            if self.alone is not None and self.number % 50 == 0:
-                await self.embedded(self.alone)
+            if self.single is not None and self.number % 50 == 0:
+                await self.use_embedded_model(self.single)
 
-    async def timed(self, got: Got, work: Awaitable[None]) -> None:
-        """Do it within the limit."""
+    async def timed(self, result: RequestResult, work: Awaitable[None]) -> None:
+        """Run a request within the time limit."""
         began = time.monotonic()
         try:
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(REQUEST_LIMIT):
                 await work
         except TimeoutError:
-            got.ended = "hung"
+            result.ended = "hung"
         except (OSError, asyncio.IncompleteReadError) as error:
-            got.ended, got.problem = "broken", repr(error)
-        except Exception as error:  # noqa: BLE001 - no client may stumble over an answer
-            got.ended = "broken"
-            self.books.accuse("a client stumbles", f"{type(error).__name__}: {error}, {got}")
+            result.ended, result.problem = "broken", repr(error)
+        except Exception as error:  # noqa: BLE001 - an answer must not crash a client
+            result.ended = "broken"
+            self.log.record_failure("client crashed", f"{type(error).__name__}: {error}, {result}")
         self.latencies.append(time.monotonic() - began)
 
     async def by_library(self, gateway: Gateway) -> None:
-        """A published client."""
+        """Send a request with a published client."""
         mark, fault = self.next()
         way = self.chance.choice(LIBRARY)
-        # Ollama has no completions that could be handed on; a recording has one answer.
+        # Ollama has no completions to forward, and a recording has only one answer.
         model = self.chance.choice([one for one in NEEDS if one != "replay"])
         if way == "openai_completions":
             model = self.chance.choice(("vllm", "llamacpp", "two"))
@@ -154,27 +154,31 @@ class Soak:
         mark: str,
         fault: str,
         *,
-        known: frozenset[str] = frozenset(),
+        other_marks: frozenset[str] = frozenset(),
         **more: Any,
-    ) -> Got:
-        got, began, output = Got(), time.monotonic(), output_of(mark)
-        await self.timed(got, self.clients[gateway.name].ask(way, model, question(mark, fault), got, **more))
-        if way == "openai_completions" and got.ended == "answered":
-            got.text = output.text if got.text == output.raw else f"not {output.raw!r} but {got.text!r}"
-            got.calls = list(output.calls)
+    ) -> RequestResult:
+        result, began, output = RequestResult(), time.monotonic(), output_of(mark)
+        await self.timed(
+            result, self.clients[gateway.name].ask(way, model, question(mark, fault), result, **more)
+        )
+        if way == "openai_completions" and result.ended == "answered":
+            result.text = (
+                output.text if result.text == output.raw else f"{result.text!r} instead of {output.raw!r}"
+            )
+            result.calls = list(output.calls)
         elif way == "openai_completions":
-            got.text = "" if output.raw.startswith(got.text.rstrip("x")) else got.text
-        self.books.enter(way, got, output, fault, began, NEEDS[model] | {gateway.name})
-        self.books.search(way, got, {mark, *known})
-        return got
+            result.text = "" if output.raw.startswith(result.text.rstrip("x")) else result.text
+        self.log.check_result(way, result, output, fault, began, NEEDS[model] | {gateway.name})
+        self.log.check_leak(way, result, {mark, *other_marks})
+        return result
 
     async def by_socket(self, gateway: Gateway) -> None:
-        """Bytes, one connection for each request; some of them sent slowly."""
+        """Send bytes, on one connection per request; some of them slowly."""
         mark, fault = self.next()
         model = self.chance.choice([one for one in NEEDS if one != "replay"])
         body = self.chat(model, mark, fault, stream=self.chance.random() < 0.5)
         slowly = self.chance.random() < 0.3
-        got, began = Got(), time.monotonic()
+        result, began = RequestResult(), time.monotonic()
 
         async def work() -> None:
             data = request("/v1/chat/completions", body)
@@ -183,44 +187,46 @@ class Soak:
                 for at in range(0, len(data) if slowly else 0, 97):
                     writer.write(data[at : at + 97])
                     await asyncio.sleep(0.01)
-                read_chat(*await response(reader), got)
+                read_chat(*await response(reader), result)
             finally:
                 writer.transport.abort()
 
-        await self.timed(got, work())
-        self.books.enter("sockets", got, output_of(mark), fault, began, NEEDS[model] | {gateway.name})
-        self.books.search("sockets", got, {mark})
+        await self.timed(result, work())
+        self.log.check_result("sockets", result, output_of(mark), fault, began, NEEDS[model] | {gateway.name})
+        self.log.check_leak("sockets", result, {mark})
 
     def chat(self, model: str, mark: str, fault: str, *, stream: bool) -> dict[str, Any]:
-        """The body of a chat completion."""
+        """Return the body of a chat completion."""
         messages = [{"role": "user", "content": question(mark, fault)}]
         return {"model": model, "messages": messages, "tools": CHAT_TOOLS, "stream": stream}
 
     async def pipelined(self, gateway: Gateway) -> None:
-        """Three requests at once on one connection: three answers, in order."""
+        """Send three requests at once on one connection, and expect three answers in order."""
         model = self.chance.choice(("vllm", "chat"))
         marks = [self.next()[0] for _ in range(3)]
         bodies = [self.chat(model, mark, "none", stream=number == 1) for number, mark in enumerate(marks)]
-        gots, began = [Got() for _ in marks], time.monotonic()
-        whole = Got()
+        gots, began = [RequestResult() for _ in marks], time.monotonic()
+        whole = RequestResult()
 
         async def work() -> None:
             data = b"".join(request("/v1/chat/completions", body) for body in bodies)
             reader, writer = await self.clients[gateway.name].send(data)
             try:
-                for got in gots:
-                    read_chat(*await response(reader), got)
+                for result in gots:
+                    read_chat(*await response(reader), result)
             finally:
                 writer.transport.abort()
 
         await self.timed(whole, work())
-        for mark, got in zip(marks, gots, strict=True):
-            got.problem = got.problem or whole.problem
-            self.books.enter("pipelined", got, output_of(mark), "none", began, NEEDS[model] | {gateway.name})
-            self.books.search("pipelined", got, {mark})
+        for mark, result in zip(marks, gots, strict=True):
+            result.problem = result.problem or whole.problem
+            self.log.check_result(
+                "pipelined", result, output_of(mark), "none", began, NEEDS[model] | {gateway.name}
+            )
+            self.log.check_leak("pipelined", result, {mark})
 
-    async def badly(self, gateway: Gateway) -> None:
-        """Clients that leave, stop reading, or never had anything to say."""
+    async def misbehave(self, gateway: Gateway) -> None:
+        """Act as a client that disconnects, stops reading or sends garbage."""
         mark, fault = self.next()
         how = self.chance.choice(
             ("leaves", "leaves at once", "stops reading", "rubbish", "half a body", "half closed")
@@ -233,7 +239,7 @@ class Soak:
             )
         if how == "half a body":
             data = data[:-20]
-        got = Got()
+        result = RequestResult()
 
         async def work() -> None:
             reader, writer = await self.clients[gateway.name].send(data)
@@ -253,13 +259,13 @@ class Soak:
             finally:
                 writer.transport.abort()
 
-        await self.timed(got, work())
-        self.books.outcomes[f"a client: {how}"]["left" if got.ended != "hung" else "hung"] += 1
-        if got.ended == "hung":
-            self.books.accuse("lost", f"a client that {how}")
+        await self.timed(result, work())
+        self.log.outcomes[f"a client: {how}"]["left" if result.ended != "hung" else "hung"] += 1
+        if result.ended == "hung":
+            self.log.record_failure("lost", f"a client that {how}")
 
-    async def small(self, gateway: Gateway) -> None:
-        """What is not generated: embeddings, tokens, parsing, a recording, lists."""
+    async def send_small_requests(self, gateway: Gateway) -> None:
+        """Send requests that generate nothing: embeddings, tokens, parsing, a recording, lists."""
         client, began = self.clients[gateway.name], time.monotonic()
         mark, _ = self.next()
         output = output_of(mark)
@@ -307,82 +313,82 @@ class Soak:
             ("GET", "/api/tags", None, lambda v: len(v["models"]) == len(NEEDS)),
         ]
         method, path, body, good = self.chance.choice(asked)
-        got = Got()
+        result = RequestResult()
 
         async def work() -> None:
             status, value = await client.json(method, path, body)
-            got.status = status
+            result.status = status
             if status == 200 and good(value):
-                got.ended = "answered"
+                result.ended = "answered"
             else:
-                got.ended = "error" if status >= 400 and "error" in value else "broken"
-                got.problem = str(value)
+                result.ended = "error" if status >= 400 and "error" in value else "broken"
+                result.problem = str(value)
 
-        await self.timed(got, work())
-        self.books.outcomes[path][got.ended] += 1
-        if got.ended != "answered" and not self.books.excused(began, NEEDS[model] | {gateway.name}):
-            self.books.accuse(
-                "lost" if got.ended != "error" else "an error without a reason", f"{path} {got}"
+        await self.timed(result, work())
+        self.log.outcomes[path][result.ended] += 1
+        if result.ended != "answered" and not self.log.is_explained(began, NEEDS[model] | {gateway.name}):
+            self.log.record_failure(
+                "lost" if result.ended != "error" else "unexplained error", f"{path} {result}"
             )
 
-    async def kept(self, gateway: Gateway) -> None:
-        """A conversation: a response, one that goes on from it, both fetched, one deleted."""
+    async def run_conversation(self, gateway: Gateway) -> None:
+        """Run a conversation: store a response, continue it, fetch both, delete one."""
         client = self.clients[gateway.name]
         model = self.chance.choice(("vllm", "ollama", "chat"))
         first, second = self.next()[0], self.next()[0]
         began = time.monotonic()
-        whom = {gateway.name, *NEEDS[model]}
+        names = {gateway.name, *NEEDS[model]}
         one = await self.ask(gateway, "openai_responses", model, first, "none")
         if not one.id:
             return
         more: dict[str, Any] = {"previous_response_id": one.id}
         two = await self.ask(
-            gateway, "openai_responses", model, second, "none", known=frozenset({first}), **more
+            gateway, "openai_responses", model, second, "none", other_marks=frozenset({first}), **more
         )
-        got = Got()
+        result = RequestResult()
 
         async def work() -> None:
             found = await client.json("GET", f"/v1/responses/{one.id}")
-            gone = await client.json("DELETE", f"/v1/responses/{one.id}")
+            deleted = await client.json("DELETE", f"/v1/responses/{one.id}")
             again = await client.json("GET", f"/v1/responses/{one.id}")
-            got.problem = f"{found[0]}, {gone[0]}, {again[0]}"
-            good = (found[0], gone[0], again[0]) == (200, 200, 404) and first in str(found[1])
-            got.ended = "answered" if good else "error"
+            result.problem = f"{found[0]}, {deleted[0]}, {again[0]}"
+            good = (found[0], deleted[0], again[0]) == (200, 200, 404) and first in str(found[1])
+            result.ended = "answered" if good else "error"
 
-        await self.timed(got, work())
-        self.books.outcomes["/v1/responses/{id}"][got.ended] += 1
-        if got.ended != "answered" and not self.books.excused(began, whom):
-            self.books.accuse("not kept", f"{got} {two.ended}")
+        await self.timed(result, work())
+        self.log.outcomes["/v1/responses/{id}"][result.ended] += 1
+        if result.ended != "answered" and not self.log.is_explained(began, names):
+            self.log.record_failure("not kept", f"{result} {two.ended}")
 
-    async def embedded(self, gateway: Gateway) -> None:
-        """A model that really generates, a little."""
+    async def use_embedded_model(self, gateway: Gateway) -> None:
+        """Use a model that generates a few tokens inside the gateway."""
         messages = [{"role": "user", "content": "Say hello."}]
         body = {
             "messages": messages,
             "max_tokens": 8,
             "tools": CHAT_TOOLS if self.chance.random() < 0.5 else [],
         }
-        got = Got()
+        result = RequestResult()
 
         async def work() -> None:
-            got.status, value = await self.clients[gateway.name].json("POST", "/v1/chat/completions", body)
-            got.ended = "answered" if got.status == 200 and value["choices"] else "error"
-            got.problem = str(value)
+            result.status, value = await self.clients[gateway.name].json("POST", "/v1/chat/completions", body)
+            result.ended = "answered" if result.status == 200 and value["choices"] else "error"
+            result.problem = str(value)
 
-        await self.timed(got, work())
-        self.books.outcomes["the embedded model"][got.ended] += 1
-        if got.ended != "answered":
-            self.books.accuse(
-                "lost" if got.ended != "error" else "an error without a reason", f"embedded {got}"
+        await self.timed(result, work())
+        self.log.outcomes["the embedded model"][result.ended] += 1
+        if result.ended != "answered":
+            self.log.record_failure(
+                "lost" if result.ended != "error" else "unexplained error", f"embedded {result}"
             )
 
     # -- the run
 
     async def phase(self, seconds: float) -> None:
-        """Ask and disturb for so long, then let everything come to rest."""
+        """Send requests with disturbances for ``seconds``, then wait until the system is idle."""
         self.resting.clear()
         tasks = [asyncio.create_task(self.client()) for _ in range(self.options.clients)]
-        disturber = Disturber(self.books, self.chance, self.engines, self.gateways[1])
+        disturber = Disturber(self.log, self.chance, self.engines, self.gateways[1])
         tasks.append(asyncio.create_task(disturber.run(self.resting)))
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -394,11 +400,11 @@ class Soak:
         for client in self.clients.values():
             await client.close()
         self.connect()
-        # Connections that were left, and such that are kept for the next request, are closed by then.
+        # By then, disconnected and idle keep-alive connections are closed.
         await asyncio.sleep(self.options.rest)
 
     async def run(self) -> int:
-        """All of it; the exit code."""
+        """Run the whole test and return the exit code."""
         seconds = self.options.minutes * 60
         await self.phase(max(5.0, seconds * 0.25))
         self.before = {one.name: one.state() for one in self.gateways}
@@ -409,38 +415,36 @@ class Soak:
         codes = [await asyncio.to_thread(one.stop) for one in self.gateways]
         for gateway, code in zip(self.gateways, codes, strict=True):
             if code not in (0, -signal.SIGTERM):
-                self.books.accuse(
-                    "it does not stop", f"{gateway.name}: exit code {code}; {''.join(gateway.last)}"
+                self.log.record_failure(
+                    "gateway does not stop", f"{gateway.name}: exit code {code}; {''.join(gateway.last)}"
                 )
             for line in gateway.tracebacks:
-                self.books.accuse("a traceback", line)
+                self.log.record_failure("a traceback", line)
         self.check_growth()
         return self.report()
 
     def check_growth(self) -> None:
-        """Memory, file descriptors and processes must be as they were; those that render come when needed."""
+        """Check that memory, file descriptors and processes did not grow, but for template workers."""
         for name, now in self.after.items():
             was = self.before[name]
             if now.memory > was.memory * 1.1 + 8:
-                self.books.accuse("memory grows", f"{name}: {was}, then {now}")
+                self.log.record_failure("memory grows", f"{name}: {was}, then {now}")
             if now.descriptors > was.descriptors + 8 or now.processes > was.processes + 2:
-                self.books.accuse("descriptors or processes grow", f"{name}: {was}, then {now}")
+                self.log.record_failure("descriptors or processes grow", f"{name}: {was}, then {now}")
 
     def report(self) -> int:
-        """Print the table."""
+        """Print the table and return the exit code."""
         options, times = self.options, sorted(self.latencies) or [0.0]
-        print(self.books.table())
+        print(self.log.table())
         print()
         print(f"{options.minutes:g} minutes, seed {options.seed}, {self.number:,} marks.")
         middle = times[len(times) // 2] * 1000
-        print(
-            f"A request took {middle:.0f} ms at the median, {times[-1]:.1f} s at most (limit: {LIMIT:g} s)."
-        )
+        print(f"Request time: median {middle:.0f} ms, maximum {times[-1]:.1f} s (limit {REQUEST_LIMIT:g} s).")
         for name, now in self.after.items():
             print(f"{name}: {self.before[name]} after the warm-up;")
             print(f"  {now} at the end, {self.peak[name]} MB at most")
-        print(self.books.verdict())
-        return 1 if self.books.counts else 0
+        print(self.log.verdict())
+        return 1 if self.log.counts else 0
 
 
 def main() -> int:
@@ -448,9 +452,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--clients", type=int, default=12, help="how many ask at once")
-    parser.add_argument("--rest", type=float, default=8.0, help="seconds of rest before memory is looked at")
-    parser.add_argument("--embedded", action="store_true", help="with a model that runs in its gateway, too")
+    parser.add_argument("--clients", type=int, default=12, help="number of concurrent clients")
+    parser.add_argument("--rest", type=float, default=8.0, help="idle seconds before memory is measured")
+    parser.add_argument("--embedded", action="store_true", help="also use a model inside the gateway")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         soak = Soak(options, Path(folder))

@@ -1,6 +1,6 @@
-"""Clients of a soak: published libraries, and sockets that do what no library would.
+"""Clients of a soak test: published libraries, and sockets that do things no library would.
 
-Each asks one question and says what came of it, in words that all of them share (:class:`Got`).
+Each sends one request and reports the result in a common form (:class:`Got`).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ MESSAGE_TOOLS: Final[list[Any]] = [{"name": name, "input_schema": SCHEMA} for na
 
 
 @dataclass
-class Got:
-    """What came of a question."""
+class RequestResult:
+    """Result of a request."""
 
     ended: str = "broken"
-    """``answered``; ``error``, in the API's own form; ``hung``; ``broken``: none of these."""
+    """``answered``; ``error``, in the API's own form; ``hung``; or ``broken`` for anything else."""
     status: int = 0
     text: str = ""
     reasoning: str | None = None
-    """None: this API does not show it in one piece."""
+    """Reasoning; None if this API does not send it in one piece."""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     id: str = ""
-    """Of a response that is kept."""
+    """Identifier of a stored response."""
     problem: str = ""
-    """What the client says of it."""
+    """Error message of the client."""
 
 
 class Client:
-    """All clients of one gateway."""
+    """Clients of one gateway."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -58,140 +58,140 @@ class Client:
         self.ollama = ollama.AsyncClient(host=url, timeout=60)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self.openai.close()
         await self.anthropic.close()
-        await self.ollama._client.aclose()  # noqa: SLF001 - it has no way to be closed
+        await self.ollama._client.aclose()  # noqa: SLF001 - it has no public way to close
 
     # -- libraries
 
-    async def ask(self, way: str, model: str, said: str, got: Got, **more: Any) -> None:
-        """Ask by one of the libraries; what came before a failure is in ``got``, too."""
+    async def ask(self, way: str, model: str, question: str, result: RequestResult, **more: Any) -> None:
+        """Send a request with a library; ``got`` also has the part received before a failure."""
         try:
-            await getattr(self, way)(model, said, got, **more)
-            got.ended = "answered"
+            await getattr(self, way)(model, question, result, **more)
+            result.ended = "answered"
         except (openai.APIStatusError, anthropic.APIStatusError) as error:
-            got.status = error.status_code
-            got.problem = str(error)
-            got.ended = "error" if _in_form(error.body) else "broken"
+            result.status = error.status_code
+            result.problem = str(error)
+            result.ended = "error" if _in_form(error.body) else "broken"
         except (openai.APIConnectionError, anthropic.APIConnectionError) as error:
-            got.problem = f"{type(error).__name__}: {error} {error.__cause__!r}"
+            result.problem = f"{type(error).__name__}: {error} {error.__cause__!r}"
         except (openai.APIError, anthropic.APIError) as error:
-            got.problem = str(error)
-            got.ended = "error" if _in_form(error.body) else "broken"
+            result.problem = str(error)
+            result.ended = "error" if _in_form(error.body) else "broken"
         except ollama.ResponseError as error:
-            got.status = error.status_code
-            got.problem = error.error
-            got.ended = "error" if error.error else "broken"
+            result.status = error.status_code
+            result.problem = error.error
+            result.ended = "error" if error.error else "broken"
         except ConnectionError as error:
-            got.problem = str(error)
+            result.problem = str(error)
         except _Failed as error:
-            got.problem = str(error)
-            got.ended = "error"
+            result.problem = str(error)
+            result.ended = "error"
         except Exception as error:
             if not type(error).__module__.startswith(("httpx", "httpcore")):
                 raise
-            got.problem = (
-                f"{type(error).__name__}: {error}"  # what the libraries let through of a broken connection
+            result.problem = (
+                f"{type(error).__name__}: {error}"  # exceptions of the libraries for a broken connection
             )
 
-    async def openai_chat(self, model: str, said: str, got: Got) -> None:
-        """Chat Completions, streamed."""
+    async def openai_chat(self, model: str, question: str, result: RequestResult) -> None:
+        """Use Chat Completions, streamed."""
         stream = await self.openai.chat.completions.create(
-            model=model, messages=[{"role": "user", "content": said}], tools=CHAT_TOOLS, stream=True
+            model=model, messages=[{"role": "user", "content": question}], tools=CHAT_TOOLS, stream=True
         )
-        got.reasoning = ""
+        result.reasoning = ""
         arguments: dict[int, list[str]] = {}
         async for chunk in stream:
             for choice in chunk.choices:
-                got.text += choice.delta.content or ""
-                got.reasoning += getattr(choice.delta, "reasoning_content", None) or ""
+                result.text += choice.delta.content or ""
+                result.reasoning += getattr(choice.delta, "reasoning_content", None) or ""
                 for call in choice.delta.tool_calls or ():
                     piece = call.function
                     if piece is not None:
                         name, sofar = arguments.setdefault(call.index, [piece.name or "", ""])
                         arguments[call.index] = [name, sofar + (piece.arguments or "")]
                 if choice.finish_reason is not None:
-                    got.calls = [(name, json.loads(text)) for name, text in arguments.values()]
+                    result.calls = [(name, json.loads(text)) for name, text in arguments.values()]
 
-    async def openai_whole(self, model: str, said: str, got: Got) -> None:
-        """Chat Completions, whole."""
+    async def openai_whole(self, model: str, question: str, result: RequestResult) -> None:
+        """Use Chat Completions, not streamed."""
         answer = await self.openai.chat.completions.create(
-            model=model, messages=[{"role": "user", "content": said}], tools=CHAT_TOOLS
+            model=model, messages=[{"role": "user", "content": question}], tools=CHAT_TOOLS
         )
         message: Any = answer.choices[0].message
-        got.text = message.content or ""
-        got.reasoning = getattr(message, "reasoning_content", None) or ""
-        got.calls = [
+        result.text = message.content or ""
+        result.reasoning = getattr(message, "reasoning_content", None) or ""
+        result.calls = [
             (call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()
         ]
 
-    async def openai_responses(self, model: str, said: str, got: Got, **more: Any) -> None:
-        """Responses, streamed."""
+    async def openai_responses(self, model: str, question: str, result: RequestResult, **more: Any) -> None:
+        """Use Responses, streamed."""
         stream: AsyncIterator[Any] = await self.openai.responses.create(
-            model=model, input=said, tools=RESPONSE_TOOLS, stream=True, **more
+            model=model, input=question, tools=RESPONSE_TOOLS, stream=True, **more
         )
         async for event in stream:
             if event.type == "response.output_text.delta":
-                got.text += event.delta
+                result.text += event.delta
             elif event.type == "response.failed":
                 raise _Failed(event.response.error.message)
             elif event.type == "response.completed":
-                got.id = event.response.id
-                got.calls = [
+                result.id = event.response.id
+                result.calls = [
                     (item.name, json.loads(item.arguments))
                     for item in event.response.output
                     if item.type == "function_call"
                 ]
 
-    async def openai_completions(self, model: str, said: str, got: Got) -> None:
-        """Completions, streamed: handed on."""
-        stream = await self.openai.completions.create(model=model, prompt=said, stream=True)
+    async def openai_completions(self, model: str, question: str, result: RequestResult) -> None:
+        """Use Completions, streamed and passed through."""
+        stream = await self.openai.completions.create(model=model, prompt=question, stream=True)
         async for chunk in stream:
-            got.text += "".join(choice.text for choice in chunk.choices)
+            result.text += "".join(choice.text for choice in chunk.choices)
 
-    async def anthropic_messages(self, model: str, said: str, got: Got) -> None:
-        """Messages, streamed."""
+    async def anthropic_messages(self, model: str, question: str, result: RequestResult) -> None:
+        """Use Messages, streamed."""
         async with self.anthropic.messages.stream(
-            model=model, max_tokens=500, messages=[{"role": "user", "content": said}], tools=MESSAGE_TOOLS
+            model=model, max_tokens=500, messages=[{"role": "user", "content": question}], tools=MESSAGE_TOOLS
         ) as stream:
             async for event in stream:
                 if event.type == "text":
-                    got.text += event.text
+                    result.text += event.text
             message = await stream.get_final_message()
-        got.calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
+        result.calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
 
-    async def anthropic_whole(self, model: str, said: str, got: Got) -> None:
-        """Messages, whole."""
+    async def anthropic_whole(self, model: str, question: str, result: RequestResult) -> None:
+        """Use Messages, not streamed."""
         message = await self.anthropic.messages.create(
-            model=model, max_tokens=500, messages=[{"role": "user", "content": said}], tools=MESSAGE_TOOLS
+            model=model, max_tokens=500, messages=[{"role": "user", "content": question}], tools=MESSAGE_TOOLS
         )
-        got.text = "".join(block.text for block in message.content if block.type == "text")
-        got.calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
+        result.text = "".join(block.text for block in message.content if block.type == "text")
+        result.calls = [(block.name, block.input) for block in message.content if block.type == "tool_use"]
 
-    async def ollama_chat(self, model: str, said: str, got: Got) -> None:
-        """Ollama's chat, streamed."""
+    async def ollama_chat(self, model: str, question: str, result: RequestResult) -> None:
+        """Use Ollama's chat, streamed."""
         stream = await self.ollama.chat(
-            model=model, messages=[{"role": "user", "content": said}], tools=CHAT_TOOLS, stream=True
+            model=model, messages=[{"role": "user", "content": question}], tools=CHAT_TOOLS, stream=True
         )
-        got.reasoning = ""
+        result.reasoning = ""
         async for part in stream:
-            got.text += part.message.content or ""
-            got.reasoning += part.message.thinking or ""
-            got.calls += [
+            result.text += part.message.content or ""
+            result.reasoning += part.message.thinking or ""
+            result.calls += [
                 (call.function.name, dict(call.function.arguments)) for call in part.message.tool_calls or ()
             ]
 
     # -- sockets
 
     async def send(self, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection on which this was sent."""
+        """Open a connection and send the data."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 22)
         writer.write(data)
         return reader, writer
 
     async def json(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        """A status and a JSON value; 0: the connection broke."""
+        """Send a request and return the status and the JSON value; status 0 means a broken connection."""
         try:
             reader, writer = await self.send(request(path, body, method))
             try:
@@ -204,17 +204,17 @@ class Client:
 
 
 class _Failed(Exception):
-    """The answer is an error of the API's own."""
+    """The answer is an error in the API's form."""
 
 
 def _in_form(body: object) -> bool:
-    """Whether an error has the form of the API's."""
+    """Return whether an error has the form of the API's errors."""
     inner = body.get("error", body) if isinstance(body, dict) else None
     return isinstance(inner, dict) and bool(inner.get("message"))
 
 
 def request(path: str, body: object, method: str = "POST") -> bytes:
-    """A request, as it is sent."""
+    """Return the bytes of a request."""
     data = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
     kind = "content-type: application/json\r\n" if data else ""
     return (
@@ -224,7 +224,7 @@ def request(path: str, body: object, method: str = "POST") -> bytes:
 
 
 async def response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """The status and the body of the next response on a connection."""
+    """Read the next response of a connection and return its status and body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     status = int(head.split(" ")[1])
     if "transfer-encoding: chunked" not in head:
@@ -240,32 +240,32 @@ async def response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return status, bytes(data)
 
 
-def read_chat(status: int, data: bytes, got: Got) -> None:
-    """What a chat completion came to, streamed or not, as raw bytes."""
-    got.status = status
+def read_chat(status: int, data: bytes, result: RequestResult) -> None:
+    """Interpret the bytes of a chat completion, streamed or not."""
+    result.status = status
     values: Sequence[Any]
     if data.startswith((b"data:", b":")):
         lines = [line.removeprefix(b"data: ") for line in data.split(b"\n") if line.startswith(b"data: ")]
         if lines[-1] != b"[DONE]":
-            got.problem = "a stream without end"
+            result.problem = "the stream has no end marker"
             return
         values = [json.loads(line) for line in lines[:-1]]
     else:
         values = [json.loads(data)]
     failed = [value for value in values if "error" in value]
     if failed:
-        got.problem = str(failed[0]["error"].get("message"))
-        got.ended = "error" if got.problem and failed[0] is values[-1] else "broken"
+        result.problem = str(failed[0]["error"].get("message"))
+        result.ended = "error" if result.problem and failed[0] is values[-1] else "broken"
     arguments: dict[int, list[str]] = {}
-    got.reasoning = ""
+    result.reasoning = ""
     for choice in (choice for value in values for choice in value.get("choices", ())):
         delta = choice.get("delta") or choice.get("message") or {}
-        got.text += delta.get("content") or ""
-        got.reasoning += delta.get("reasoning_content") or ""
+        result.text += delta.get("content") or ""
+        result.reasoning += delta.get("reasoning_content") or ""
         for at, call in enumerate(delta.get("tool_calls") or ()):
             piece = arguments.setdefault(call.get("index", at), ["", ""])
             piece[0] += call["function"].get("name") or ""
             piece[1] += call["function"].get("arguments") or ""
         if choice.get("finish_reason"):
-            got.calls = [(name, json.loads(text)) for name, text in arguments.values()]
-            got.ended = "answered"
+            result.calls = [(name, json.loads(text)) for name, text in arguments.values()]
+            result.ended = "answered"

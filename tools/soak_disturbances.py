@@ -1,4 +1,4 @@
-"""What happens to engines, workers and disks in a soak, one after the other."""
+"""Disturbances of a soak test: engines, workers and disks fail one after the other."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import signal
 import time
 from collections.abc import Mapping
 
-from soak_books import Books
+from soak_log import ResultLog
 from soak_world import Engine, Gateway
 
 
 class Disturber:
-    """Kills, stops and fills; all of it is in the books."""
+    """Source of disturbances, all of which go into the log."""
 
     def __init__(
-        self, books: Books, chance: random.Random, engines: Mapping[str, Engine], gateway: Gateway
+        self, log: ResultLog, chance: random.Random, engines: Mapping[str, Engine], gateway: Gateway
     ) -> None:
-        self._books = books
+        self._log = log
         self._chance = chance
         self._engines = engines
         self._gateway = gateway
 
     async def run(self, resting: asyncio.Event) -> None:
-        """Kill, stop and fill what there is, one after the other."""
+        """Disturb one component after the other."""
         while not resting.is_set():
             await asyncio.sleep(self._chance.uniform(3, 9))
             if resting.is_set():
@@ -37,36 +37,36 @@ class Disturber:
             await what()
 
     async def kill_engine(self) -> None:
-        """An engine dies, and comes back."""
+        """Kill an engine and restart it."""
         engine = self._engines[self._chance.choice(list(self._engines))]
-        disturbance = self._books.begin("an engine is killed", engine.name)
+        disturbance = self._log.begin("engine killed", engine.name)
         await asyncio.to_thread(engine.kill)
         await asyncio.sleep(self._chance.uniform(0, 1.5))
         await asyncio.to_thread(engine.start)
         disturbance.ended = time.monotonic()
 
     async def stop_engine(self) -> None:
-        """An engine stands still."""
+        """Suspend an engine for a while."""
         engine = self._engines[self._chance.choice(list(self._engines))]
         assert engine.process is not None  # noqa: S101
-        disturbance = self._books.begin("an engine stands still", engine.name)
+        disturbance = self._log.begin("engine suspended", engine.name)
         engine.process.send_signal(signal.SIGSTOP)
         await asyncio.sleep(self._chance.uniform(0.5, 3))
         engine.process.send_signal(signal.SIGCONT)
         disturbance.ended = time.monotonic()
 
     async def kill_worker(self) -> None:
-        """One of the workers dies."""
+        """Kill a worker."""
         gateway = self._gateway
-        disturbance = self._books.begin("a worker is killed", gateway.name)
+        disturbance = self._log.begin("worker killed", gateway.name)
         os.kill(self._chance.choice(gateway.workers()), signal.SIGKILL)
-        await asyncio.sleep(8)  # the supervisor waits before it starts another
+        await asyncio.sleep(8)  # the supervisor waits before a restart
         disturbance.ended = time.monotonic()
 
     async def fill_disk(self) -> None:
-        """Nothing more can be written for a while."""
+        """Fill the disk for a while."""
         gateway = self._gateway
-        disturbance = self._books.begin("the disk is full", gateway.name)
+        disturbance = self._log.begin("the disk is full", gateway.name)
         workers = gateway.processes()
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         for limit in (0, hard):

@@ -1,7 +1,7 @@
-"""What is said in a soak: both sides know, the upstream that writes it and the client that reads it.
+"""Script of a soak test: questions and outputs that upstream and client both know.
 
-Every request carries a mark, and the output to a mark follows from the mark alone.  All of its
-words carry the mark, too: a word of another mark in an answer is somebody else's.
+Every request carries a mark, from which both sides derive the output. All words of an output
+carry its mark, so a word with another mark in an answer belongs to another request.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ FAULTS: Final[dict[str, int]] = {
     "no_http": 2,
     "second_answer": 2,
 }
-"""What an upstream is asked to do wrong, and how often."""
+"""Faults of an upstream, with their frequency."""
 HARMLESS: Final = ("none", "slow", "second_answer")
-"""Faults that must not show."""
+"""Faults that clients must not notice."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What the model writes to a mark."""
+    """Output of the model for a mark."""
 
     reasoning: str
     text: str
     calls: tuple[tuple[str, dict[str, Any]], ...]
     pieces: tuple[str, ...]
-    """All of it in the dialect ``hermes``, as it is cut."""
+    """Complete output in the dialect ``hermes``, in chunks."""
 
     @property
     def raw(self) -> str:
-        """All of it."""
+        """Complete output."""
         return "".join(self.pieces)
 
 
 def mark_of(number: int) -> str:
-    """The mark of a request."""
+    """Return the mark of a request."""
     return f"q{number:08d}q"
 
 
 def output_of(mark: str) -> Output:
-    """The output to a mark."""
-    chance = random.Random(mark)  # noqa: S311 - the same for both sides
+    """Return the output for a mark."""
+    chance = random.Random(mark)  # noqa: S311 - the same on both sides
     words = iter(range(1000))
 
     def said(count: int) -> str:
@@ -92,11 +92,11 @@ def output_of(mark: str) -> Output:
 
 
 def question(mark: str, fault: str) -> str:
-    """What a client says."""
+    """Return the question for a mark and a fault."""
     return f"{mark} fault={fault}"
 
 
-def asked(prompt: str) -> tuple[str, str]:
-    """The mark and the fault that a prompt ends with."""
+def parse_question(prompt: str) -> tuple[str, str]:
+    """Return the mark and the fault at the end of a prompt."""
     found = ASKED.findall(prompt)
     return found[-1] if found else ("", "none")

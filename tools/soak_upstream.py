@@ -1,6 +1,6 @@
-"""Upstreams of a soak, as programs of their own: they write what a request's mark says, as badly as it asks.
+"""Upstreams of a soak test, as separate programs: they write the output for a mark, with its fault.
 
-``python tools/soak_upstream.py KIND PORT`` with a kind of ``vllm``, ``llamacpp``, ``chat`` and ``ollama``.
+``python tools/soak_upstream.py KIND PORT``, where KIND is ``vllm``, ``llamacpp``, ``chat`` or ``ollama``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from soak_script import asked, output_of
+from soak_script import output_of, parse_question
 
 HUGE: Final = 400_000
 _ELSEWHERE: Final = "http://127.0.0.1:9/"
@@ -20,13 +20,13 @@ _STATUS: Final = {"refuse_429": 429, "refuse_503": 503, "refuse_500": 500, "reje
 
 
 class Upstream:
-    """A server of some kind."""
+    """Server of one kind."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of a connection."""
+        """Handle the requests of a connection."""
         try:
             while await self.request(reader, writer):
                 pass
@@ -36,7 +36,7 @@ class Upstream:
             writer.close()
 
     async def request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one; whether another may follow."""
+        """Handle one request; return whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         path = head.split(" ")[1]
         length = 0
@@ -45,19 +45,19 @@ class Upstream:
             if name.lower() == "content-length":
                 length = int(value)
         body = json.loads(await reader.readexactly(length)) if length else {}
-        small = self.small(path, body)
-        if small is not None:
-            return await _whole(writer, small)
+        answer_simple = self.answer_simple(path, body)
+        if answer_simple is not None:
+            return await _whole(writer, answer_simple)
         if path in ("/v1/completions", "/v1/chat/completions", "/api/generate"):
             return await Generation(self.kind, path, body, reader, writer).run()
         return await _whole(writer, {"error": "not here"}, 404)
 
-    def small(self, path: str, body: dict[str, Any]) -> object:
-        """The answer to a question; None: it is none."""
+    def answer_simple(self, path: str, body: dict[str, Any]) -> object:
+        """Return the answer to a simple request, or None for other requests."""
         name = f"soak-{self.kind}"
         owner = {"vllm": "vllm", "llamacpp": "llamacpp"}.get(self.kind, "somebody")
         text = str(body.get("prompt") or body.get("content") or "")
-        given = body.get("input")
+        texts = body.get("input")
         answers: dict[str, Any] = {
             "/v1/models": {"data": [{"id": name, "owned_by": owner}]},
             "/health": {},
@@ -69,7 +69,7 @@ class Upstream:
             "/v1/embeddings": {
                 "data": [
                     {"index": at, "embedding": [float(len(one)), 0.5]}
-                    for at, one in enumerate([given] if isinstance(given, str) else given or ())
+                    for at, one in enumerate([texts] if isinstance(texts, str) else texts or ())
                 ],
                 "usage": {"prompt_tokens": 3},
             },
@@ -86,7 +86,7 @@ async def _whole(writer: asyncio.StreamWriter, value: object, status: int = 200,
 
 
 class Generation:
-    """One output."""
+    """Generation of one output."""
 
     def __init__(
         self,
@@ -100,19 +100,23 @@ class Generation:
         self.body = body
         self.reader = reader
         self.writer = writer
-        said = body.get("prompt")
-        prompt = said if isinstance(said, str) else json.dumps(body.get("messages"), ensure_ascii=False)
-        self.mark, self.fault = asked(prompt)
+        prompt_field = body.get("prompt")
+        prompt = (
+            prompt_field
+            if isinstance(prompt_field, str)
+            else json.dumps(body.get("messages"), ensure_ascii=False)
+        )
+        self.mark, self.fault = parse_question(prompt)
         self.output = output_of(self.mark)
-        # A server that tells calls apart by itself, for every second mark.
+        # For every second mark, act as a server that parses tool calls itself.
         self.native = kind == "chat" and self.mark[-2:-1] in "13579" and bool(self.mark)
 
     async def run(self) -> bool:
-        """Say it, as badly as it was asked for; whether the connection may be used again."""
+        """Write the output with its fault; return whether the connection can be reused."""
         fault, write = self.fault, self.writer.write
         if fault in _STATUS:
-            told = {"error": {"message": f"{fault}, as asked"}}
-            return await _whole(self.writer, told, _STATUS[fault], "retry-after: 1\r\n")
+            error = {"error": {"message": f"{fault}, as asked"}}
+            return await _whole(self.writer, error, _STATUS[fault], "retry-after: 1\r\n")
         if fault == "redirect":
             return await _whole(self.writer, {}, 307, f"location: {_ELSEWHERE}\r\n")
         if fault == "no_http":
@@ -134,16 +138,16 @@ class Generation:
         return await self.stream()
 
     async def stream(self) -> bool:
-        """The chunks, one after the other."""
+        """Write the chunks in order; return whether the connection can be reused."""
         lines = self.path == "/api/generate"
         kind = "application/x-ndjson" if lines else "text/event-stream"
         head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
         self.writer.write(head)
         chunks = list(self.chunks())
-        # Inside a call it would spoil the call, and some clients raise at arguments that nobody can run.
+        # Not inside a call: some clients raise on arguments that cannot run.
         place = 0 if self.fault == "huge" else len(chunks) // 2
         for number, chunk in enumerate(chunks):
-            if number == place and not await self.midway(chunk):
+            if number == place and not await self.apply_fault(chunk):
                 return False
             await self.send(chunk)
             await asyncio.sleep(0.02 if self.fault == "slow" else 0)
@@ -151,7 +155,7 @@ class Generation:
             await self.send(b"data: [DONE]\n\n")
         end = b"0\r\n\r\n"
         if self.fault == "second_answer":
-            # At once: what comes when the next request was sent, nobody could tell from its answer.
+            # In one write: bytes after the next request could not be told from its answer.
             second = self.chunk("q99999999q")
             end += (
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
@@ -163,12 +167,12 @@ class Generation:
         return True
 
     async def send(self, data: bytes) -> None:
-        """A portion of the response."""
+        """Write a portion of the response."""
         self.writer.write(b"%x\r\n%b\r\n" % (len(data), data))
         await self.writer.drain()
 
-    async def midway(self, chunk: bytes) -> bool:
-        """What goes wrong in the middle; whether it goes on."""
+    async def apply_fault(self, chunk: bytes) -> bool:
+        """Apply a fault in the middle; return whether to continue."""
         match self.fault:
             case "die":
                 self.writer.transport.abort()
@@ -192,7 +196,7 @@ class Generation:
         return False
 
     def chunks(self) -> Iterator[bytes]:
-        """The whole output, as it is sent."""
+        """Yield the whole output in chunks."""
         if self.native:
             yield from self.native_chunks()
             return
@@ -217,11 +221,11 @@ class Generation:
         yield self.last("tool_calls" if output.calls else "stop")
 
     def delta(self, delta: dict[str, Any], **more: Any) -> bytes:
-        """A chunk of a chat completion."""
+        """Return a chunk of a chat completion."""
         return _event({"choices": [{"index": 0, "delta": delta, **more}]})
 
     def chunk(self, text: str) -> bytes:
-        """A chunk with a text."""
+        """Return a chunk with text."""
         if self.path == "/api/generate":
             return json.dumps({"response": text, "done": False}).encode() + b"\n"
         if self.path == "/v1/completions":
@@ -229,7 +233,7 @@ class Generation:
         return self.delta({"content": text})
 
     def last(self, reason: str) -> bytes:
-        """The chunk that ends it."""
+        """Return the last chunk."""
         counts = {"prompt_tokens": 7, "completion_tokens": 5}
         if self.path == "/api/generate":
             return (

@@ -1,4 +1,4 @@
-"""The world of a soak: scripted engines, gateways before them, each a process of its own."""
+"""Processes of a soak test: scripted engines and the gateways in front of them."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ UPSTREAMS: Final = {
     "ollama": "ollama",
     "spare": "vllm",
 }
-"""Engines by their names, and of which kind they are."""
+"""Kinds of the engines by name."""
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return an unused port."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
@@ -95,21 +95,21 @@ def free_port() -> int:
 
 @dataclass
 class Engine:
-    """A scripted upstream, in a process of its own."""
+    """Scripted upstream in a process of its own."""
 
     name: str
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, or start it again at the same port."""
+        """Start the engine, or restart it on the same port."""
         program = [sys.executable, str(HERE / "soak_upstream.py"), UPSTREAMS[self.name], str(self.port)]
         self.process = subprocess.Popen(program, stdout=subprocess.PIPE)  # noqa: S603 - our own program
         assert self.process.stdout is not None  # noqa: S101
         self.process.stdout.readline()
 
     def kill(self) -> None:
-        """End it, in the middle of whatever it does."""
+        """Kill the engine immediately."""
         assert self.process is not None  # noqa: S101
         self.process.kill()
         self.process.wait()
@@ -119,12 +119,12 @@ class Engine:
 
 @dataclass(frozen=True)
 class State:
-    """What a gateway takes of the machine."""
+    """Resources that a gateway uses."""
 
     memory: float
-    """Megabytes of its largest process."""
+    """Memory of its largest process, in megabytes."""
     descriptors: int
-    """Open files of the one that has the most."""
+    """Number of open files of the process with the most."""
     processes: int
 
     def __str__(self) -> str:
@@ -132,18 +132,18 @@ class State:
 
 
 class Gateway:
-    """A gateway in a process of its own, or several."""
+    """Gateway in one or several processes of its own."""
 
     def __init__(self, name: str, config: Path | None, *flags: str) -> None:
         self.name = name
         self.port = free_port()
         self.tracebacks: list[str] = []
         self.last: deque[str] = deque(maxlen=8)
-        """The last lines of its log."""
+        """Last lines of its log."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("UNSPOOL_")}
-        known = () if config is None else ("--config", str(config))
+        config_option = () if config is None else ("--config", str(config))
         self.process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "unspool", "serve", *known, "--port", str(self.port), *flags],
+            [sys.executable, "-m", "unspool", "serve", *config_option, "--port", str(self.port), *flags],
             stderr=subprocess.PIPE,
             env=environment,
         )
@@ -157,7 +157,7 @@ class Gateway:
         raise SystemExit(f"the gateway {name} does not start: {self.tracebacks}")
 
     def _read(self) -> None:
-        """Its log: nobody may find a traceback in it."""
+        """Read the log and collect tracebacks, which count as failures."""
         assert self.process.stderr is not None  # noqa: S101
         for line in self.process.stderr:
             text = line.decode("utf-8", "replace")
@@ -166,34 +166,34 @@ class Gateway:
                 self.tracebacks.append(text)
 
     def workers(self) -> list[int]:
-        """The processes that the supervisor has started."""
+        """Return the worker processes of the supervisor."""
         return _children(self.process.pid)
 
     def processes(self) -> list[int]:
-        """All of them, and those that they have started."""
+        """Return all of its processes and their children."""
         found = [self.process.pid]
         for pid in found:
             found += _children(pid)
         return found
 
     def memory(self) -> float:
-        """Megabytes of the largest of them."""
+        """Return the memory of the largest process, in megabytes."""
         return max((_resident(pid) for pid in self.processes()), default=0.0)
 
     def state(self) -> State:
-        """What it takes."""
+        """Return its current resources."""
         pids = self.processes()
         return State(self.memory(), max((_descriptors(pid) for pid in pids), default=0), len(pids))
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Kill all processes."""
         for pid in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:
-        """Tell it to finish; its exit code."""
+        """Ask it to stop and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(60)

@@ -1,8 +1,8 @@
-"""What trainers' own packages say, beside us: prefixes, next prompts, and our parsers under their contracts.
+"""Comparison with trainers' packages: prefixes, next prompts, and unspool's parsers under their contracts.
 
-``make peer-trainers`` installs TRL, verl (without what they need for training) and renderers into
-``.peers/trainers`` and runs this there.  It prints where they and we differ, and fails where the reason is
-not one that is known: see ``PREFIX_REASONS``.
+``make peer-trainers`` installs TRL, verl (without its training dependencies) and renderers into
+``.peers/trainers`` and runs this file there. It prints the differences and fails if one has no
+known reason; see ``PREFIX_REASONS``.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ QWEN: Final = {"eos_token": "<|im_end|>"}
 LLAMA: Final = {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
 PREFIX_REASONS: Final = {
     "prompt": "TRL compares two renderings of the turn, not the prompt, which supplies or opens reasoning",
-    "header": "the template writes a header behind every conversation, which TRL takes for part of the turn",
+    "header": "the template writes a header after every conversation, which TRL counts as part of the turn",
 }
 
 
-def small() -> str:
-    """A vocabulary to which the tags of a template are added."""
+def small_tokenizer() -> str:
+    """Create a small vocabulary that a template's tags can be added to."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -61,8 +61,8 @@ def small() -> str:
     return str(tokenizer.to_str())
 
 
-def fast(template: Probe, base: str) -> Any:
-    """A tokenizer of Transformers with this chat template, and its tags as tokens."""
+def make_tokenizer(template: Probe, base: str) -> Any:
+    """Create a Transformers tokenizer with this chat template, and its tags as tokens."""
     wants = template.wants
     question = said(wants, "user", QUESTION)
     call = Call("unspool00", "dummy")
@@ -76,28 +76,28 @@ def fast(template: Probe, base: str) -> Any:
     return found
 
 
-def asked(function: Callable[[Any], bool], tokenizer: Any) -> bool | None:
-    """What TRL says; None: the template refuses what it tries."""
+def call_trl(function: Callable[[Any], bool], tokenizer: Any) -> bool | None:
+    """Return TRL's result; None if the template rejects TRL's probe."""
     try:
         return function(tokenizer)
-    except Exception:  # noqa: BLE001 - whatever a template raises
+    except Exception:  # noqa: BLE001 - a template may raise any exception
         return None
 
 
 def trl_prefixes() -> Iterator[tuple[str, str]]:
-    """Templates of which TRL says something else, and why."""
+    """Yield the templates on which TRL disagrees, with the reason."""
     from trl.chat_template_utils import (
         is_chat_template_prefix_preserving,
         is_chat_template_stop_token_trained,
     )
 
-    base = small()
+    base = small_tokenizer()
     agreed: Counter[str] = Counter()
     for path in sorted((ROOT / ".templates").glob("*/*.jinja")):
         template = Probe(path.read_text("utf-8"), PLAIN)
-        tokenizer = fast(template, base)
+        tokenizer = make_tokenizer(template, base)
         ours = training(template, FLAT_TOOLS)
-        theirs = asked(is_chat_template_prefix_preserving, tokenizer)
+        theirs = call_trl(is_chat_template_prefix_preserving, tokenizer)
         name = f"{path.parent.name}/{path.stem}"
         if theirs is None or template.wants.calls == "none":
             agreed["not asked"] += 1
@@ -105,11 +105,11 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
             agreed["prefix"] += 1
         else:
             yield name, _prefix_reason(template, ours, kept=theirs)
-        trained = asked(is_chat_template_stop_token_trained, tokenizer)
+        trained = call_trl(is_chat_template_stop_token_trained, tokenizer)
         if trained and not ours.mask.end_of_turn:
-            yield name, "the end of turn is inside the marks, says TRL"
+            yield name, "TRL counts the end of turn as part of the mask"
         agreed["end of turn"] += trained == bool(ours.mask.end_of_turn)
-    print("TRL and we agree:", dict(agreed))
+    print("TRL and unspool agree:", dict(agreed))
 
 
 def _tool_result_kept(found: Training) -> bool | None:
@@ -126,14 +126,14 @@ def _prefix_reason(template: Probe, ours: Training, *, kept: bool) -> str:
         return PREFIX_REASONS["prompt"]
     if not kept and template.conversation(question, generation=True) == template.conversation(question):
         return PREFIX_REASONS["header"]
-    return f"TRL says {kept}, we do not: {ours.prefixes}"
+    return f"TRL returns {kept}, unspool {ours.prefixes}"
 
 
 # -- next prompts
 
 
-def real(model: str, template: str, **tokens: Any) -> tuple[Any, ChatTemplate]:
-    """A real vocabulary, with a real template of the same family."""
+def real_tokenizer(model: str, template: str, **tokens: Any) -> tuple[Any, ChatTemplate]:
+    """Return a real tokenizer with a real template of the same family."""
     path = VOCABULARIES / f"tokenizer-{model}" / "models" / "tokenizer.json"
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path), **tokens)
     source = (ROOT / ".templates" / f"{template}.jinja").read_text("utf-8")
@@ -142,13 +142,13 @@ def real(model: str, template: str, **tokens: Any) -> tuple[Any, ChatTemplate]:
 
 
 def bridges() -> Iterator[tuple[str, str]]:
-    """Next prompts of ``renderers``, beside ours and beside the whole conversation encoded."""
+    """Compare next prompts of ``renderers`` with unspool's and with the encoded conversation."""
     from renderers.llama_3 import Llama3Renderer
     from renderers.qwen3 import Qwen3Renderer
 
     families = [
-        (Qwen3Renderer, *real("qwen3", "xllamacpp/Qwen-Qwen3-0.6B", **QWEN)),
-        (Llama3Renderer, *real("llama3_2", "xllamacpp/meta-llama-Llama-3.2-3B-Instruct", **LLAMA)),
+        (Qwen3Renderer, *real_tokenizer("qwen3", "xllamacpp/Qwen-Qwen3-0.6B", **QWEN)),
+        (Llama3Renderer, *real_tokenizer("llama3_2", "xllamacpp/meta-llama-Llama-3.2-3B-Instruct", **LLAMA)),
     ]
     for renderer, tokenizer, template in families:
         for thinking in (False, True) if template.wants.reasoning else (False,):
@@ -171,10 +171,10 @@ def _bridge(renderer: Any, tokenizer: Any, template: ChatTemplate, appended: str
     if thinking:
         last["reasoning_content"] = "Rain, perhaps."
     variables = switched(template, on=thinking)
-    asked = [{"role": "user", "content": "Weather in Oslo?"}]
-    prompt = template.render(asked, FLAT_TOOLS, **variables)
-    whole = template.render([*asked, last], FLAT_TOOLS, add_generation_prompt=False, **variables)
-    after = template.render([*asked, last, new], FLAT_TOOLS, **variables)
+    call_trl = [{"role": "user", "content": "Weather in Oslo?"}]
+    prompt = template.render(call_trl, FLAT_TOOLS, **variables)
+    whole = template.render([*call_trl, last], FLAT_TOOLS, add_generation_prompt=False, **variables)
+    after = template.render([*call_trl, last, new], FLAT_TOOLS, **variables)
     before = tokenizer.encode(prompt, add_special_tokens=False)
     sampled = tokenizer.encode(whole[len(prompt) :].rstrip(), add_special_tokens=False)
     expected = tokenizer.encode(after, add_special_tokens=False)
@@ -182,24 +182,24 @@ def _bridge(renderer: Any, tokenizer: Any, template: ChatTemplate, appended: str
     found = renderer.bridge_to_next_turn(before, sampled, [new], tools=FLAT_TOOLS)
     theirs = None if found is None else list(found.token_ids)
     if ours is not None and ours != expected:
-        return "WRONG: ours is not the whole conversation encoded"
+        return "WRONG: unspool's differs from the encoded conversation"
     if ours == theirs:
-        return "both none" if ours is None else "both the whole conversation encoded"
+        return "both None" if ours is None else "both equal the encoded conversation"
     if ours is None:
-        return "renderers bridges, though the template would write what was there anew; we say so"
-    return "WRONG: we bridge, renderers does not"
+        return "renderers extends although the template would rewrite earlier turns; unspool refuses"
+    return "WRONG: unspool extends, renderers does not"
 
 
-# -- our parsers in their hands
+# -- unspool's parsers in the trainers
 
 
-def in_trl() -> str:
-    """Our reading, through TRL's ``parse_response``."""
+def run_in_trl() -> str:
+    """Run unspool's parser through TRL's ``parse_response``."""
     from trl.chat_template_utils import parse_response
 
     from unspool.integrations import trl
 
-    tokenizer, _ = real("qwen3", "trl/qwen3", **QWEN)
+    tokenizer, _ = real_tokenizer("qwen3", "trl/qwen3", **QWEN)
     trl.attach(tokenizer)
     ids = tokenizer.encode(f"<think>\nOslo.\n</think>\n\nLet me look.\n{CALL}<|im_end|>")
     function = {"name": "get_weather", "arguments": {"city": "Oslo"}}
@@ -214,11 +214,11 @@ def in_trl() -> str:
     broken = parse_response(tokenizer, tokenizer.encode(CALL.replace("}}", "}")), prefix=prefix)
     if found != expected or "<tool_call>" not in broken["content"]:
         return f"WRONG: {found}, {broken}"
-    return "parse_response gives our message, and a broken call as text"
+    return "parse_response returns unspool's message, and a broken call as text"
 
 
-def in_verl() -> str:
-    """Our parsers in verl's registry; of verl only that file is loaded, not what trains."""
+def run_in_verl() -> str:
+    """Run unspool's parsers in verl's registry; only that file of verl is loaded."""
     package = importlib.util.find_spec("verl")
     if package is None or package.origin is None:
         return "verl is not installed"
@@ -235,7 +235,7 @@ def in_verl() -> str:
     from unspool.integrations import verl
 
     verl.register()
-    tokenizer, _ = real("qwen3", "trl/qwen3", **QWEN)
+    tokenizer, _ = real_tokenizer("qwen3", "trl/qwen3", **QWEN)
     ids = tokenizer.encode(f"Let me look.\n{CALL}<|im_end|>")
     tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in FLAT_TOOLS]
     read = {
@@ -245,13 +245,13 @@ def in_verl() -> str:
     calls = {name: [(call.name, call.arguments) for call in found[1]] for name, found in read.items()}
     if len({str(each) for each in calls.values()}) != 1 or read["unspool"][0] != "Let me look.":
         return f"WRONG: {read}"
-    return "our parsers and its own give the same calls"
+    return "unspool's and verl's parsers give the same calls"
 
 
 def verl_tests() -> str:
-    """The CPU tests of a parser that verl's package carries, on ours in place of its class."""
+    """Run verl's own CPU tests of a parser on unspool's parser instead."""
     parsers = sys.modules["verl.experimental.agent_loop.tool_parser"]
-    tokenizer, _ = real("qwen3", "trl/qwen3", **QWEN)
+    tokenizer, _ = real_tokenizer("qwen3", "trl/qwen3", **QWEN)
     ours = parsers.ToolParser.get_tool_parser("unspool_qwen3_coder", tokenizer)
 
     class Parser:
@@ -276,19 +276,19 @@ def verl_tests() -> str:
         for test in tests:
             try:
                 test(*[Path(place)] * test.__code__.co_argcount)
-            except Exception as error:  # noqa: BLE001 - whatever a test raises
+            except Exception as error:  # noqa: BLE001 - a test may raise any exception
                 return f"WRONG: {test.__name__}: {error!r}"
-    return f"{len(tests)} of its own tests of a parser pass on ours"
+    return f"{len(tests)} of verl's own parser tests pass with unspool's"
 
 
 def main() -> int:
-    """Print what each says; 1 if something is not explained."""
+    """Print the comparison; return 1 if a difference has no known reason."""
     wrong = 0
     for name, reason in trl_prefixes():
-        known = reason in PREFIX_REASONS.values()
-        wrong += not known
-        print(f"- {name}: {'' if known else 'WRONG: '}{reason}")
-    for name, verdict in [*bridges(), ("TRL", in_trl()), ("verl", in_verl()), ("verl", verl_tests())]:
+        is_known = reason in PREFIX_REASONS.values()
+        wrong += not is_known
+        print(f"- {name}: {'' if is_known else 'WRONG: '}{reason}")
+    for name, verdict in [*bridges(), ("TRL", run_in_trl()), ("verl", run_in_verl()), ("verl", verl_tests())]:
         wrong += verdict.startswith("WRONG")
         print(f"- {name}: {verdict}")
     return int(wrong > 0)

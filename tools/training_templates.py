@@ -1,9 +1,9 @@
-"""What chat templates do to a trajectory: a row for each, as `unspool doctor` finds it.
+"""Table of chat templates and their suitability for training, from ``unspool doctor``.
 
-``python tools/training_templates.py`` reads those that ``make templates`` has fetched, or the files and
-folders that are named.  A row says whether the next prompt keeps what was sampled when a tool result, a
-second round of calls or the next question is appended, without and with reasoning, and what
-``{% generation %}`` covers.  Below the table: how many of each.
+``python tools/training_templates.py`` reads the templates from ``make templates``, or the given files
+and folders. Each row shows whether the next prompt keeps the sampled tokens when a tool result, a
+second round of calls or the next question is appended, with and without reasoning, and which
+parts ``{% generation %}`` covers. The totals are below the table.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SIGNS: Final = {"kept": "kept", "broken": "BROKEN", "refused": "refused", "opens
 
 
 def sources(given: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """Templates, by name."""
+    """Yield templates by name."""
     for path in given or [ROOT / ".templates"]:
         files = sorted(path.rglob("*.jinja")) if path.is_dir() else [path]
         yield from ((str(file.relative_to(path.parent if path.is_file() else path)), file) for file in files)
 
 
 def row(found: Training) -> tuple[str, ...]:
-    """The verdicts; a dash where the template writes no calls, or no reasoning."""
+    """Return the verdicts of a row, with a dash if the template has no calls or no reasoning."""
     verdicts = {(case.appended, case.thinking): SIGNS[case.verdict] for case in found.prefixes}
     mask = found.mask
     outside = [name for name, inside in mask._asdict().items() if inside is False]
@@ -49,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("path", nargs="*", type=Path, help="templates, or folders of them")
+    parser.add_argument("path", nargs="*", type=Path, help="templates or folders of templates")
     options = parser.parse_args()
     started = time.process_time()
     counts: Counter[tuple[str, str]] = Counter()

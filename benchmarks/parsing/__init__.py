@@ -1,7 +1,7 @@
-"""Parsing speed, side by side: what ``benchmarks/parse.py`` runs.
+"""Modules of ``benchmarks/parse.py``, which compares parsing speed.
 
-``workloads`` makes the texts, once.  ``measure`` runs one contender over them, in
-that contender's own environment, and prints what it saw.  ``contenders`` has a file
-for each.  ``resources`` is memory and creation.  ``report`` makes tables, ``plots``
-pictures, ``history`` the record of ratios; these read results, and measure nothing.
+``workloads`` generates the texts once. ``measure`` runs one contender on them in the
+contender's own environment and prints the measurements. ``contenders`` has a module for each
+contender. ``resources`` measures memory and creation. ``report`` writes tables, ``plots`` draws
+figures, ``history`` keeps ratios; these three read results and measure nothing.
 """

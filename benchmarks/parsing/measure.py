@@ -1,7 +1,7 @@
-"""Run one contender over the workloads, in this process: ``python -m parsing.measure NAME FILE LIMIT``.
+"""Run one contender on the workloads, in this process: ``python -m parsing.measure NAME FILE LIMIT``.
 
-Prints a JSON object for each workload.  Times are CPU time of the thread: programs
-beside this one cost it caches, but not time on the clock.
+Prints a JSON object per workload. Times are CPU times of the thread, so that other programs
+affect them only through the cache.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from .contenders import Reader, Start, floor
 from .workloads import SIZES, Workload, read
 
 RUNS = 200
-"""At most so many runs of a workload; the best counts, the one that the machine disturbed least."""
+"""Largest number of runs per workload; the best run counts, as the least disturbed."""
 SHARE = 0.3
-"""Of the time limit, for these runs together."""
-PATIENCE = 3.0
-"""Seconds beyond the limit, for a single delta that does not return."""
+"""Share of the time limit for these runs."""
+GRACE = 3.0
+"""Seconds beyond the limit before a delta that does not return is stopped."""
 
 Json = dict[str, Any]
 
 
 class OutOfTime(BaseException):
-    """Not an Exception: parsers that catch everything must not catch this."""
+    """Time limit exceeded; not an ``Exception``, so that a parser cannot catch it."""
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raises OutOfTime after so many seconds of CPU."""
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise ``OutOfTime`` after ``seconds`` of CPU time."""
 
     def stop(*_: object) -> None:
         raise OutOfTime
@@ -54,19 +54,19 @@ def at_most(seconds: float) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Run:
-    """One output, read as far as time allowed."""
+    """Run over one output, as far as the time limit allowed."""
 
     stamps: list[tuple[int, float]]
-    """Deltas read since the stamp before, and the seconds they took."""
+    """Number of deltas since the previous stamp, and their seconds."""
     seconds: float
 
     @property
-    def done(self) -> int:
-        """Deltas read."""
+    def parsed(self) -> int:
+        """Number of parsed deltas."""
         return sum(deltas for deltas, _ in self.stamps)
 
     def curve(self) -> list[tuple[int, float]]:
-        """Nanoseconds per delta around some places, each a third farther than the one before."""
+        """Return nanoseconds per delta around some positions, each a third further than the previous."""
         found: list[tuple[int, float]] = []
         at, deltas, spent = 0, 0, 0.0
         for more, seconds in self.stamps:
@@ -77,8 +77,8 @@ class Run:
         return found
 
 
-def observed(start: Start, items: Sequence[Any], limit: float) -> Run:
-    """Read with a look at the clock now and then."""
+def run_with_clock(start: Start, items: Sequence[Any], limit: float) -> Run:
+    """Parse with occasional looks at the clock."""
     feed, finish = start()
     stamps: list[tuple[int, float]] = []
     at, size = 0, 64
@@ -100,13 +100,13 @@ def observed(start: Start, items: Sequence[Any], limit: float) -> Run:
 
 
 def results(start: Start, items: Sequence[Any]) -> list[Any]:
-    """All that the parser gives.  Not measured: whoever keeps results pays for keeping them."""
+    """Return all results of the parser, without timing, because storing results takes time."""
     feed, finish = start()
     return [*map(feed, items), finish()]
 
 
-def undisturbed(start: Start, items: Sequence[Any]) -> float:
-    """Seconds to read everything, from the first delta to the last word."""
+def time_run(start: Start, items: Sequence[Any]) -> float:
+    """Return the seconds for parsing everything, including the end."""
     feed, finish = start()
     began = thread_time()
     for item in items:
@@ -116,9 +116,9 @@ def undisturbed(start: Start, items: Sequence[Any]) -> float:
 
 
 def best(seconds: float, *runs: Callable[[], float]) -> list[tuple[float, float]]:
-    """The fastest of some runs of each, and how much the best of every other run differs from it.
+    """Return the fastest run of each function, and the difference to the best of every other run.
 
-    They take turns: when the machine is slow for a while, it is so for all of them.
+    The functions take turns, so that a slow phase of the machine affects all of them.
     """
     found = [[run()] for run in runs]
     gc.collect()
@@ -130,24 +130,24 @@ def best(seconds: float, *runs: Callable[[], float]) -> list[tuple[float, float]
 
 
 def stream(reader: Reader, workload: Workload, limit: float) -> Json:
-    """What a delta costs."""
+    """Measure the cost per delta."""
     deltas = workload.deltas()
     items = reader.prepare(deltas)
     try:
-        with at_most(limit + PATIENCE):
-            run = observed(reader.start, items, limit)
+        with time_limit(limit + GRACE):
+            run = run_with_clock(reader.start, items, limit)
     except OutOfTime:
-        return {"stopped": limit + PATIENCE}
-    cell: Json = {"deltas": len(items), "done": run.done, "characters": len(workload.text)}
-    complete = run.done == len(items)
+        return {"stopped": limit + GRACE}
+    cell: Json = {"deltas": len(items), "done": run.parsed, "characters": len(workload.text)}
+    complete = run.parsed == len(items)
     if complete and workload.expected is not None and reader.answer is not None:
         cell["verdict"] = reader.answer(results(reader.start, items)).differs(workload.expected)
 
     def read() -> float:
-        return undisturbed(reader.start, items)
+        return time_run(reader.start, items)
 
     def append() -> float:
-        return undisturbed(floor.start, deltas)
+        return time_run(floor.start, deltas)
 
     if complete and run.seconds < limit / 2:
         (seconds, noise), (least, shaky) = best(limit * SHARE, read, append)
@@ -156,7 +156,7 @@ def stream(reader: Reader, workload: Workload, limit: float) -> Json:
         [(least, shaky)] = best(limit * SHARE / 10, append)
     curve = run.curve()
     return cell | {
-        "ns": seconds / run.done * 1e9,
+        "ns": seconds / run.parsed * 1e9,
         "noise": noise + shaky,
         "floor": least / len(deltas) * 1e9,
         "first": curve[0][1],
@@ -166,7 +166,7 @@ def stream(reader: Reader, workload: Workload, limit: float) -> Json:
 
 
 def whole(reader: Reader, workload: Workload, limit: float) -> Json:
-    """What a text costs that comes at once, beside ``json.loads`` of the arguments in it."""
+    """Measure a text in one piece, next to ``json.loads`` of the arguments in it."""
     assert reader.whole is not None  # noqa: S101
     read_all, item = reader.whole, reader.prepare([workload.text])[0]
     cell: Json = {"characters": len(workload.text), "noise": 0.0}
@@ -178,7 +178,7 @@ def whole(reader: Reader, workload: Workload, limit: float) -> Json:
 
     began = thread_time()
     try:
-        with at_most(limit):
+        with time_limit(limit):
             result = read_all(item)
     except OutOfTime:
         return cell | {"stopped": thread_time() - began}
@@ -195,7 +195,7 @@ def whole(reader: Reader, workload: Workload, limit: float) -> Json:
 
 
 def cells(name: str, workloads: Iterator[Workload], limit: float) -> Iterator[Json]:
-    """What the contender does with each of the workloads."""
+    """Measure the contender on each workload."""
     contender = import_module(f".contenders.{name}", __package__)
     stopped: dict[str, str] = {}
     for workload in workloads:
@@ -214,7 +214,7 @@ def cells(name: str, workloads: Iterator[Workload], limit: float) -> Iterator[Js
                 cell["skipped"] = stopped[workload.dialect]
             else:
                 cell |= (whole if workload.whole else stream)(reader, workload, limit)
-        except Exception as error:  # noqa: BLE001 - whatever a parser raises is its answer
+        except Exception as error:  # noqa: BLE001 - every exception is reported as the answer
             cell["verdict"] = f"{type(error).__name__}: {error}"[:120]
         if long and cell.get("done") != cell.get("deltas"):
             stopped[workload.dialect] = workload.scenario
@@ -222,9 +222,9 @@ def cells(name: str, workloads: Iterator[Workload], limit: float) -> Iterator[Js
 
 
 def main() -> None:
-    """Measure what the arguments say."""
+    """Run the measurements that the arguments select."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a peer prints is not a result
+    os.dup2(2, 1)  # output printed by a peer is not a result
     name, file, limit = sys.argv[1:]
     for cell in cells(name, read(Path(file)), float(limit)):
         output.write(json.dumps(cell) + "\n")

@@ -1,4 +1,4 @@
-"""Pictures of results: what a delta costs against how far the output has come."""
+"""Plots of results: cost per delta against the position in the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLOURS: Final = {
     "ijson": "#009E73",
     "partial-json-parser": "#0072B2",
 }
-"""Of the palette by Okabe and Ito, whose colours everybody can tell apart."""
+"""Colours from the palette by Okabe and Ito, which suits colour-blind readers."""
 _OURS: Final = (COMPILED, PURE)
 _THEMES: Final = {
     "light": {"ink": "#1f2328", "paper": "#ffffff", "faint": "#d0d7de"},
@@ -39,7 +39,7 @@ _THEMES: Final = {
 
 
 def draw(results: Json, folder: Path) -> None:
-    """Write every picture, for light and dark pages."""
+    """Write every plot, for light and dark pages."""
     folder.mkdir(parents=True, exist_ok=True)
     for theme, colours in _THEMES.items():
         ink, paper, faint = colours["ink"], colours["paper"], colours["faint"]
@@ -64,14 +64,14 @@ def draw(results: Json, folder: Path) -> None:
         with mpl.rc_context(look):
             for name, figure in (("dialects", _dialects(results, ink)), ("json", _blocks(results, ink))):
                 for kind in ("png", "svg"):
-                    # Without a date the same results make the same file.
+                    # Without a date, the same results give the same file.
                     metadata = {"Date": None} if kind == "svg" else {}
                     figure.savefig(folder / f"{name}-{theme}.{kind}", dpi=150, metadata=metadata)
                 plt.close(figure)
 
 
 def _points(results: Json, contender: str, dialect: str) -> tuple[list[float], list[float], bool]:
-    """Characters read and microseconds per delta there, of the longest run; whether it was stopped."""
+    """Return positions and microseconds per delta of the longest run, and whether it was stopped."""
     cells = [find(results, contender, dialect, size) for size in SIZES]
     cells = [cell for cell in cells if cell.get("curve")]
     if not cells:
@@ -82,12 +82,12 @@ def _points(results: Json, contender: str, dialect: str) -> tuple[list[float], l
 
 
 def _line(axes: Axes, results: Json, contender: str, dialect: str) -> tuple[float, float] | None:
-    """Draw a contender; gives where its line ends."""
+    """Draw a contender's line and return its end."""
     sizes, costs, stopped = _points(results, contender, dialect)
     if not sizes:
         return None
     width = 2.4 if contender in _OURS else 1.5
-    # Where two lines are one, the second leaves gaps for the first.
+    # Where two lines coincide, the second one has gaps for the first.
     dashes = (0, (4, 2)) if contender == "SGLang" else "solid"
     axes.plot(sizes, costs, color=_COLOURS[contender], linewidth=width, linestyle=dashes, label=contender)
     if stopped:
@@ -96,7 +96,7 @@ def _line(axes: Axes, results: Json, contender: str, dialect: str) -> tuple[floa
 
 
 def _floor(axes: Axes, results: Json, dialect: str, ink: str) -> None:
-    """The floor is one number for each size; as a line it shows how little it moves."""
+    """Draw the floor, which is one number per size, as a line."""
     cells = [find(results, PURE, dialect, size) for size in SIZES]
     sizes = [size for size, cell in zip(SIZES.values(), cells, strict=True) if cell.get("floor")]
     costs = [cell["floor"] / 1e3 for cell in cells if cell.get("floor")]
@@ -115,7 +115,7 @@ def _scales(axes: Axes) -> None:
 
 
 def _dialects(results: Json, ink: str) -> Figure:
-    """A panel for each dialect."""
+    """Draw a panel for each dialect."""
     figure, panels = plt.subplots(2, 5, figsize=(13, 6.6), sharex=True, sharey=True)
     for axes, dialect in zip(panels.flat, MARKERS, strict=True):
         _scales(axes)
@@ -123,22 +123,24 @@ def _dialects(results: Json, ink: str) -> Figure:
         _floor(axes, results, dialect, ink)
         for contender in (*PEERS, PURE, COMPILED):
             _line(axes, results, contender, dialect)
-    known: dict[str, Any] = {}
+    lines_by_label: dict[str, Any] = {}
     for axes in panels.flat:
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, line)
-    order = [label for label in (*PEERS, PURE, COMPILED, "floor") if label in known]
-    handles = [known[label] for label in order]
+            lines_by_label.setdefault(label, line)
+    order = [label for label in (*PEERS, PURE, COMPILED, "floor") if label in lines_by_label]
+    handles = [lines_by_label[label] for label in order]
     figure.legend(handles, order, loc="upper left", bbox_to_anchor=(0.005, 0.91), ncols=7, frameon=False)
-    figure.text(0.012, 0.955, "What the next four characters cost", fontsize=13, fontweight="bold")
-    figure.text(0.012, 0.92, "CPU time per delta; a cross: stopped at the time limit", fontsize=10)
-    figure.supxlabel("characters read so far, of the argument or (last panel) of the reasoning", fontsize=10)
+    figure.text(0.012, 0.955, "Cost of the next four characters", fontsize=13, fontweight="bold")
+    figure.text(0.012, 0.92, "CPU time per delta; a cross marks a run stopped at the time limit", fontsize=10)
+    figure.supxlabel(
+        "characters parsed so far, of the argument or (last panel) of the reasoning", fontsize=10
+    )
     figure.tight_layout(rect=(0, 0, 1, 0.865))
     return figure
 
 
 def _blocks(results: Json, ink: str) -> Figure:
-    """Readers of JSON on the JSON of one call, each line with its name."""
+    """Draw JSON parsers on the JSON of one call, with a label on each line."""
     figure, axes = plt.subplots(figsize=(8, 4.6))
     _scales(axes)
     _floor(axes, results, "hermes", ink)
@@ -148,7 +150,7 @@ def _blocks(results: Json, ink: str) -> Figure:
         ends |= {contender: end} if end else {}
     for name, end in ends.items():
         weight = "bold" if name in _OURS else "normal"
-        # To the left of its cross there is nobody else's line.
+        # No other line is to the left of its cross.
         left = name == "ijson"
         axes.annotate(
             name,
@@ -160,7 +162,7 @@ def _blocks(results: Json, ink: str) -> Figure:
             annotation_clip=False,
         )
     axes.set_title("A long JSON string, four characters at a time", loc="left", fontweight="bold")
-    axes.set_xlabel("characters of the argument read so far")
+    axes.set_xlabel("characters of the argument parsed so far")
     axes.set_ylabel("CPU time per delta")
     figure.tight_layout()
     return figure

@@ -1,4 +1,4 @@
-"""A process that measures when it is asked: contenders take turns, each with its own imports."""
+"""Process that measures on request, so that contenders with different imports take turns."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 
 
 class Process:
-    """Answers each line of JSON with a number."""
+    """Process that answers each line of JSON with a number."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - our own
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, order: object) -> float:
-        """What it answers."""
+        """Send an order and return its answer."""
         process = self._process
         assert process.stdin is not None  # noqa: S101 - see above
         assert process.stdout is not None  # noqa: S101 - see above
@@ -25,5 +25,5 @@ class Process:
         return float(process.stdout.readline())
 
     def stop(self) -> None:
-        """It is needed no longer."""
+        """Stop the process."""
         self._process.communicate()

@@ -1,4 +1,4 @@
-"""Tables of results, for people: on the terminal and in ``docs/speed.md``."""
+"""Tables of results, for the terminal and for ``docs/speed.md``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPILED: Final = "unspool compiled"
 FLOORS: Final = ("floor", "floor, a method")
 PEERS: Final = ("vLLM", "SGLang", "transformers", "openai-harmony")
 BLOCKS: Final = ("jiter", "ijson", "partial-json-parser")
-NAMED: Final = (
+NATURAL: Final = (
     "openers",
     "brackets",
     "near-markers",
@@ -28,7 +28,7 @@ NAMED: Final = (
     "deep brackets",
     "deep lists",
 )
-"""Of the hostile texts those that a parser meets without anybody's will, and in which nothing begins."""
+"""Hostile texts that also occur naturally and in which no call starts."""
 STREAMS: Final = {
     "typical": "A typical answer: 200 tokens of prose and two calls",
     "100k": "A call with an argument of 100,000 characters; in the last row the reasoning is as long",
@@ -39,7 +39,7 @@ STREAMS: Final = {
 
 
 def find(results: Json, contender: str, dialect: str, scenario: str, *, whole: bool = False) -> Json:
-    """A cell; empty if the contender does not read this."""
+    """Return a cell, empty if the contender does not support the dialect."""
     for cell in results["cells"]:
         key = cell["contender"], cell["dialect"], cell["scenario"], cell["whole"]
         if key == (contender, dialect, scenario, whole):
@@ -48,7 +48,7 @@ def find(results: Json, contender: str, dialect: str, scenario: str, *, whole: b
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Markdown, aligned so that it is a table on a terminal, too."""
+    """Return a Markdown table, aligned for the terminal."""
     widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = ([head[0].ljust(widths[0]), *map(str.rjust, head[1:], widths[1:])], rule)
@@ -57,25 +57,25 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def _cell(cell: Json) -> str:
-    """Nanoseconds per delta, and what must be said about them."""
+    """Format nanoseconds per delta, with remarks."""
     if not cell:
         return ""
     if "skipped" in cell:
-        return f"not tried: stopped in {cell['skipped']}"
+        return f"not run: stopped in {cell['skipped']}"
     if "ns" not in cell:
         return (
             f"stopped: {cell['stopped']:.0f} s in one delta"
             if "stopped" in cell
             else "✗ " + cell["verdict"].partition(":")[0]
         )
-    said = f"{cell['ns']:,.0f}"
+    cell_text = f"{cell['ns']:,.0f}"
     if cell["done"] < cell["deltas"]:
-        said += f" (stopped at {cell['done'] / cell['deltas']:.0%}, there {cell['last']:,.0f})"
-    return said + (f" ✗ {cell['verdict']}" if cell.get("verdict") else "")
+        cell_text += f" (stopped at {cell['done'] / cell['deltas']:.0%}, there {cell['last']:,.0f})"
+    return cell_text + (f" ✗ {cell['verdict']}" if cell.get("verdict") else "")
 
 
 def streams(results: Json, scenario: str) -> str:
-    """Nanoseconds per delta: a row for each dialect, a column for each contender."""
+    """Return nanoseconds per delta, with a row per dialect and a column per contender."""
     shown = [*FLOORS, COMPILED, PURE, *PEERS]
     rows = [
         [dialect, *(_cell(find(results, name, dialect, scenario)) for name in shown)]
@@ -86,12 +86,12 @@ def streams(results: Json, scenario: str) -> str:
 
 
 def growth(results: Json) -> str:
-    """What a delta costs where the longest run ended, beside its cost between 1k and 4k."""
+    """Return the cost at the end of the longest run relative to the cost between 1k and 4k."""
 
     def grown(name: str, dialect: str) -> str:
         longest = [cell for size in SIZES if (cell := find(results, name, dialect, size)).get("curve")][-1:]
         for cell in longest:
-            # Before that the head of the call is in the figures.
+            # Earlier values include the head of the call.
             early = [cost for at, cost in cell["curve"] if 1_000 <= at * PIECE < 4_000]
             if early:
                 reached = cell["characters"] * cell["done"] / cell["deltas"]
@@ -108,7 +108,7 @@ def _short(count: float) -> str:
 
 
 def blocks(results: Json) -> str:
-    """Readers of JSON, on the JSON of one call."""
+    """Return the table of JSON parsers on the JSON of one call."""
     rows = [
         [name, *(_cell(find(results, name, "hermes", size)) for size in SIZES)]
         for name in (*BLOCKS, PURE, COMPILED)
@@ -117,17 +117,17 @@ def blocks(results: Json) -> str:
 
 
 def whole(results: Json) -> str:
-    """A text of one million characters, read at once."""
+    """Return the table of texts of one million characters, parsed in one piece."""
 
     def speed(cell: Json) -> str:
         if not cell:
             return ""
         if "ns" not in cell:
             return f"stopped after {cell['stopped']:.1f} s" if "stopped" in cell else "✗ " + cell["verdict"]
-        said = f"{cell['characters'] / cell['ns'] * 1e3:,.0f} MB/s"
+        cell_text = f"{cell['characters'] / cell['ns'] * 1e3:,.0f} MB/s"
         if "loads" in cell:
-            said = f"{cell['ns'] / cell['loads']:.3g} times json.loads, {said}"
-        return said + (f" ✗ {cell['verdict']}" if cell.get("verdict") else "")
+            cell_text = f"{cell['ns'] / cell['loads']:.3g} times json.loads, {cell_text}"
+        return cell_text + (f" ✗ {cell['verdict']}" if cell.get("verdict") else "")
 
     shown = [COMPILED, PURE, *PEERS]
     keys = dict.fromkeys((cell["dialect"], cell["scenario"]) for cell in results["cells"] if cell["whole"])
@@ -138,7 +138,7 @@ def whole(results: Json) -> str:
 
 
 def hostile(results: Json) -> str:
-    """What a character costs in texts against the parser, as a multiple of prose in the same dialect."""
+    """Return the cost per character of hostile texts, relative to prose in the same dialect."""
 
     def ratio(name: str, dialect: str, scenario: str) -> str:
         cell = find(results, name, dialect, scenario)
@@ -157,13 +157,13 @@ def hostile(results: Json) -> str:
 
 
 def relative(results: Json, name: str, cell: Json) -> float:
-    """Cost per character of a hostile text beside prose."""
+    """Return the cost per character of a hostile text relative to prose."""
     prose = find(results, name, cell["dialect"], "hostile: prose")
     return float(cell["ns"] / prose["ns"])
 
 
 def resources(results: Json) -> str:
-    """Creation, ids, folding and memory."""
+    """Return the table of creation, ids, folding and memory."""
     units: dict[str, tuple[str, Callable[[float], str]]] = {
         "creation": ("creation", lambda value: f"{value:.1f} µs"),
         "tokens": ("a token of Qwen3", lambda value: f"{value:,.0f} ns"),
@@ -174,19 +174,19 @@ def resources(results: Json) -> str:
     }
     found: dict[str, dict[str, dict[str, float]]] = results["resources"]
     rows = [
-        [f"{title}: {key}", *(said(measured[kind][key]) for measured in found.values())]
-        for kind, (title, said) in units.items()
+        [f"{title}: {key}", *(cell_text(measured[kind][key]) for measured in found.values())]
+        for kind, (title, cell_text) in units.items()
         for key in dict.fromkeys(key for measured in found.values() for key in measured[kind])
     ]
     return table(["", *found], rows)
 
 
 Values: TypeAlias = list[tuple[float, str]]
-"""Figures, each with its place."""
+"""Measured values, each with its dialect and scenario."""
 
 
 def _faster(results: Json, name: str, scenario: str) -> Values:
-    """How many times as long the peers take, where their answers are right."""
+    """Return the peers' times relative to unspool's, where their answers are correct."""
     pairs = [
         (find(results, name, dialect, scenario), find(results, peer, dialect, scenario))
         for dialect in MARKERS
@@ -205,7 +205,7 @@ def _over_floor(results: Json, scenario: str) -> Values:
 
 
 def _goals(results: Json) -> Iterator[tuple[str, Values, float, bool]]:
-    """What is asked, what was seen, the bound, and whether the bound is the least."""
+    """Yield each goal, the values, the bound, and whether the bound is a minimum."""
     for name, times in ((PURE, 2.5), (COMPILED, 10)):
         ratios = _faster(results, name, "typical")
         yield f"{name}: {times} times as fast as any peer, typical answer", ratios, times, True
@@ -222,7 +222,7 @@ def _goals(results: Json) -> Iterator[tuple[str, Values, float, bool]]:
         for cell in cells:
             place = f"{cell['dialect']}, {cell['scenario'].removeprefix('hostile: ')}"
             if "loads" in cell:
-                if not get_dialect(cell["dialect"]).param:  # those in tags are not JSON
+                if not get_dialect(cell["dialect"]).param:  # arguments in tags are not JSON
                     loads.append((cell["ns"] / cell["loads"], place))
             elif cell["whole"]:
                 speeds.append((cell["characters"] / cell["ns"] * 1e3, place))
@@ -230,13 +230,13 @@ def _goals(results: Json) -> Iterator[tuple[str, Values, float, bool]]:
                 costs.append((relative(results, name, cell), place))
         yield f"{name}: 1 MB of prose at 100 MB/s", speeds, 100, True
         yield f"{name}: 1 MB of JSON arguments within 3 times json.loads", loads, 3, False
-        named = [(cost, place) for cost, place in costs if place.partition(", ")[2] in NAMED]
+        named = [(cost, place) for cost, place in costs if place.partition(", ")[2] in NATURAL]
         yield f"{name}: openers, deep brackets, near-markers within 3 times prose", named, 3, False
         yield f"{name}: all hostile texts within 3 times prose", costs, 3, False
 
 
 def goals(results: Json) -> str:
-    """What this project asks of itself, and what this run saw."""
+    """Return the table of the project's goals and the results of this run."""
     rows = []
     for goal, values, bound, at_least in _goals(results):
         if values:
@@ -248,21 +248,24 @@ def goals(results: Json) -> str:
 
 
 def conditions(results: Json) -> str:
-    """Where, when and what."""
-    seen = results["conditions"]
+    """Describe the time, the machine and the versions."""
+    environment = results["conditions"]
     versions = dict.fromkeys(f"{cell['contender']} {cell['version']}" for cell in results["cells"])
-    load = " before and ".join(f"{value:.1f}" for value in seen["load"])
+    load = " before and ".join(f"{value:.1f}" for value in environment["load"])
     busy = (
-        " **The machine was busy: differences below a half mean nothing.**" if max(seen["load"]) > 1.5 else ""
+        " **The machine was busy: differences below one half mean nothing.**"
+        if max(environment["load"]) > 1.5
+        else ""
     )
     return (
-        f"{seen['date']} UTC, revision {seen['revision']}, {seen['machine']}, Python {seen['python']}; "
+        f"{environment['date']} UTC, revision {environment['revision']}, {environment['machine']}, "
+        f"Python {environment['python']}; "
         f"{', '.join(versions)}. Load {load} after.{busy}"
     ) + "".join(f"\n\n{name}: {why}." for name, why in results["missing"].items())
 
 
 def sections(results: Json) -> dict[str, str]:
-    """Everything, by the name that marks its place on the page."""
+    """Return all tables by the name of their marker in the page."""
     found = {"conditions": conditions(results), "goals": goals(results)}
     found |= {name: streams(results, name) for name in STREAMS}
     found |= {"growth": growth(results), "blocks": blocks(results), "whole": whole(results)}
@@ -270,23 +273,25 @@ def sections(results: Json) -> dict[str, str]:
 
 
 def text(results: Json) -> str:
-    """Everything, for a terminal."""
+    """Return all tables for a terminal."""
     return "\n\n".join(f"{STREAMS.get(name, name)}\n\n{body}" for name, body in sections(results).items())
 
 
 def rewrite(page: Path, results: Json) -> None:
-    """Put the tables between their marks."""
+    """Insert the tables between their markers."""
     put(page, sections(results))
 
 
 def put(page: Path, tables: Mapping[str, str]) -> None:
-    """Put tables between the marks that have their names."""
-    written = page.read_text(encoding="utf-8")
+    """Insert tables between the markers with their names."""
+    content = page.read_text(encoding="utf-8")
     for name, body in tables.items():
         mark = re.compile(rf"(<!-- bench: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        head, *places = mark.split(written)
+        head, *places = mark.split(content)
         if len(places) != 3:
-            raise ValueError(f"{page.name} needs one place for {name!r}: <!-- bench: {name} --> <!-- end -->")
+            raise ValueError(
+                f"{page.name} needs exactly one place for {name!r}: <!-- bench: {name} --> <!-- end -->"
+            )
         opening, closing, rest = places
-        written = f"{head}{opening}\n{body}\n\n{closing}{rest}"
-    page.write_text(written, encoding="utf-8")
+        content = f"{head}{opening}\n{body}\n\n{closing}{rest}"
+    page.write_text(content, encoding="utf-8")

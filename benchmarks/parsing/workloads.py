@@ -1,7 +1,7 @@
-"""What is read: outputs of models, made once and handed to every contender.
+"""Workloads: model outputs, generated once and given to every contender.
 
-unspool writes the texts, by the templates that it also reads with.  Contenders get
-them as a file, so that none of them needs unspool.
+unspool renders the texts with the templates that it also parses with. Contenders get them
+as a file, so that they do not need unspool.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 PIECE: Final = 4
-"""Characters in a delta, about what a token has."""
+"""Characters per delta, about the length of a token."""
 
 Json = dict[str, Any]
 
@@ -42,13 +42,13 @@ MARKERS: Final[dict[str, tuple[str, ...]]] = {
     "harmony": ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>"),
     "reasoning": ("<think>", "</think>"),
 }
-"""By row of the table: what the model writes as one token, which is one delta then.
+"""Markers that are one token and therefore one delta, by row of the table.
 
 ``reasoning`` is hermes with reasoning instead of calls.
 """
 
 _ONLY_CALLS: Final = ("llama3_json", "pythonic")
-"""Formats without an opener.  Their parsers look for calls at the beginning of an answer only."""
+"""Formats without an opener, whose parsers look for calls only at the beginning of an answer."""
 
 PROSE: Final = (
     "The ferry leaves at seven, so we should be at the pier a little earlier than that. "
@@ -65,7 +65,7 @@ CODE: Final = (
     'if __name__ == "__main__":\n'
     "    print(f\"total: {total(load('orders.csv')):.2f} \\u20ac\")\n"
 )
-"""Of odd length, as it is and as JSON, so that deltas begin everywhere in it, whatever stands before it."""
+"""Text of odd length, plain and as JSON, so that deltas start at all positions in it."""
 
 
 def _tool(name: str, **types: str) -> Json:
@@ -80,20 +80,20 @@ TOOLS: Final[list[Json]] = [
     _tool("write_file", path="string", content="string"),
     _tool("insert_rows", table="string", rows="array"),
 ]
-"""What the request offers, in every workload."""
+"""Tools of the request in every workload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an output says."""
+    """Expected contents of an output."""
 
     content: str = ""
     reasoning: str = ""
     calls: Sequence[Sequence[str]] = ()
-    """Names and arguments; the latter as JSON."""
+    """Names and arguments, the latter as JSON."""
 
     def differs(self, right: Answer) -> str:
-        """What is wrong with this answer; white space around texts is a matter of taste."""
+        """Describe the difference to the right answer; whitespace around texts does not count."""
         if len(self.calls) != len(right.calls):
             return f"{len(self.calls)} of {len(right.calls)} calls"
         for (name, arguments), (right_name, right_arguments) in zip(self.calls, right.calls, strict=True):
@@ -111,46 +111,46 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One text to read."""
+    """One text to parse."""
 
     dialect: str
     scenario: str
     text: str
     expected: Answer | None
-    """None: what a broken text means is a matter of opinion."""
+    """Expected answer; None for broken texts, which have several right answers."""
     whole: bool = False
-    """In one call, not in deltas."""
+    """True if the text comes in one piece instead of deltas."""
     markers: tuple[str, ...] = ()
-    """What is one delta."""
+    """Texts that are one delta each."""
 
     def __str__(self) -> str:
         return f"{self.dialect}, {self.scenario}"
 
     def deltas(self) -> list[str]:
-        """The text as it comes."""
+        """Split the text into deltas."""
         return [self.text] if self.whole else pieces(self.text, self.markers)
 
 
 def filled(unit: str, size: int) -> str:
-    """So many characters of a text that repeats itself."""
+    """Return ``size`` characters of a repeated text."""
     return (unit * (size // len(unit) + 1))[:size]
 
 
 def pieces(text: str, markers: Sequence[str] = ()) -> list[str]:
-    """The text in deltas: markers whole, the rest in small pieces.
+    """Split the text into deltas: markers stay whole, the rest is cut into small pieces.
 
-    Equal pieces are one object: each is as hot in the processor's cache as one that
-    has just arrived, however long the text.
+    Equal pieces are one object, so each is as hot in the processor's cache as a new one,
+    however long the text is.
     """
     parts = re.split("(" + "|".join(map(re.escape, markers)) + ")", text) if markers else [text]
-    known: dict[str, str] = {}
+    unique_pieces: dict[str, str] = {}
     found: list[str] = []
     for part in parts:
         if part in markers:
-            found.append(known.setdefault(part, part))
+            found.append(unique_pieces.setdefault(part, part))
         else:
             cut = [part[at : at + PIECE] for at in range(0, len(part), PIECE)]
-            found += [known.setdefault(piece, piece) for piece in cut]
+            found += [unique_pieces.setdefault(piece, piece) for piece in cut]
     return found
 
 
@@ -159,7 +159,7 @@ def _call(name: str, **arguments: object) -> tuple[str, str]:
 
 
 def nested(size: int) -> list[object]:
-    """A JSON value of about so many characters, of the kind that tables and trees are."""
+    """Return a JSON value of about ``size`` characters, with tables and trees."""
     row = {"id": 4711, "price": 12.5, "sale": True, "tags": ["new"], "stock": {"Oslo": 3, "Bergen": None}}
     return [row] * (size // len(json.dumps([row])) + 1)
 
@@ -169,12 +169,12 @@ def _written(dialect: str, answer: Answer) -> str:
 
     calls = tuple(ToolCall(f"call{at:05}", *call) for at, call in enumerate(answer.calls))
     message = Message(reasoning=answer.reasoning or None, content=answer.content or None, tool_calls=calls)
-    # Whether it is read as it was meant the tests say; to check a megabyte here takes longer than to read it.
+    # The tests check correctness; checking a megabyte here would take longer than parsing it.
     return render("hermes" if dialect == "reasoning" else dialect, message, check=False)
 
 
 def _typical(dialect: str) -> Answer:
-    """200 tokens of prose, and two calls."""
+    """Return 200 tokens of prose and two calls."""
     prose = filled(PROSE, 800)
     if dialect == "reasoning":
         return Answer(reasoning=prose, content=filled(PROSE, 400))
@@ -184,7 +184,7 @@ def _typical(dialect: str) -> Answer:
     )
     if dialect in _ONLY_CALLS:
         return Answer(calls=calls)
-    # In harmony what comes before a call is reasoning.
+    # In harmony, text before a call is reasoning.
     return Answer(reasoning=prose, calls=calls) if dialect == "harmony" else Answer(prose, calls=calls)
 
 
@@ -195,11 +195,11 @@ def _long(dialect: str, size: int) -> Answer:
 
 
 SIZES: Final = {"1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
-"""Characters in the long argument, or in the reasoning."""
+"""Length of the long argument, or of the reasoning, in characters."""
 
 
 def streamed() -> Iterator[Workload]:
-    """What arrives in deltas."""
+    """Yield the workloads in deltas."""
     for dialect, markers in MARKERS.items():
         answers = {"typical": _typical(dialect)}
         answers |= {name: _long(dialect, size) for name, size in SIZES.items()}
@@ -212,7 +212,7 @@ def streamed() -> Iterator[Workload]:
 
 
 def whole() -> Iterator[Workload]:
-    """What comes in one piece, of a million characters."""
+    """Yield the workloads in one piece, of a million characters."""
     size = 1_000_000
     answers = {
         "prose": Answer(filled(PROSE, size)),
@@ -265,11 +265,11 @@ HOSTILE: Final[dict[str, dict[str, tuple[str, str, int]]]] = {
         "near-markers": (_CHANNEL, "<|end|", 50_000),
     },
 }
-"""Texts that make a parser look twice: a beginning, and what follows it so many times."""
+"""Texts that are hard to parse: a beginning, the repeated text, and the number of repetitions."""
 
 
 def hostile() -> Iterator[Workload]:
-    """Texts against the parser, in deltas that respect no marker; first prose, to compare with."""
+    """Yield the hostile texts, in deltas that may split markers; prose comes first for comparison."""
     for dialect, texts in HOSTILE.items():
         head = _CHANNEL if dialect == "harmony" else ""
         yield Workload(dialect, "hostile: prose", head + filled(PROSE, 200_000), None)
@@ -278,13 +278,13 @@ def hostile() -> Iterator[Workload]:
 
 
 def write(file: Path, workloads: Iterable[Workload]) -> None:
-    """Store workloads for other processes."""
+    """Write workloads to a file for other processes."""
     lines = (json.dumps(asdict(workload), ensure_ascii=False) for workload in workloads)
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def read(file: Path) -> Iterator[Workload]:
-    """Stored workloads."""
+    """Read workloads from a file."""
     with file.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)

@@ -1,4 +1,4 @@
-"""The targets, by name: each is a module of that name with a function ``run``, and inputs to begin with."""
+"""Registry of the targets: each is a module with a function ``run`` and seed inputs."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ NAMES: Final = (
     "reconstruction",
     "builds",
 )
-"""All of them; ``builds`` needs the compiled build beside the pure one."""
+"""Names of all targets; ``builds`` needs both builds."""
 
 
 def target(name: str) -> Target:
-    """What to call with each input."""
+    """Return the function to call with each input."""
     found: Target = import_module(f"{__name__}.{name}").run
     return found
 
 
 def head(name: str) -> int | None:
-    """How many bytes stand before the JSON of an input; None: it is something else."""
+    """Return the number of bytes in front of an input's JSON, or None if it is not JSON."""
     found: int | None = getattr(import_module(f"{__name__}.{name}"), "HEAD", None)
     return found
 
 
 def seeds(name: str) -> Iterable[bytes]:
-    """Inputs to begin with: from what the repository has of vectors and examples."""
+    """Return the seed inputs, derived from the repository's vectors and examples."""
     found: Iterable[bytes] = import_module(f"{__name__}.{name}").seeds()
     return found

@@ -1,4 +1,4 @@
-"""Bodies of requests, for each API: a job, or a failure that names what is wrong; never another error."""
+"""Target: request bodies of each API. They give a job or a named failure, never another error."""
 
 from __future__ import annotations
 
@@ -187,17 +187,17 @@ EXAMPLES: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
         },
     ),
 )
-"""By the API, in the order of the jobs."""
+"""Example bodies by API, in the order of the jobs."""
 
 HEAD: Final = 1
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     number = choices.byte()
-    raw = number >= 128  # bytes as they come, which need not be JSON
-    sent = choices.rest() if raw else json.dumps(object_of(choices.written())).encode()
+    raw = number >= 128  # unchanged bytes, which may not be JSON
+    sent = choices.rest() if raw else json.dumps(object_of(choices.utf8_text())).encode()
     try:
         job = _JOBS[number % len(_JOBS)](decode(sent, Bounds(_MOST_VALUES)))
     except Failure as failure:

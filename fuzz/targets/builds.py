@@ -1,4 +1,4 @@
-"""The pure build against the compiled one, which runs beside it: the same events, and as much held back."""
+"""Target: the pure and the compiled build give the same events and hold back the same text."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ def run(data: bytes) -> None:
 
 
 def reading(data: bytes) -> str:
-    """All that there is to see of a case, in words."""
+    """Describe everything observable about a case."""
     dialect, case, chunks = read_case(Choices(data))
     parser = Parser(
         dialect, tools=case.tools, policies=case.policies, new_id=lambda _, index: f"call_{index}"
     )
-    seen: list[str] = []
+    details: list[str] = []
     events = []
     for chunk in chunks:
         events += parser.feed(chunk)
-        seen.append(f"{parser.pending}/{parser.max_pending}/{parser.mode}")
+        details.append(f"{parser.pending}/{parser.max_pending}/{parser.mode}")
     events += parser.finish(case.finish_reason)
-    return f"{normalise(events)!r} {sha256(' '.join(seen).encode()).hexdigest()} {' '.join(seen)[:2000]}"
+    return (
+        f"{normalise(events)!r} {sha256(' '.join(details).encode()).hexdigest()} {' '.join(details)[:2000]}"
+    )
 
 
 class _Other:
-    """The compiled build, in a process of its own."""
+    """Compiled build in a separate process."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{PLACE}{os.pathsep}{ROOT}"}
-        self._process = subprocess.Popen(  # noqa: S603 - ourselves
+        self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -76,12 +78,12 @@ def _got(file: IO[bytes]) -> bytes:
 
 def _serve() -> None:
     if not COMPILED:
-        raise SystemExit(f"the core in {PLACE} is not compiled: make build/compiled/unspool")
+        raise SystemExit(f"the core in {PLACE} is not compiled; run make build/compiled/unspool")
     while length := sys.stdin.buffer.read(4):
         data = sys.stdin.buffer.read(int.from_bytes(length, "big"))
         try:
             answer = reading(data)
-        except Exception as error:  # noqa: BLE001 - the other side compares it
+        except Exception as error:  # noqa: BLE001 - the parent compares the error
             answer = f"{type(error).__name__}: {error}"
         _put(sys.stdout.buffer, answer.encode("utf-8", "surrogatepass"))
 

@@ -1,4 +1,7 @@
-"""Trajectories of several turns: one follows the other, and every id has a label; or a usage error."""
+"""Target: conversations of several turns.
+
+The turns are contiguous and every id has a label, or the input is a usage error.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ _TOKENS: Final = ("<|im_start|>", "<|im_end|>")
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    dialect, tools = choices.dialect(), choices.among(OFFERED)
-    pad = choices.among((None, None, 0, -1))
+    dialect, tools = choices.dialect(), choices.choose(OFFERED)
+    pad = choices.choose((None, None, 0, -1))
     words = vocabulary(dialect.name, *_TOKENS)
     ids = words.ids(choices.rest()[:LONGEST])
     try:
@@ -39,6 +42,6 @@ def run(data: bytes) -> None:
 def seeds() -> Iterator[bytes]:
     for number, (dialect, text) in enumerate(outputs()):
         if number % 3 == 0:
-            said = f"<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n{text}<|im_end|>\n"
-            data = vocabulary(dialect.name, *_TOKENS).data(said * (1 + number % 2))
+            conversation_text = f"<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n{text}<|im_end|>\n"
+            data = vocabulary(dialect.name, *_TOKENS).data(conversation_text * (1 + number % 2))
             yield choosing(dialect) + bytes([number % 3, 0]) + data

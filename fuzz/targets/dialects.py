@@ -1,6 +1,7 @@
-"""Declarations as JSON: refused with words, or a dialect to be written as JSON, explained, and read with.
+"""Target: dialect declarations as JSON. They are refused with an error, or work everywhere.
 
-What is declared comes from outside, so that whatever is accepted must obey the laws.
+An accepted dialect can be exported as JSON, explained and parsed with. It comes from
+outside, so it must obey all laws.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
 from unspool import UnspoolError, dialect_from_json, dialect_to_json, explain
-from unspool.testing import Case, assert_laws
+from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 1
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.written())
-    declared, text = given.get("dialect"), given.get("text")
+    declaration = object_of(choices.utf8_text())
+    declared, text = declaration.get("dialect"), declaration.get("text")
     if not isinstance(declared, dict):
         return
     try:
@@ -34,16 +35,16 @@ def run(data: bytes) -> None:
     assert dialect_from_json(dialect_to_json(dialect)) == dialect
     with suppress(UnspoolError):
         explain(dialect)
-    said = text if isinstance(text, str) else ""
-    assert_laws(dialect, Case(said), [number.chunks(said)])
+    output = text if isinstance(text, str) else ""
+    assert_laws(dialect, ModelOutput(output), [number.chunks(output)])
 
 
 def seeds() -> Iterator[bytes]:
     for number, (dialect, text) in enumerate(outputs()):
         if number % 4 == 0:
-            written = dialect_to_json(dialect)
+            exported = dialect_to_json(dialect)
             empty = dialect_to_json(type(dialect)("x"))
-            own = {key: value for key, value in written.items() if value != empty[key]}
+            own = {key: value for key, value in exported.items() if value != empty[key]}
             own = {
                 key: value for key, value in own.items() if key not in ("family", "request", "also_accepts")
             }

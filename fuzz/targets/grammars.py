@@ -1,4 +1,7 @@
-"""Grammars of any tools: refused, or valid GBNF that admits nothing but what is read back as calls."""
+"""Target: grammars of arbitrary tools.
+
+They are refused, or they are valid GBNF that admits only parseable calls.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,19 @@ from unspool import UnspoolError, list_dialects, parse
 from unspool.grammar import Choice, grammar_for
 
 support()
-from grammar_sampling import HARMLESS, Sampler  # noqa: E402 - it is among the tests
+from grammar_sampling import HARMLESS, Sampler  # noqa: E402 - a helper of the tests
 
 _CHOICES: tuple[Choice, ...] = ("auto", "required")
 
 HEAD: Final = 4
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    dialect, choice, seed = choices.dialect(), choices.among(_CHOICES), choices.byte()
-    given = object_of(choices.written())
-    tools: list[dict[str, Any]] = [{"name": "f", "parameters": given.get("schema")}]
+    dialect, choice, seed = choices.dialect(), choices.choose(_CHOICES), choices.byte()
+    request = object_of(choices.utf8_text())
+    tools: list[dict[str, Any]] = [{"name": "f", "parameters": request.get("schema")}]
     if seed & 1:
         tools.append({"name": "get_time", "parameters": {"type": "object", "properties": {}}})
     try:
@@ -41,12 +44,12 @@ def run(data: bytes) -> None:
     drawn = sampler.text()
     message = parse(drawn, dialect, tools=tools)
     diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
-    assert not diagnostics, (dialect.name, given, drawn, diagnostics)
+    assert not diagnostics, (dialect.name, request, drawn, diagnostics)
     called = [call.name for call in message.tool_calls]
-    assert called == sampler.called, (dialect.name, given, drawn, called, sampler.called)
+    assert called == sampler.called, (dialect.name, request, drawn, called, sampler.called)
 
 
 def seeds() -> Iterator[bytes]:
     for number, dialect in enumerate(list_dialects()):
-        given = EXAMPLES[number % len(EXAMPLES)]
-        yield choosing(dialect) + bytes([number % 2, number]) + json.dumps(given).encode()
+        request = EXAMPLES[number % len(EXAMPLES)]
+        yield choosing(dialect) + bytes([number % 2, number]) + json.dumps(request).encode()

@@ -1,7 +1,7 @@
-"""Outputs as ids: cut anywhere they say the same, their events tile the text, and labels are one for each id.
+"""Target: outputs as token ids. All chunkings agree, the events tile the text, and every id has a label.
 
-Where no marker is a token, ids say what their text says; and an engine that has
-decoded them gives the same by ``feed_decoded``.
+If no marker is a token, ids give the events of their text. An engine that has decoded them
+gets the same events through ``feed_decoded``.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from fuzz.choices import LONGEST, OFFERED, REASONS, Choices, choosing
 from fuzz.outputs import outputs
 from fuzz.vocabulary import PLAIN, Vocabulary, vocabulary
 from unspool import Dialect, Event, MalformedOutput, Parser
-from unspool.testing import Case, Reading, assert_order, assert_tiles, comparable, read
+from unspool.testing import ModelOutput, ParseRun, assert_order, assert_tiles, comparable, run_parser
 from unspool.tokens import label_tokens
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     dialect = choices.dialect()
-    policies, tools, reason = choices.policies(), choices.among(OFFERED), choices.among(REASONS)
-    words = choices.among((vocabulary(dialect.name), vocabulary(dialect.name), PLAIN))
+    policies, tools, reason = choices.policies(), choices.choose(OFFERED), choices.choose(REASONS)
+    words = choices.choose((vocabulary(dialect.name), vocabulary(dialect.name), PLAIN))
     number = Choices(bytes([choices.byte()]))
     ids = words.ids(choices.rest()[:LONGEST])
-    case = Case(words.text(ids), tools, None, policies, reason)
-    pieces = [ids[start:end] for start, end in number.cuts(len(ids))]
+    case = ModelOutput(words.text(ids), tools, None, policies, reason)
+    pieces = [ids[start:end] for start, end in number.spans(len(ids))]
 
-    whole = Reading(dialect, case, [case.text], _events(dialect, words, case, [ids]), None, [])
+    whole = ParseRun(dialect, case, [case.text], _events(dialect, words, case, [ids]), None, [])
     assert_tiles(whole)
     assert_order(whole)
     _assert_same(whole, "in pieces", _events(dialect, words, case, pieces))
     _assert_same(whole, "decoded", _decoded(dialect, words, case, ids))
     if words is PLAIN:
-        _assert_same(whole, "as text", read(dialect, case).events)
+        _assert_same(whole, "as text", run_parser(dialect, case).events)
     try:
         found = label_tokens(
             ids, dialect, tokenizer=words, tools=tools, finish_reason=reason, policies=policies
@@ -40,23 +40,25 @@ def run(data: bytes) -> None:
     except MalformedOutput:
         return
     if len(found.labels) != len(ids):
-        whole.fail("labels", f"{len(found.labels)} of them for {len(ids)} ids")
+        whole.fail("labels", f"{len(found.labels)} labels for {len(ids)} ids")
 
 
-def _assert_same(whole: Reading, way: str, events: Sequence[Event]) -> None:
+def _assert_same(whole: ParseRun, way: str, events: Sequence[Event]) -> None:
     text = whole.case.text
     expected, got = comparable(whole.events, text), comparable(events, text)
     if expected != got:
         whole.fail("ids", f"\n    at once: {expected}\n    {way}: {got}")
 
 
-def _events(dialect: Dialect, words: Vocabulary, case: Case, pieces: Sequence[Sequence[int]]) -> list[Event]:
+def _events(
+    dialect: Dialect, words: Vocabulary, case: ModelOutput, pieces: Sequence[Sequence[int]]
+) -> list[Event]:
     parser = Parser(dialect, tools=case.tools, tokenizer=words, policies=case.policies)
     fed = [event for piece in pieces for event in parser.feed_tokens(piece)]
     return fed + parser.finish(case.finish_reason)
 
 
-def _decoded(dialect: Dialect, words: Vocabulary, case: Case, ids: Sequence[int]) -> list[Event]:
+def _decoded(dialect: Dialect, words: Vocabulary, case: ModelOutput, ids: Sequence[int]) -> list[Event]:
     parser = Parser(dialect, tools=case.tools, tokenizer=words, policies=case.policies)
     return parser.feed_decoded(case.text, ids) + parser.finish(case.finish_reason)
 

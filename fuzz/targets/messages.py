@@ -1,4 +1,4 @@
-"""Messages: what ``render`` writes reads back and obeys the laws; what it does not write it refuses."""
+"""Target: messages. ``render`` refuses them, or writes text that parses back and obeys the laws."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from unspool import (
     parse,
     render,
 )
-from unspool.testing import Case, assert_laws
+from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 3
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     dialect = choices.dialect()
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.written())
+    fields = object_of(choices.utf8_text())
     message = Message(
-        content=_text(given.get("content")),
-        reasoning=_text(given.get("reasoning")),
-        tool_calls=tuple(_call(each) for each in _list(given.get("calls"))),
+        content=_text(fields.get("content")),
+        reasoning=_text(fields.get("reasoning")),
+        tool_calls=tuple(_call(each) for each in _list(fields.get("calls"))),
     )
     try:
         text = render(dialect, message)
     except UnspoolError:
         return
-    # Without tools some dialects take a strange name for none.
+    # Without tools, some dialects read an unusual name as no name.
     tools = [{"name": call.name} for call in message.tool_calls] or None
-    assert_laws(dialect, Case(text, tools), [number.chunks(text)])
+    assert_laws(dialect, ModelOutput(text, tools), [number.chunks(text)])
     found = parse(text, dialect, tools=tools)
     assert [call.name for call in found.tool_calls] == [call.name for call in message.tool_calls], text
 
@@ -53,10 +53,10 @@ def _list(value: object) -> list[Any]:
 
 
 def _call(value: object) -> ToolCall:
-    given = value if isinstance(value, dict) else {}
-    arguments = given.get("arguments")
-    spelt = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(_text(given.get("id")) or "", _text(given.get("name")) or "f", spelt)
+    fields = value if isinstance(value, dict) else {}
+    arguments = fields.get("arguments")
+    arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(_text(fields.get("id")) or "", _text(fields.get("name")) or "f", arguments_json)
 
 
 def seeds() -> Iterator[bytes]:
@@ -66,5 +66,5 @@ def seeds() -> Iterator[bytes]:
             {"id": call.id, "name": call.name, "arguments": json.loads(call.arguments)}
             for call in message.tool_calls
         ]
-        given = {"content": message.content, "reasoning": message.reasoning, "calls": calls}
-        yield choosing(dialect) + bytes([number]) + json.dumps(given).encode()
+        fields = {"content": message.content, "reasoning": message.reasoning, "calls": calls}
+        yield choosing(dialect) + bytes([number]) + json.dumps(fields).encode()

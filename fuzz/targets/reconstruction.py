@@ -1,4 +1,7 @@
-"""Streams of any server, read back: a message, or the rule that a chunk breaks; never another error."""
+"""Target: decoding of any server's stream.
+
+It gives a message or names the broken rule, and never raises another error.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ from unspool import Parser, ProtocolError
 from unspool.wire import ChatStream, ChatStreamDecoder
 
 HEAD: Final = 1
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     flags = choices.byte()
-    given = value_of(choices.written())
+    value = value_of(choices.utf8_text())
     reader = ChatStreamDecoder(lenient=bool(flags & 1), check_json=not flags & 2)
     try:
-        for chunk in given if isinstance(given, list) else [given]:
+        for chunk in value if isinstance(value, list) else [value]:
             if isinstance(chunk, dict):
                 reader.feed(chunk)
         reader.message()

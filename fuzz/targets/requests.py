@@ -1,7 +1,7 @@
-"""Requests to a whole gateway, without a network: each has one answer, and none is an internal error.
+"""Target: requests to a complete gateway without a network. Each gets one response, never an internal error.
 
-The body is any JSON, the path any of those that take one, and the upstream
-generates what the input says.
+The body is any JSON, the path is any that accepts a body, and the upstream generates the
+input's output.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _TEMPLATE: Final = (
 )
 _INTERNAL: Final = 500
 _PIECE: Final = 7
-"""Characters of a delta."""
+"""Characters per delta."""
 
 
 class _Generator:
-    """An upstream that generates what it was told to."""
+    """Upstream that generates a given output."""
 
     renders = False
     constraints = ("native", "json")
@@ -67,10 +67,10 @@ class _Generator:
         self.text = ""
 
     async def start(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     async def stop(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     async def ready(self) -> bool:
         return True
@@ -82,7 +82,7 @@ class _Generator:
         return f"{len(tokens)} tokens"
 
     async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
-        raise Failure("not_found", f"there is no {path} for {len(body)} fields", code="not_found")
+        raise Failure("not_found", f"no endpoint {path} for {len(body)} fields", code="not_found")
 
     async def open(self, task: UpstreamRequest) -> Stream:
         return _Stream(self.text, task.n)
@@ -102,7 +102,7 @@ class _Stream:
         return Batch([Delta(choice, piece, finish=last) for choice in range(self._n)], usage)  # type: ignore[arg-type]
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 @cache
@@ -118,22 +118,22 @@ def _gateway() -> tuple[Gateway, _Generator, asyncio.AbstractEventLoop]:
 
 
 HEAD: Final = 1
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    path = choices.among(PATHS)
-    given = object_of(choices.written())
-    output, body = given.get("output"), given.get("body")
+    path = choices.choose(PATHS)
+    body_fields = object_of(choices.utf8_text())
+    output, body = body_fields.get("output"), body_fields.get("body")
     gateway, upstream, loop = _gateway()
     upstream.text = (output if isinstance(output, str) else "") or "."
-    sent = loop.run_until_complete(_asked(gateway, path, json.dumps(body).encode()))
+    sent = loop.run_until_complete(_send_request(gateway, path, json.dumps(body).encode()))
     _assert_answered(path, sent)
 
 
-async def _asked(gateway: Gateway, path: str, body: bytes) -> list[MutableMapping[str, Any]]:
-    """What the gateway sends."""
+async def _send_request(gateway: Gateway, path: str, body: bytes) -> list[MutableMapping[str, Any]]:
+    """Return the ASGI messages that the gateway sends for a request."""
     sent: list[MutableMapping[str, Any]] = []
     portions = [{"type": "http.request", "body": body, "more_body": False}]
     forever = asyncio.Event()
@@ -166,8 +166,8 @@ def _assert_answered(path: str, sent: Sequence[Mapping[str, Any]]) -> None:
         for line in answer.splitlines():
             json.loads(line)
     else:
-        for told in re.findall(rb"^data: (?!\[DONE\])(.*)$", answer, re.MULTILINE):
-            json.loads(told)
+        for event in re.findall(rb"^data: (?!\[DONE\])(.*)$", answer, re.MULTILINE):
+            json.loads(event)
 
 
 def seeds() -> Iterator[bytes]:

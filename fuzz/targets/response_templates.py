@@ -1,4 +1,7 @@
-"""Response templates of tokenizers: refused with words, or a dialect that obeys the laws."""
+"""Target: response templates of tokenizers.
+
+They are refused with an error, or give a dialect that obeys the laws.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,25 @@ from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
 from unspool import UnspoolError, from_response_template, to_response_template
-from unspool.testing import Case, assert_laws
+from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 1
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.written())
-    template, text = given.get("template"), given.get("text")
+    fields = object_of(choices.utf8_text())
+    template, text = fields.get("template"), fields.get("text")
     if not isinstance(template, dict):
         return
     try:
         dialect = from_response_template(template)
     except UnspoolError:
         return
-    said = text if isinstance(text, str) else ""
-    assert_laws(dialect, Case(said), [number.chunks(said)])
+    output = text if isinstance(text, str) else ""
+    assert_laws(dialect, ModelOutput(output), [number.chunks(output)])
     try:
         to_response_template(dialect)
     except UnspoolError:

@@ -1,4 +1,4 @@
-"""Tools with any schema: arguments are read as JSON in any pieces, and plans are made or refused."""
+"""Target: tools with any schema. Arguments parse as JSON in any chunks, and plans are made or refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unspool import (
     plan,
     render,
 )
-from unspool.testing import Case, assert_laws
+from unspool.testing import ModelOutput, assert_laws
 
 EXAMPLES: Final[tuple[dict[str, Any], ...]] = (
     {
@@ -54,21 +54,21 @@ EXAMPLES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 HEAD: Final = 4
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     dialect = choices.dialect()
-    policies = choices.among((None, Policies(schemaless_value="json"), Policies(malformed_call="repair")))
+    policies = choices.choose((None, Policies(schemaless_value="json"), Policies(malformed_call="repair")))
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.written())
-    tools = ({"type": "function", "function": {"name": "f", "parameters": given.get("schema")}},)
-    arguments = given.get("arguments")
+    fields = object_of(choices.utf8_text())
+    tools = ({"type": "function", "function": {"name": "f", "parameters": fields.get("schema")}},)
+    arguments = fields.get("arguments")
     call = ToolCall("call_1", "f", json.dumps(arguments if isinstance(arguments, dict) else {}))
     try:
         text = render(dialect, Message(tool_calls=(call,)), check=False)
-        assert_laws(dialect, Case(text, tools, policies=policies), [number.chunks(text)])
+        assert_laws(dialect, ModelOutput(text, tools, policies=policies), [number.chunks(text)])
     except UnspoolError:
         pass
     request = {
@@ -84,5 +84,5 @@ def run(data: bytes) -> None:
 
 def seeds() -> Iterator[bytes]:
     for number, dialect in enumerate(list_dialects()):
-        given = EXAMPLES[number % len(EXAMPLES)]
-        yield choosing(dialect) + bytes([number % 3, number]) + json.dumps(given).encode()
+        fields = EXAMPLES[number % len(EXAMPLES)]
+        yield choosing(dialect) + bytes([number % 3, number]) + json.dumps(fields).encode()

@@ -1,4 +1,7 @@
-"""Files of models, from anywhere (GGUF, Modelfiles, configurations): a source, or a usage error."""
+"""Target: model files from anywhere (GGUF, Modelfiles, configurations).
+
+They give a source or a usage error.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _NOWHERE: Final = Path("/nonexistent")
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    kind = choices.among(("bytes", "modelfile", "configuration"))
+    kind = choices.choose(("bytes", "modelfile", "configuration"))
     try:
         found = _source(kind, choices)
         load_vocabulary(found)
@@ -36,9 +39,9 @@ def _source(kind: str, choices: Choices) -> Source:
     if kind == "bytes":
         return from_stream(BytesIO(choices.rest()), "the input")
     if kind == "modelfile":
-        # What a file begins from is the reader's own business, and no path of this machine.
-        return from_modelfile(choices.written().replace("/", "_").replace("~", "_"), "the input", _NOWHERE)
-    return read_source(object_of(choices.written()))
+        # FROM may name a file, so the input must not contain a path of this machine.
+        return from_modelfile(choices.utf8_text().replace("/", "_").replace("~", "_"), "the input", _NOWHERE)
+    return read_source(object_of(choices.utf8_text()))
 
 
 def _string(text: str) -> bytes:

@@ -1,4 +1,7 @@
-"""Chat templates, from anywhere: a prompt, or the template's own error, from a process that lives on."""
+"""Target: chat templates from anywhere.
+
+They give a prompt or the template's own error, and the worker process survives.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ _PARTS: Final = (
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    probing = choices.among((False, True))
-    source = choices.written()
+    probing = choices.choose((False, True))
+    source = choices.utf8_text()
     try:
         template = ChatTemplate(source, max_length=10_000, max_seconds=0.05)
         _ = template.wants if probing else template.render(_MESSAGES, TOOLS)
     except ChatTemplateError as error:
-        # Neither is the template's fault.
+        # A template must not be able to crash the worker or to cause these errors.
         assert "ended in the middle" not in error.reason
         assert not error.reason.startswith(("OSError", "ImportError", "ModuleNotFoundError"))
 

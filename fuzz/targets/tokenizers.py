@@ -1,6 +1,6 @@
-"""Ids of real vocabularies: in pieces and at once the same, spans without gaps, and a label for each id.
+"""Target: ids of real vocabularies. All chunkings agree, spans have no gaps, and every id has a label.
 
-They are there if ``make tokenizers`` has fetched them.
+It needs the vocabularies from ``make tokenizers``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DIALECTS: Final = {"qwen3": "hermes", "llama3_2": "llama3_json", "deepseek_v3": "deepseek_v3"}
 _BYTES: Final = 3
-"""Of one id."""
+"""Number of bytes per id."""
 
 
 @cache
@@ -33,15 +33,15 @@ def _vocabulary(model: str) -> Tokenizer | None:
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    model = choices.among(tuple(_DIALECTS))
-    policies, tools, reason = choices.policies(), choices.among(OFFERED), choices.among(REASONS)
+    model = choices.choose(tuple(_DIALECTS))
+    policies, tools, reason = choices.policies(), choices.choose(OFFERED), choices.choose(REASONS)
     number = Choices(bytes([choices.byte()]))
     words = _vocabulary(model)
     if words is None:
         return
     rest, size = choices.rest()[:LONGEST], words.get_vocab_size()
     ids = [int.from_bytes(rest[at : at + _BYTES], "big") % size for at in range(0, len(rest), _BYTES)]
-    pieces = [ids[start:end] for start, end in number.cuts(len(ids))]
+    pieces = [ids[start:end] for start, end in number.spans(len(ids))]
 
     def events(given: list[list[int]]) -> list[Event]:
         dialect = _DIALECTS[model]

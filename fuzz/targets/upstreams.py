@@ -1,4 +1,7 @@
-"""What upstreams send, in any portions: the same deltas, or the same failure; never another error."""
+"""Target: upstream responses in any portions.
+
+They give the same deltas or the same failure, and never raise another error.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +31,22 @@ _TASK: Final = UpstreamRequest("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2
 
 
 class _Content:
-    """The bytes of a response, in portions."""
+    """Body of a response, in portions."""
 
     def __init__(self, portions: list[bytes]) -> None:
         self._portions = portions
 
     async def readany(self) -> bytes:
-        """The next ones."""
+        """Return the next portion."""
         return self._portions.pop(0) if self._portions else b""
 
     def at_eof(self) -> bool:
-        """Whether there are no more."""
+        """Return whether the body has ended."""
         return not self._portions
 
 
 class _Response:
-    """As much of a response as is asked for."""
+    """Subset of a response that the reader uses."""
 
     status = 200
 
@@ -53,15 +56,15 @@ class _Response:
         self.content = _Content(portions)
 
     def release(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    stream, kind, finish_optional = choices.among(_STREAMS), choices.among(_KINDS), bool(choices.byte() & 1)
+    stream, kind, finish_optional = choices.choose(_STREAMS), choices.choose(_KINDS), bool(choices.byte() & 1)
     number = choices.byte()
     sent = choices.rest()
     whole = _read(stream, kind, [sent] if sent else [], finish_optional=finish_optional)
@@ -80,7 +83,7 @@ def _portions(sent: bytes, number: int) -> list[bytes]:
 
 
 def _read(stream: Any, kind: str, portions: list[bytes], *, finish_optional: bool) -> dict[int | str, Any]:
-    """What came out: by choice what was said, and how it ended."""
+    """Return the deltas of each choice, and how the response ended."""
     events = Events(_Response(kind, portions), _LIMIT, _PATIENCE)  # type: ignore[arg-type]
     return _loop().run_until_complete(_followed(stream(events, _TASK, finish_optional=finish_optional)))
 
@@ -103,13 +106,13 @@ async def _followed(stream: CompletionStream) -> dict[int | str, Any]:
 
 def _add(out: dict[int | str, Any], batch: Batch) -> None:
     for delta in batch.deltas:
-        said = out.setdefault(delta.choice, {"text": "", "reasoning": "", "calls": {}, "finish": None})
-        said["text"] += delta.text
-        said["reasoning"] += delta.reasoning
+        result = out.setdefault(delta.choice, {"text": "", "reasoning": "", "calls": {}, "finish": None})
+        result["text"] += delta.text
+        result["reasoning"] += delta.reasoning
         for call in delta.calls:
-            name, arguments = said["calls"].get(call.index, ("", ""))
-            said["calls"][call.index] = (name + call.name, arguments + call.arguments)
-        said["finish"] = delta.finish or said["finish"]
+            name, arguments = result["calls"].get(call.index, ("", ""))
+            result["calls"][call.index] = (name + call.name, arguments + call.arguments)
+        result["finish"] = delta.finish or result["finish"]
     if batch.usage is not None:
         out["usage"] = batch.usage
 

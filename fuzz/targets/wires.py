@@ -1,4 +1,4 @@
-"""The four APIs: a client puts together of a stream what the whole response has, and runs only that."""
+"""Target: the four APIs. A streaming client assembles the complete response, and can run only that."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ import pytest
 from paths import TEMPLATES, real
 from unspool import Diagnostic, Message, Policies, ToolCall, get_dialect, render
 from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
-from unspool.conformance._scenarios.capabilities import Able
-from unspool.conformance._scenarios.scenario import native_id
-from unspool.testing import Case, comparable, read
+from unspool.conformance._scenarios.capabilities import Capabilities
+from unspool.conformance._scenarios.scenario import make_id
+from unspool.testing import ModelOutput, comparable, run_parser
 from unspool.testing._prompt_laws import every_policy, quotations
 
 pytestmark = real
@@ -313,9 +313,9 @@ def canonical(arguments: object) -> str:
 
 def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
     """However the text arrives, this is what it says."""
-    case = Case(text, tools=TOOLS, prompt=prompt, finish_reason="stop")
+    case = ModelOutput(text, tools=TOOLS, prompt=prompt, finish_reason="stop")
     for chunks in ([text], list(text)):
-        message = read(get_dialect(dialect), case, chunks).message
+        message = run_parser(get_dialect(dialect), case, chunks).message
         assert message is not None
         calls = [(call.name, canonical(json.loads(call.arguments))) for call in message.tool_calls]
         notes = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
@@ -382,9 +382,9 @@ def test_render_writes_what_templates_write(name: str) -> None:
     rome = "get_weather", {"city": "Rome", "unit": "kelvin"}
     turn = Turn((PARIS,) if name in ONE_CALL else (PARIS, rome))
     _, text = cut_out(name, turn, thinking=False, followed=FAMILIES[name].followed)
-    able = Able(dialect)
+    able = Capabilities(dialect)
     calls = [
-        ToolCall(native_id(able, function, number), function, json.dumps(arguments))
+        ToolCall(make_id(able, function, number), function, json.dumps(arguments))
         for number, (function, arguments) in enumerate(turn.calls)
     ]
     same = render(dialect, Message(tool_calls=calls)).strip() in text
@@ -482,7 +482,7 @@ def test_quotations_say_nothing(name: str, role: str) -> None:
     def events(words: str, policies: Policies) -> object:
         history = normalise_history(_quoting(role, words), template, dialect=dialect)
         prompt = template.render(history, **variables)
-        reading = read(spec, Case("Hello world", FLAT, prompt, policies))
+        reading = run_parser(spec, ModelOutput("Hello world", FLAT, prompt, policies))
         assert reading.message is not None
         assert not reading.message.tool_calls, prompt
         return comparable(reading.events, "Hello world")

@@ -10,21 +10,21 @@ import pytest
 
 from unspool import ProtocolError, UnknownDialect, UsageError
 from unspool.conformance import (
-    CallAt,
+    CallReference,
     DeltaMessage,
     DeltaToolCall,
     ExtractedToolCallInformation,
     FunctionCall,
     Run,
-    Stretch,
     TestCase,
+    TextSegment,
     ToolCall,
     Unfinished,
     cases,
     json_schema,
 )
 from unspool.conformance._cases import Status, order_lines, part_from_json
-from unspool.conformance._delta_reader import Reached, rebuild
+from unspool.conformance._delta_reader import StreamPosition, decode_stream
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -37,7 +37,7 @@ CASE = TestCase(
     expected_tools_called=True,
     expected_tool_calls=(CALL,),
     expected_content="Hm.",
-    expected_order=(Stretch("content", "Hm."), CallAt(0)),
+    expected_order=(TextSegment("content", "Hm."), CallReference(0)),
     expected_finish_reason="tool_calls",
 )
 
@@ -66,14 +66,17 @@ def test_an_output_may_be_empty() -> None:
             {"expected_tool_calls": (), "expected_order": ()},
             "expected_tools_called=True with 0 expected calls",
         ),
-        ({"parser_name": "glm45"}, "is a parser of glm45"),
+        ({"parser_name": "glm45"}, "belongs to the dialect glm45"),
         ({"streaming_mode": "sometimes"}, "choose one of both, stream, batch"),
         ({"start": "middle"}, "choose one of content, reasoning, response"),
         ({"finish_reason": "bored"}, "finish_reason='bored'"),
         ({"expected_finish_reason": "bored"}, "expected_finish_reason='bored'"),
         ({"n": 0}, "at least one choice"),
-        ({"expected_order": (Stretch("content", "Hm."),)}, "expected_order has calls []"),
-        ({"expected_order": (CallAt(0), Stretch("content", "Oh."))}, "expected_order has content 'Oh.'"),
+        ({"expected_order": (TextSegment("content", "Hm."),)}, "expected_order has calls []"),
+        (
+            {"expected_order": (CallReference(0), TextSegment("content", "Oh."))},
+            "expected_order has content 'Oh.'",
+        ),
         ({"expected_reasoning": "Hm."}, "expected_order has reasoning ''"),
     ],
 )
@@ -96,7 +99,7 @@ def test_a_missing_output_is_told_from_an_empty_one() -> None:
     for value in ({**plain, "model_output": None}, {k: v for k, v in plain.items() if k != "model_output"}):
         with pytest.raises(UsageError, match="no model_output"):
             TestCase.from_json(value)
-    with pytest.raises(UsageError, match="not a case"):
+    with pytest.raises(UsageError, match="invalid case"):
         TestCase.from_json({**plain, "mood": "good"})
 
 
@@ -150,14 +153,19 @@ def test_the_text_form_shows_what_matters() -> None:
 
 @pytest.mark.parametrize(
     "part",
-    [Stretch("content", "a"), Stretch("reasoning", ""), CallAt(3), Unfinished("malformed", "x", "f", "{")],
+    [
+        TextSegment("content", "a"),
+        TextSegment("reasoning", ""),
+        CallReference(3),
+        Unfinished("malformed", "x", "f", "{"),
+    ],
 )
-def test_parts_there_and_back(part: Stretch | CallAt | Unfinished) -> None:
+def test_parts_there_and_back(part: TextSegment | CallReference | Unfinished) -> None:
     assert part_from_json(part.to_json()) == part
 
 
 def test_messages_and_deltas_there_and_back() -> None:
-    message = ExtractedToolCallInformation(True, (CALL,), "a", "b", "stop", (CallAt(0),))
+    message = ExtractedToolCallInformation(True, (CALL,), "a", "b", "stop", (CallReference(0),))
     assert ExtractedToolCallInformation.from_json(message.to_json()) == message
     delta = DeltaMessage("a", None, (DeltaToolCall(0, "id", "f", "{"), DeltaToolCall(1, arguments="}")))
     assert DeltaMessage.from_json(delta.to_json()) == delta
@@ -191,10 +199,10 @@ def test_a_run_cannot_skip_or_repeat_a_step() -> None:
     executed = run.executed(None, "it raised")
     judged = executed.judged("error", "it raised")
     for state in (run, judged):
-        with pytest.raises(UsageError, match="take a new Run"):
+        with pytest.raises(UsageError, match="create a new Run"):
             state.judged("match")
     for state in (executed, judged):
-        with pytest.raises(UsageError, match="take a new Run"):
+        with pytest.raises(UsageError, match="create a new Run"):
             state.executed(None)
 
 
@@ -206,7 +214,7 @@ def call_delta(index: int, **fields: str) -> DeltaMessage:
 
 
 def test_deltas_add_up() -> None:
-    stream = rebuild(
+    stream = decode_stream(
         [
             DeltaMessage(reasoning="Hm. "),
             None,
@@ -225,9 +233,14 @@ def test_deltas_add_up() -> None:
         ("mine", "f", '{"a": 1}'),
         ("call_1", "g", "{}"),
     ]
-    assert message.order == (Stretch("reasoning", "Hm. "), Stretch("content", "So:"), CallAt(0), CallAt(1))
-    assert stream.reached[0] == Reached(0, 3, 0)
-    assert stream.reached[-1] == Reached(3, 3, 2)
+    assert message.order == (
+        TextSegment("reasoning", "Hm. "),
+        TextSegment("content", "So:"),
+        CallReference(0),
+        CallReference(1),
+    )
+    assert stream.positions[0] == StreamPosition(0, 3, 0)
+    assert stream.positions[-1] == StreamPosition(3, 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -242,4 +255,4 @@ def test_deltas_add_up() -> None:
 )
 def test_a_stream_that_clients_misread_is_refused(deltas: list[DeltaMessage], rule: str) -> None:
     with pytest.raises(ProtocolError, match=f"rule '{rule}'"):
-        rebuild(deltas, None)
+        decode_stream(deltas, None)

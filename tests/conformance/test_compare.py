@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from unspool.conformance import (
-    CallAt,
+    CallReference,
     DeltaMessage,
     DeltaToolCall,
     TestCase,
@@ -15,8 +15,8 @@ from unspool.conformance import (
     cases,
 )
 from unspool.conformance._compare import CLASSES, compare, diff, json_value, worse
-from unspool.conformance._delta_reader import Rebuilt, rebuild
-from unspool.conformance._policy_differences import EXCUSES, ONE_BLOCK, excuse
+from unspool.conformance._delta_reader import DecodedStream, decode_stream
+from unspool.conformance._policy_differences import ONE_BLOCK, POLICY_DIFFERENCES, find_reason
 
 
 def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
@@ -33,8 +33,8 @@ def call(index: int, name: str, arguments: str, id: str | None = None) -> DeltaM
     return DeltaMessage(tool_calls=(DeltaToolCall(index, id, name, arguments),))
 
 
-def stream(*deltas: DeltaMessage, finish: str | None = None) -> Rebuilt:
-    return rebuild(deltas, finish)
+def stream(*deltas: DeltaMessage, finish: str | None = None) -> DecodedStream:
+    return decode_stream(deltas, finish)
 
 
 PARIS = call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}')
@@ -134,7 +134,7 @@ def test_values_of_arguments(one: str, other: str, same: bool) -> None:
 
 
 CUT = "standard/8 malformed: cut inside the arguments"
-BROKEN = "malformed/alone: a word where none belongs"
+BROKEN = "malformed/alone: an unexpected word"
 
 
 def test_a_cut_call_is_nothing_or_a_prefix() -> None:
@@ -203,19 +203,19 @@ def within(scenario: str) -> str:
 
 
 def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dialect: str = "hermes") -> str:
-    return excuse(case_of(scenario, dialect), stream(*deltas, finish=finish))
+    return find_reason(case_of(scenario, dialect), stream(*deltas, finish=finish))
 
 
 @pytest.mark.parametrize(
     ("reason", "scenario", "deltas"),
     [
-        ("text behind the first call is dropped", "order/text-call-text", [SEE, PARIS]),
-        ("text beside calls is dropped", "order/text-call", [PARIS]),
+        ("text after the first call is dropped", "order/text-call-text", [SEE, PARIS]),
+        ("text next to calls is dropped", "order/text-call", [PARIS]),
         ("a broken call is dropped", BROKEN, []),
         ("a broken call is repaired", BROKEN, [call(0, "get_weather", '{"city": "Reykjavik"}')]),
-        ("a call that was cut off is text", CUT, [text(case_of(CUT).model_output)]),
-        ("a call of an undeclared tool is dropped", "unknown/a tool that nobody declared", []),
-        ("markup is stripped where no call was welcome", "unknown/no tools at all: a call", []),
+        ("a truncated call is text", CUT, [text(case_of(CUT).model_output)]),
+        ("a call to an undeclared tool is dropped", "unknown/an undeclared tool", []),
+        ("call markup is removed if tool_choice is none", "unknown/tool_choice none: a call", []),
         (
             "a stray closer means that the prompt opened the reasoning",
             "orphans/the closer of reasoning in text",
@@ -228,10 +228,11 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
         ),
         (
             "a call inside reasoning is reasoning",
-            "order/inside reasoning: a call, and text behind it all",
+            "order/inside reasoning: a call, then text after the reasoning",
             [
                 text(
-                    "It is sunny.", reasoning=within("order/inside reasoning: a call, and text behind it all")
+                    "It is sunny.",
+                    reasoning=within("order/inside reasoning: a call, then text after the reasoning"),
                 )
             ],
         ),
@@ -246,17 +247,17 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
             [text("One. </think> Two.")],
         ),
         (ONE_BLOCK, "order/text-reasoning-text", [SEE]),
-        ("white space, or the spelling of JSON, is not kept", "order/text", [text(" Let me see.")]),
-        ("ids are its server's to give", "", []),
-        ("the finish reason is its server's to decide", "", []),
+        ("whitespace or the spelling of JSON is not kept", "order/text", [text(" Let me see.")]),
+        ("the server generates the ids", "", []),
+        ("the server decides the finish reason", "", []),
     ],
 )
 def test_policies_of_others(reason: str, scenario: str, deltas: list[DeltaMessage]) -> None:
     if scenario:
         found = stream(*deltas)
         assert compare(case_of(scenario), found).name != "match"
-        assert reason in excuse(case_of(scenario), found)
-    elif reason.startswith("ids"):
+        assert reason in find_reason(case_of(scenario), found)
+    elif reason.endswith("ids"):
         other = call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}', id="x")
         assert excused("standard/2 one call: alone", other, dialect="kimi_k2") == reason
     else:
@@ -265,7 +266,7 @@ def test_policies_of_others(reason: str, scenario: str, deltas: list[DeltaMessag
 
 def test_every_entry_of_the_ledger_is_tested() -> None:
     marks = test_policies_of_others.pytestmark  # type: ignore[attr-defined]
-    assert {entry.reason for entry in EXCUSES} <= {row[0] for row in marks[0].args[1]}
+    assert {entry.reason for entry in POLICY_DIFFERENCES} <= {row[0] for row in marks[0].args[1]}
 
 
 @pytest.mark.parametrize(
@@ -286,9 +287,9 @@ def test_what_no_policy_excuses(scenario: str, deltas: list[DeltaMessage]) -> No
 def test_a_variant_is_a_valid_case() -> None:
     for case in cases(["hermes", "kimi_k2", "qwen3_coder"]):
         if isinstance(case, TestCase):
-            for entry in EXCUSES:
+            for entry in POLICY_DIFFERENCES:
                 variant = entry.expects(case)
                 assert variant is None or variant.key == case.key
     case = case_of("order/call-text-call")
-    assert [type(part) for part in case.expected_order].count(CallAt) == 2
+    assert [type(part) for part in case.expected_order].count(CallReference) == 2
     assert replace(case, n=2).n == 2

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from unspool import Message, ToolCall, UsageError, render
 from unspool.conformance import peers
 from unspool.conformance._cases import TestCase as Case
-from unspool.conformance._delta_reader import rebuild
+from unspool.conformance._delta_reader import decode_stream
 from unspool.conformance.peers import _protocol
 from unspool.conformance.peers._protocol import Facts, ProtocolRequest, aligned, any_of
 from unspool.conformance.stdio import Program
@@ -123,7 +123,7 @@ def test_a_case_says_how_its_model_was_asked(
 
 
 @pytest.mark.parametrize(
-    ("text", "guided"),
+    ("text", "is_guided"),
     [
         ('[{"name": "f", "parameters": {}}]', True),
         ('<think>Hm.</think>\n{"city": "Oslo"}', True),
@@ -131,21 +131,21 @@ def test_a_case_says_how_its_model_was_asked(
         ("", False),
     ],
 )
-def test_guided_json_has_no_markup(text: str, guided: bool) -> None:
-    assert replace(REQUEST, text=text).guided is guided
+def test_guided_json_has_no_markup(text: str, is_guided: bool) -> None:
+    assert replace(REQUEST, text=text).is_guided is is_guided
 
 
 def test_a_client_may_begin_what_no_template_does() -> None:
     inside = replace(REQUEST, start="reasoning")
-    assert not inside.begun
-    assert replace(inside, facts=replace(FACTS, seed="")).begun
-    assert not replace(REQUEST, facts=replace(FACTS, seed="")).begun
+    assert not inside.starts_in_unopened_reasoning
+    assert replace(inside, facts=replace(FACTS, seed="")).starts_in_unopened_reasoning
+    assert not replace(REQUEST, facts=replace(FACTS, seed="")).starts_in_unopened_reasoning
 
 
 def test_a_control_token_in_a_string_is_spelt_out() -> None:
-    assert replace(REQUEST, text='{"a": "see <|im_end|> x"}').spelt
-    assert not replace(REQUEST, text='{"a": "b"}<|im_end|>').spelt
-    assert not replace(REQUEST, text='{"a": "<tool_call>"}').spelt
+    assert replace(REQUEST, text='{"a": "see <|im_end|> x"}').has_control_token_in_string
+    assert not replace(REQUEST, text='{"a": "b"}<|im_end|>').has_control_token_in_string
+    assert not replace(REQUEST, text='{"a": "<tool_call>"}').has_control_token_in_string
 
 
 def test_programs_know_every_dialect() -> None:
@@ -182,7 +182,9 @@ def test_a_missing_environment_says_how_to_get_it(tmp_path: Path, monkeypatch: p
 FAKE = """
 import sys
 from pathlib import Path
-from unspool.conformance.peers._protocol import PeerProgram, PeerStream, Place, Unsupported, any_of, serve
+from unspool.conformance.peers._protocol import (
+    Environment, PeerProgram, PeerStream, Unsupported, any_of, serve
+)
 
 class Echo(PeerStream):
     def __init__(self, request):
@@ -201,7 +203,7 @@ class Fake(PeerProgram):
     name, version = "fake", "1"
     def dialects(self):
         return {"hermes": {"parser": "echo"}, "of another planet": {}}
-    def whole(self, request):
+    def unsplittable(self, request):
         return any_of(request.facts.controls)
     def stream(self, request):
         if request.tool_choice == "required":
@@ -210,7 +212,7 @@ class Fake(PeerProgram):
     def batch(self, request):
         return {"content": request.text}, "stop"
 
-place = Place.read(Path(sys.argv[1]))
+place = Environment.read(Path(sys.argv[1]))
 serve(Fake(), place)
 """
 
@@ -292,7 +294,7 @@ def test_an_exception_is_an_answer_and_the_next_case_has_its_own(fake: Program) 
 
 def test_a_parser_that_does_not_come_back_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_protocol, "LIMIT", 0.01)
-    with pytest.raises(_protocol.TooLong, match="of computing"), _protocol._limited(), suppress(Exception):
+    with pytest.raises(_protocol.TooLong, match="of CPU time"), _protocol._time_limit(), suppress(Exception):
         sum(1 for _ in count())
 
 
@@ -321,7 +323,7 @@ def test_each_peer_finds_a_call_in_each_of_its_dialects(peer: tuple[str, Program
     for dialect in program.identity().dialects:
         try:
             text = render(dialect, Message(tool_calls=(CALL,)))
-        except UsageError:  # it has no calls
+        except UsageError:  # the dialect has no calls
             continue
         found = []
         for streaming in (False, True):
@@ -334,7 +336,7 @@ def test_each_peer_finds_a_call_in_each_of_its_dialects(peer: tuple[str, Program
                 continue
             except ParserFailed:
                 continue
-            message = rebuild(answer.deltas, answer.finish_reason).message
+            message = decode_stream(answer.deltas, answer.finish_reason).message
             found.append([(c.function.name, _value(c.function.arguments)) for c in message.tool_calls])
         if [(CALL.name, json.loads(CALL.arguments))] not in found:
             unseen.append((name, dialect))
@@ -357,6 +359,6 @@ def test_each_peer_reads_reasoning_that_the_prompt_has_opened(peer: tuple[str, P
             "hermes": "Hm.\n</think>\n\nHi."}[dialect]  # fmt: skip
     this = case(text, dialect=dialect, start="reasoning", prompt=prompt)
     (answer,) = program.answer(this, [list(text)], streaming=True)
-    message = rebuild(answer.deltas, answer.finish_reason).message
+    message = decode_stream(answer.deltas, answer.finish_reason).message
     assert (message.reasoning or "").strip() == "Hm."
     assert (message.content or "").strip() == "Hi."

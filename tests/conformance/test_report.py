@@ -56,8 +56,8 @@ class Moody(UnspoolSession):
 def some_results() -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "dialects": ["hermes", "qwen3_coder", "xlam"],
-        "scenarios": ["order", "unknown", "malformed", "truncation/behind*"],
-        "ways": (BATCH, "tokens"),
+        "scenarios": ["order", "unknown", "malformed", "truncation/after*"],
+        "chunkings": (BATCH, "tokens"),
     }
     reports = [
         run_suite(unspool_adapter(), **chosen),
@@ -251,7 +251,7 @@ def test_every_entry_can_be_opened(results: dict[str, Any]) -> None:
         assert shown.items() <= case.items()
         assert all(not case[key] for key in case.keys() - shown.keys() - {"tools"})
         result = details["results"][f"{entry['parser']}/{entry['scenario']}"]
-        for key in ("actual", "chunking", "chunkings", "error", "detail", "excuse"):
+        for key in ("actual", "chunking", "chunkings", "error", "detail", "reason"):
             assert result[key] == entry[key]
         assert pieces(case["model_output"], result["chunks"]) == entry["chunks"]
         minimal = result.get("minimal")
@@ -302,10 +302,10 @@ def test_a_policy_is_none_of_the_faults_and_a_known_fault_is(results: dict[str, 
     cell = next(c for c in results["cells"] if all(c[k] == entry[k] for k in ("parser", "dialect", "group")))
     cell.update(passed=3, failed=0, xfailed=1, unsupported=0)
     results["results"] = [entry]
-    entry.update(status="xfailed", excuse="text beside calls is dropped", defect=False)
+    entry.update(status="xfailed", reason="text next to calls is dropped", defect=False)
     assert Page(html_report(results)).cells[where][:2] == ("policy", "≈ 1/4")
     details = Page(html_report(results)).block(f"data-{entry['dialect']}")["results"]
-    assert [one["excuse"] for one in details.values()] == ["text beside calls is dropped"]
+    assert [one["reason"] for one in details.values()] == ["text next to calls is dropped"]
     entry.update(defect=True)
     kind, text, label = Page(html_report(results)).cells[where]
     assert (kind.split()[0], text) == ("fail", "✗ 1/4")
@@ -350,7 +350,7 @@ def test_nasty_texts_stay_texts(results: dict[str, Any]) -> None:
     assert "img" not in page.tags
     moody = page.block("data-hermes")["results"]
     assert any(NASTY in one["error"] for one in moody.values())
-    assert any(NASTY in one["excuse"] for one in moody.values())
+    assert any(NASTY in one["reason"] for one in moody.values())
     assert any(NASTY in str(one["actual"] and one["actual"]["content"]) for one in moody.values())
 
 
@@ -361,7 +361,7 @@ def test_whatever_a_text_holds_the_page_has_the_same_shape(text: str) -> None:
     other["dialects"][0]["models"] = text
     other["groups"][0]["title"] = text
     for entry in other["results"]:
-        entry.update(error=text, detail=text, excuse=text)
+        entry.update(error=text, detail=text, reason=text)
     for case in other["cases"].values():
         case.update(model_output=text, rule=text)
     first, second = plain_page(), Page(html_report(other))
@@ -443,7 +443,7 @@ def test_the_script_paints_cells_as_the_page_came() -> None:
     tallies = [Tally(*counts) for counts in product((0, 1, 7, 40), (0, 1, 5), (0, 2), (0, 1, 9), (0, 1))]
     given = [{"faults": t.faults, "policy": t.policy, "cases": t.cases} for t in tallies]
     painted = run_script("look", "(page, given) => given.map(page.look)", given)
-    assert painted == [list(tally.look()) for tally in tallies]
+    assert painted == [list(tally.appearance()) for tally in tallies]
 
 
 @needs_node
@@ -535,4 +535,4 @@ def test_a_browser_opens_every_kind_of_case(results: dict[str, Any], tmp_path: P
         shown = "".join(page.texts)
         assert "cannot be opened" not in shown
         assert unquote(where).rpartition("/")[2] in shown
-        assert "Run it again" in shown, (parser, state)
+        assert "Command" in shown, (parser, state)

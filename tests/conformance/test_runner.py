@@ -36,7 +36,7 @@ from unspool.conformance._adapters import (
 )
 from unspool.conformance._chunkings import Chunks
 from unspool.conformance._compare import CLASSES
-from unspool.conformance._results import FORMAT, LONGEST, abbreviated, merged
+from unspool.conformance._results import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
 from unspool.conformance._runner import BATCH, Runner, run_suite, to_json
 from unspool.conformance._shrink import shrink
 
@@ -117,7 +117,7 @@ def test_a_program_runs_the_suite(program: Program) -> None:
     identity = program.identity()
     assert (identity.name, identity.version) == ("reference", "1")
     chosen = ["order/reasoning-text-call*", "guided/required: one call", "choices", "arguments/text: emoji"]
-    report = run_suite(program, scenarios=chosen, ways=(BATCH, "whole", "tokens"))
+    report = run_suite(program, scenarios=chosen, chunkings=(BATCH, "whole", "tokens"))
     assert {result.case.dialect for result in report.results} == {"hermes"}
     assert report.counts.keys() == {"passed"}
     assert len(report.results) > 10
@@ -126,11 +126,11 @@ def test_a_program_runs_the_suite(program: Program) -> None:
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        ("DIE", "the program died, exit code 3"),
+        ("DIE", "the program exited with code 3"),
         ("HANG", "no answer within 0.5 s"),
-        ("CHATTER", "it wrote something else than JSON: 'loading weights"),
+        ("CHATTER", "expected a line of JSON, got 'loading weights"),
         ("RAISE", "KeyError: 'name'"),
-        ("NONSENSE", "its answer is not one of the protocol"),
+        ("NONSENSE", "the answer does not match the protocol"),
     ],
 )
 def test_a_program_that_fails_is_an_error_and_goes_on(
@@ -148,7 +148,7 @@ def test_a_program_that_fails_is_an_error_and_goes_on(
 def test_a_program_may_refuse(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REFUSE", "1")
     result = Runner(program, ("whole",)).check(case_of("order/call"))
-    assert (result.status, result.excuse) == ("unsupported", "not Paris")
+    assert (result.status, result.reason) == ("unsupported", "not Paris")
 
 
 def test_an_error_of_a_program_is_the_result(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_a_program_that_takes_one_choice_says_so(tmp_path: Path) -> None:
     file.write_text('print(\'{"hello": {"parser": "x"}}\', flush=True)\ninput()\n', "utf-8")
     simple = Program([sys.executable, str(file)])
     try:
-        with pytest.raises(Unsupported, match="one choice"):
+        with pytest.raises(Unsupported, match="several choices"):
             simple.answer(case_of("choices/2: text"), [["a"], ["a"]], streaming=True)
     finally:
         simple.close()
@@ -174,7 +174,7 @@ def test_a_program_that_takes_one_choice_says_so(tmp_path: Path) -> None:
     ("command", "complaint"),
     [
         (["/nonexistent/parser"], "cannot run /nonexistent/parser"),
-        ([sys.executable, "-c", "print('{}', flush=True)"], "its first line is not"),
+        ([sys.executable, "-c", "print('{}', flush=True)"], "the first line must be"),
     ],
 )
 def test_a_program_that_never_says_hello(command: list[str], complaint: str) -> None:
@@ -183,7 +183,7 @@ def test_a_program_that_never_says_hello(command: list[str], complaint: str) -> 
 
 
 def test_a_program_that_dies_at_once() -> None:
-    with pytest.raises(ParserFailed, match="exit code 5"):
+    with pytest.raises(ParserFailed, match="code 5"):
         Program([sys.executable, "-c", "import sys; sys.exit(5)"]).identity()
 
 
@@ -210,7 +210,7 @@ def results() -> dict[str, Any]:
     chosen = {
         "dialects": ["hermes", "qwen3_coder"],
         "scenarios": ["order", "guided"],
-        "ways": (BATCH, "whole"),
+        "chunkings": (BATCH, "whole"),
     }
     reports = [
         run_suite(unspool_adapter(), **chosen),  # type: ignore[arg-type]
@@ -270,20 +270,20 @@ def test_a_reason_for_every_scenario_that_is_missing(results: dict[str, Any]) ->
 
 
 def test_results_of_several_runs_as_one(results: dict[str, Any]) -> None:
-    first = run_suite(unspool_adapter(), dialects=["glm45"], scenarios=["order"], ways=("whole",))
+    first = run_suite(unspool_adapter(), dialects=["glm45"], scenarios=["order"], chunkings=("whole",))
     alone = json.loads(json.dumps(to_json([first])))
-    both = merged([results, alone])
+    both = merge_results([results, alone])
     assert sorted(parser["name"] for parser in both["parsers"]) == ["lossy", "unspool"]
     assert {cell["dialect"] for cell in both["cells"] if cell["parser"] == "unspool"} == {"glm45"}
     assert {dialect["name"] for dialect in both["dialects"]} == {"hermes", "qwen3_coder", "glm45"}
     assert {entry["case"] for entry in both["results"]} <= both["cases"].keys()
     with pytest.raises(UsageError, match="format 99"):
-        merged([{"format": 99}])
+        merge_results([{"format": 99}])
 
 
 def test_long_texts_are_abbreviated() -> None:
-    short = abbreviated({"a": ["x" * 10_000, 1, None]})["a"]
-    assert len(short[0]) < LONGEST + 60
+    short = abbreviate({"a": ["x" * 10_000, 1, None]})["a"]
+    assert len(short[0]) < MAX_CHARACTERS + 60
     assert "8000 characters" in short[0]
     assert short[1:] == [1, None]
 
@@ -311,7 +311,7 @@ def test_a_failing_case_is_shrunk() -> None:
     assert "é" in small.model_output
     assert small.expected_tool_calls[0].function.arguments in ('{"content": "é"}', '{"path": "é"}')
     assert chunks == (small.model_output,)
-    assert runner.once(small, "whole", chunks).difference == result.difference
+    assert runner.run_case(small, "whole", chunks).difference == result.difference
 
 
 class CutsMarkers(UnspoolSession):
@@ -336,7 +336,7 @@ def test_chunks_are_joined_as_far_as_it_goes() -> None:
     assert len(chunks) == 2
     assert chunks[0].endswith("<tool_")
     assert "".join(chunks) == small.model_output
-    assert runner.once(small, "characters", chunks).status == "failed"
+    assert runner.run_case(small, "characters", chunks).status == "failed"
 
 
 def test_shrinking_asks_a_limited_number_of_times() -> None:
@@ -347,7 +347,7 @@ def test_shrinking_asks_a_limited_number_of_times() -> None:
         asked.append(chunks)
         return True
 
-    shrink(case, "characters", tuple(case.model_output), fails, tries=25)
+    shrink(case, "characters", tuple(case.model_output), fails, max_runs=25)
     assert 0 < len(asked) <= 25
 
 
@@ -382,7 +382,7 @@ def test_a_failure_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(
         "run",
         "--factory",
-        "test_conformance:CallsFirst",
+        "test_suite:CallsFirst",
         "--dialect",
         "hermes",
         "--scenario",
@@ -392,14 +392,14 @@ def test_a_failure_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "hermes: order/text-call: order" in printed
     assert "rule: " in printed
-    assert "test_conformance:CallsFirst" in printed
+    assert "test_suite:CallsFirst" in printed
 
 
 def test_half_a_surrogate_pair_can_be_written_down(tmp_path: Path) -> None:
     results, page = tmp_path / "results.json", tmp_path / "report.html"
     chosen = ["--dialect", "hermes", "--scenario", "order/text", "--chunking", "whole"]
     out = ["--json", str(results), "--html", str(page)]
-    assert run("run", *chosen, "--factory", "test_conformance:HalvesPairs", *out) == 1
+    assert run("run", *chosen, "--factory", "test_suite:HalvesPairs", *out) == 1
     assert "\ud83d" in json.loads(results.read_text("ascii"))["results"][0]["actual"]["content"]
     assert page.read_text("utf-8")
 
@@ -416,7 +416,7 @@ def test_several_parsers_and_their_report(capsys: pytest.CaptureFixture[str], tm
     one, two, both = (tmp_path / name for name in ("one.json", "two.json", "both.json"))
     chosen = ["--dialect", "hermes", "--scenario", "duplicates", "--chunking", "whole"]
     assert run("run", *chosen, "--json", str(one)) == 0
-    assert run("run", *chosen, "--factory", "test_conformance:LosesText", "--json", str(two)) == 0
+    assert run("run", *chosen, "--factory", "test_suite:LosesText", "--json", str(two)) == 0
     assert run("report", str(one), str(two), "--json", str(both)) == 0
     found = json.loads(both.read_text("utf-8"))
     assert len(found["parsers"]) == 2
@@ -434,7 +434,7 @@ def test_list_and_show_and_export(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show", "--scenario", "order/text-call", "--dialect", "hermes", "--dialect", "xlam") == 0
     shown = capsys.readouterr().out
     assert "| Let me see." in shown
-    assert "calls count only where no text came before" in shown
+    assert "calls count only if no text precedes them" in shown
     assert run("export", "--dialect", "hermes", "--scenario", "order") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [TestCase.from_json(json.loads(line)).group for line in lines] == ["order"] * len(lines)
@@ -445,7 +445,7 @@ def test_list_and_show_and_export(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["run", "--chunking", "slices"], "no chunking 'slices'"),
+        (["run", "--chunking", "slices"], "unknown chunking 'slices'"),
         (["run", "--dialect", "nobody"], "no dialect 'nobody'"),
         (["run", "--scenario", "nothing"], "no scenario matches nothing"),
         (["run", "--parser", "nobody"], "nobody"),
@@ -561,7 +561,7 @@ def test_the_plug_in_runs_the_suite(project: Path) -> None:
     assert "test_tiny.py::test_mine PASSED" in printed
     assert "hermes::standard/3 parallel calls: two functions PASSED" in printed
     assert "duplicates/twice after reasoning FAILED" in printed
-    assert "reasoning: no 'The user wants" in printed
+    assert "reasoning: 'The user wants" in printed
     assert "output: " in printed
     assert code == 1
 

@@ -38,12 +38,12 @@ from unspool.conformance import (
 from unspool.conformance import _scenarios as scenarios_package
 from unspool.conformance._adapters import UnspoolSession, unspool_adapter
 from unspool.conformance._cases import DeltaToolCall
-from unspool.conformance._chunkings import CHUNKINGS, HUGE, _tokenizer, chunked
+from unspool.conformance._chunkings import CHUNKINGS, MAX_PIECES, _tokenizer, chunked
 from unspool.conformance._rulings import RULINGS
-from unspool.conformance._runner import BATCH, WAYS, CaseResult, Runner, told
-from unspool.conformance._scenarios import GROUPS, SCENARIOS, Inapplicable, able, select
-from unspool.conformance._scenarios.rendering import sketch
-from unspool.conformance._scenarios.scenario import rendered
+from unspool.conformance._runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner, explain_failure
+from unspool.conformance._scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select
+from unspool.conformance._scenarios.scenario import to_render_parts
+from unspool.testing._rendered_pieces import render_pieces
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
@@ -63,7 +63,9 @@ def cases_of(name: str) -> list[TestCase]:
 
 def complaints(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
     return [
-        told(result) for result in map(runner.check, chosen) if result.status not in ("passed", "xfailed")
+        explain_failure(result)
+        for result in map(runner.check, chosen)
+        if result.status not in ("passed", "xfailed")
     ]
 
 
@@ -73,14 +75,16 @@ def test_unspool_conforms(name: str) -> None:
     quick = Runner(unspool_adapter(), (BATCH, "whole"), minimise=False)
     finely = Runner(unspool_adapter(), ("characters",), minimise=False)
     # Another third of the scenarios for every dialect, the same in every run.
-    third = [case for case in chosen if crc32(case.key.encode()) % 3 == 0 and len(case.model_output) < HUGE]
+    third = [
+        case for case in chosen if crc32(case.key.encode()) % 3 == 0 and len(case.model_output) < MAX_PIECES
+    ]
     assert complaints(quick, chosen) + complaints(finely, third) == []
 
 
 @pytest.mark.slow
 @each_dialect
 def test_unspool_conforms_in_every_chunking(name: str) -> None:
-    assert complaints(Runner(unspool_adapter(), WAYS, minimise=False), cases_of(name)) == []
+    assert complaints(Runner(unspool_adapter(), ALL_CHUNKINGS, minimise=False), cases_of(name)) == []
 
 
 @pytest.mark.parametrize("ruling", RULINGS, ids=lambda ruling: ruling.name)
@@ -90,7 +94,7 @@ def test_a_ruling_is_still_needed(ruling: object) -> None:
     for name in NAMES:
         for case in cases_of(name):
             covered = any(one is ruling and one.covers(case, one.classes[0]) for one in RULINGS)
-            if covered and runner.check(case).excuse == getattr(ruling, "reason", None):
+            if covered and runner.check(case).reason == getattr(ruling, "reason", None):
                 return
     pytest.fail("nothing fails without it: remove it")
 
@@ -127,9 +131,9 @@ def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
 
 @each_dialect
 def test_a_dialect_with_calls_has_a_good_part_of_the_suite(name: str) -> None:
-    found = able(name)
-    if found.calls:
-        assert len(cases_of(name)) > (250 if found.thinks else 150)
+    found = capabilities_of(name)
+    if found.has_calls:
+        assert len(cases_of(name)) > (250 if found.has_reasoning else 150)
 
 
 def test_every_scenario_has_a_dialect() -> None:
@@ -139,7 +143,7 @@ def test_every_scenario_has_a_dialect() -> None:
 
 @each_dialect
 def test_the_pieces_are_what_render_writes(name: str) -> None:
-    dialect = able(name).dialect
+    dialect = capabilities_of(name).dialect
     parts: list[TextPart | ToolCall] = [
         TextPart("reasoning", "R."),
         TextPart("content", "T."),
@@ -154,7 +158,7 @@ def test_the_pieces_are_what_render_writes(name: str) -> None:
             except UsageError:
                 continue  # not every dialect can say everything
             tried += 1
-            assert "".join(piece.text for piece in sketch(dialect, chosen)) == whole
+            assert "".join(piece.text for piece in render_pieces(dialect, chosen)) == whole
     assert tried
 
 
@@ -162,9 +166,9 @@ def test_the_pieces_are_what_render_writes(name: str) -> None:
 def test_a_scenario_without_a_twist_is_what_render_writes(name: str) -> None:
     for case in cases_of(name):
         scenario = SCENARIOS[case.scenario_name]
-        if scenario.twist is None:
-            message = Message(parts=tuple(rendered(scenario.parts, able(name))))
-            assert case.model_output == render(able(name).dialect, message, check=False)
+        if scenario.edit is None:
+            message = Message(parts=tuple(to_render_parts(scenario.parts, capabilities_of(name))))
+            assert case.model_output == render(capabilities_of(name).dialect, message, check=False)
 
 
 def test_expectations_are_not_asked_of_a_parser() -> None:
@@ -176,7 +180,7 @@ def test_expectations_are_not_asked_of_a_parser() -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
-    assert "sketch" in names
+    assert "render_pieces" in names
     assert not names & {
         "Parser",
         "parse",
@@ -205,11 +209,11 @@ def test_selecting() -> None:
 @given(st.text(max_size=300))
 def test_chunks_are_the_text(text: str) -> None:
     for name in CHUNKINGS:
-        ways = list(chunked(text, name))
-        assert ways or (name == "two" and len(text) < 2)
-        for chunks in ways:
+        chunkings = list(chunked(text, name))
+        assert chunkings or (name == "two" and len(text) < 2)
+        for chunks in chunkings:
             assert "".join(chunks) == text
-        assert ways == list(chunked(text, name)), "the same in every run"
+        assert chunkings == list(chunked(text, name)), "the same in every run"
 
 
 def test_what_chunkings_are() -> None:
@@ -227,9 +231,9 @@ def test_what_chunkings_are() -> None:
 
 
 def test_a_huge_text_is_not_cut_too_finely() -> None:
-    text = "word " * HUGE
+    text = "word " * MAX_PIECES
     for name in ("characters", "random"):
-        assert all(len(chunks) <= 2 * HUGE for chunks in chunked(text, name))
+        assert all(len(chunks) <= 2 * MAX_PIECES for chunks in chunked(text, name))
 
 
 def test_tokens_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,13 +367,13 @@ def result_of(
 def test_a_wrong_parser_is_caught(session: type[Sabotage], scenario: str, expected: str) -> None:
     result = result_of(session, scenario)
     assert (result.status, result.difference) == ("failed", expected)
-    assert scenario in told(result)
+    assert scenario in explain_failure(result)
 
 
 def test_the_ledger_is_for_others_only() -> None:
     assert result_of(LosesText, "order/text-call").status == "failed"
     assert result_of(LosesText, "order/text-call", name="other").status == "xfailed"
-    assert "dropped" in result_of(LosesText, "order/text-call", name="other").excuse
+    assert "dropped" in result_of(LosesText, "order/text-call", name="other").reason
 
 
 class MixesChoices(UnspoolSession):
@@ -407,7 +411,7 @@ def test_what_a_parser_does_not_claim_does_not_count() -> None:
     assert {result.case.dialect for result in report.results} == {"hermes"}
     assert report.counts.keys() == {"passed", "unsupported"}
     refused = next(result for result in report.results if result.status == "unsupported")
-    assert refused.excuse == "it cannot begin inside reasoning"
+    assert refused.reason == "it cannot begin inside reasoning"
     assert refused.case.start == "reasoning"
 
 
@@ -419,7 +423,7 @@ def test_the_parser_sees_the_request() -> None:
         return UnspoolSession(request)
 
     runner = Runner(InProcess(factory, "mine"), (BATCH, "whole"))
-    (case,) = cases(["hermes"], ["guided/named: behind prefilled reasoning"])
+    (case,) = cases(["hermes"], ["guided/named: after prefilled reasoning"])
     assert isinstance(case, TestCase)
     assert runner.check(case).status == "passed"
     assert [request.streaming for request in seen] == [False, True]
@@ -429,11 +433,11 @@ def test_the_parser_sees_the_request() -> None:
 
 
 def test_a_case_is_run_once_for_each_way() -> None:
-    runner = Runner(unspool_adapter(), WAYS)
+    runner = Runner(unspool_adapter(), ALL_CHUNKINGS)
     (case,) = cases(["hermes"], ["order/text-call"])
     assert isinstance(case, TestCase)
     result = runner.check(case)
-    assert list(result.ways) == list(WAYS)
-    assert set(result.ways.values()) == {"match"}
+    assert list(result.chunkings) == list(ALL_CHUNKINGS)
+    assert set(result.chunkings.values()) == {"match"}
     assert isinstance(result.worst, Run)
     assert result.worst.status == "passed"

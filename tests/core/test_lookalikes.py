@@ -17,7 +17,7 @@ from unspool import (
     list_dialects,
     render,
 )
-from unspool.testing import Case, assert_laws, chunkings
+from unspool.testing import ModelOutput, assert_laws, chunkings
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
@@ -88,7 +88,7 @@ PROSE = (
 def test_what_never_becomes_a_header_is_text(name: str, prose: str) -> None:
     """Words of prose look like fields of a header, whether or not the prompt has opened one."""
     for prompt in (None, ""):
-        reading = assert_laws(name, Case(prose, prompt=prompt), chunkings(prose, splits=0))
+        reading = assert_laws(name, ModelOutput(prose, prompt=prompt), chunkings(prose, splits=0))
         message = reading.message
         assert message is not None
         assert (message.content, message.tool_calls, message.finish_reason) == (prose, (), "stop")
@@ -121,14 +121,14 @@ def test_a_bare_word_of_headers_between_messages_is_filler(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["analysis", "final", "finally", "final answer"])
 def test_a_word_of_headers_that_is_the_answer_is_text(word: str) -> None:
-    message = assert_laws("harmony", Case(word, prompt="")).message
+    message = assert_laws("harmony", ModelOutput(word, prompt="")).message
     assert message is not None
     assert message.content == word
 
 
 def test_no_tools_were_offered_and_the_header_of_a_call_is_no_text() -> None:
     text = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>'
-    message = assert_laws("harmony", Case(text, tools=())).message
+    message = assert_laws("harmony", ModelOutput(text, tools=())).message
     assert message is not None
     assert (message.content, message.tool_calls) == ('{"a": 1}', ())
 
@@ -160,7 +160,7 @@ def test_what_no_api_accepts_as_a_name_is_none(name: str, text: str) -> None:
 def test_a_declared_name_is_a_name_and_so_is_one_in_any_script(function: str) -> None:
     text = f"[TOOL_CALLS]{function}" + "{}"
     tools = ({"name": function},) if function == "`ls`" else None
-    message = assert_laws("mistral", Case(text, tools)).message
+    message = assert_laws("mistral", ModelOutput(text, tools)).message
     assert message is not None
     assert [call.name for call in message.tool_calls] == [function]
 
@@ -221,7 +221,7 @@ UNFRAMED = [
 def test_a_call_that_is_text_because_there_are_no_tools_is_whole(dialect: Dialect) -> None:
     """Its own markers are no furniture then."""
     text = render(dialect, ANYWAY, check=False)
-    message = assert_laws(dialect, Case(text, tools=()), chunkings(text, splits=0)).message
+    message = assert_laws(dialect, ModelOutput(text, tools=()), chunkings(text, splits=0)).message
     assert message is not None
     assert (message.content, message.tool_calls) == (dialect.prompt.echo + text, ())
 
@@ -237,7 +237,7 @@ def test_a_call_of_an_unknown_tool_that_is_text_is_whole(name: str) -> None:
     except UsageError:
         return  # it has no calls
     for written in (text, f"{text}\n{text}"):
-        case = Case(written, tools=({"name": "other"},), policies=Policies(unknown_tool="text"))
+        case = ModelOutput(written, tools=({"name": "other"},), policies=Policies(unknown_tool="text"))
         message = assert_laws(name, case, [list(written)]).message
         assert message is not None
         assert not message.tool_calls
@@ -249,7 +249,7 @@ def test_the_closer_of_calls_stays_in_what_is_given_back(name: str) -> None:
     body = '{"name": "f", "arguments": {}}' if name == "mistral_v3" else "f{}"
     text = f"[TOOL_CALLS]{body}[/TOOL_CALLS]"
     policies = Policies(unknown_tool="text")
-    for case in (Case(text, tools=()), Case(text, tools=({"name": "g"},), policies=policies)):
+    for case in (ModelOutput(text, tools=()), ModelOutput(text, tools=({"name": "g"},), policies=policies)):
         message = assert_laws(name, case).message
         assert message is not None
         assert message.content == text

@@ -19,7 +19,7 @@ from unspool import (
     plan,
     render,
 )
-from unspool.testing import Case, Reading, assert_laws, check_dialect, read
+from unspool.testing import ModelOutput, ParseRun, assert_laws, check_dialect, run_parser
 
 CALLERS = [dialect.name for dialect in callers()]
 FENCE = "Look:\n```py\nprint(1)\n```\nBye."
@@ -27,9 +27,9 @@ FENCE = "Look:\n```py\nprint(1)\n```\nBye."
 
 def message_of(dialect: str | Dialect, text: str, **request: object) -> Message:
     """The message, after the laws have been tried on the text."""
-    case = Case(text, **request)  # type: ignore[arg-type]
+    case = ModelOutput(text, **request)  # type: ignore[arg-type]
     assert_laws(dialect, case)
-    reading: Reading = read(dialect, case)
+    reading: ParseRun = run_parser(dialect, case)
     assert reading.message is not None
     return reading.message
 
@@ -154,7 +154,7 @@ def test_a_missing_opener_is_noted(name: str) -> None:
 def test_without_tools_a_missing_opener_leaves_text(name: str) -> None:
     for reason in ("stop", "length"):
         for end in range(len(UNOPENED[name])):
-            found = read(name, Case(UNOPENED[name][:end], finish_reason=reason))
+            found = run_parser(name, ModelOutput(UNOPENED[name][:end], finish_reason=reason))
             assert found.message is not None
             assert not found.message.tool_calls
             assert "cut_head" not in kinds(found.message)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from unspool import Dialect, SpecError, ToolCall, get_dialect, parse, render
-from unspool.testing import Case, assert_laws, chunkings
+from unspool.testing import ModelOutput, assert_laws, chunkings
 
 TOOLS = [
     {
@@ -57,7 +57,7 @@ def test_families_that_share_a_marker_read_each_other(name: str, body: str) -> N
     dialect = get_dialect(name)
     for tools in (None, TOOLS):
         text = f"Now.\n{BODIES[body]}\n{BODIES[body]}"
-        reading = assert_laws(dialect, Case(text, tools=tools), chunkings(text, splits=6, random=1))
+        reading = assert_laws(dialect, ModelOutput(text, tools=tools), chunkings(text, splits=6, random=1))
         message = reading.message
         assert message is not None
         assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [

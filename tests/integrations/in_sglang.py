@@ -65,7 +65,7 @@ def _kinds(registry: dict[str, type]) -> dict[str, list[str]]:
 @cache
 def begin() -> None:
     """Load SGLang's servers, once."""
-    server.begin()
+    server.load_servers()
 
 
 def halves(cases: list[dict[str, Any]]) -> Any:
@@ -130,7 +130,7 @@ def served(given: dict[str, Any]) -> Any:
         except Exception as error:  # noqa: BLE001 - for the test to judge
             found.append({"failed": f"{type(error).__name__}: {error}"})
             continue
-        asked = models.servers(case).manager.asked
+        asked = models.servers(case).manager.last_request
         answers["asked"] = {
             key: asked.sampling_params.get(key)
             for key in ("stop", "structural_tag", "json_schema", "ebnf", "skip_special_tokens")

@@ -35,16 +35,16 @@ from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.scan.runs import COMPILED
 from unspool._core.schema.tools import ValueType
 from unspool.testing import (
-    Case,
-    Hostile,
+    HostileText,
+    ModelOutput,
     assert_complexity,
     assert_order,
     assert_wires,
     chunkings,
     hostile,
-    read,
+    run_parser,
 )
-from unspool.testing._complexity import Letters, assert_linear, states, steps, units
+from unspool.testing._complexity import CharacterVocabulary, assert_linear, count_lines, states, units
 
 NAMES = [dialect.name for dialect in list_dialects()]
 REPAIR = Policies(malformed_call="repair")
@@ -59,13 +59,13 @@ def work(times: int) -> None:
 @counted
 def test_it_is_the_same_whatever_else_the_machine_does() -> None:
     work(1)
-    assert steps(lambda: work(1)) * 7 == steps(lambda: work(7)) > 0
+    assert count_lines(lambda: work(1)) * 7 == count_lines(lambda: work(7)) > 0
 
 
 @counted
 def test_quadratic_work_is_noticed() -> None:
     assert_linear(work, 10)
-    with pytest.raises(AssertionError, match="steps for 10"):
+    with pytest.raises(AssertionError, match="lines for 10"):
         assert_linear(lambda size: work(size * size), 10)
 
 
@@ -91,7 +91,7 @@ def test_hostile_texts_cost_their_length(name: str) -> None:
 @counted
 def test_repairs_before_the_name_cost_their_number() -> None:
     """All notes were written anew at every step."""
-    assert_complexity(Hostile("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
+    assert_complexity(HostileText("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
 
 
 def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> None:
@@ -201,9 +201,9 @@ def test_calls_that_do_not_get_through_leave_no_holes(name: str, what: str) -> N
     found = states(name)
     whole = found.get("late between") or found.get("tail") or ""
     for output in (whole, found.get("junk", "") + whole, found.get("junk", "") + "\n" + whole + whole):
-        case = Case(output, policies=policies)
+        case = ModelOutput(output, policies=policies)
         for chunks in ([output], list(output)):
-            assert_order(read(name, case, chunks))
+            assert_order(run_parser(name, case, chunks))
         assert_wires(name, case, [[output]])
 
 
@@ -240,7 +240,7 @@ def test_many_problems_are_all_told() -> None:
 
 def test_blanks_where_a_special_token_was_left_out_are_shown() -> None:
     """They may stand before it, if it is on its way; all were held, not counted, and read each time."""
-    vocabulary = Letters(["<tool_call>"])
+    vocabulary = CharacterVocabulary(["<tool_call>"])
     parser = Parser("hermes", tokenizer=vocabulary)
     parser.feed_decoded("", [vocabulary.id("<tool_call>")])
     shown = 0
@@ -255,15 +255,15 @@ def test_blanks_where_a_special_token_was_left_out_are_shown() -> None:
 # -- what only instructions tell
 
 COPIED = {
-    "blanks between thoughts": Hostile("hermes", "content", "Hello.", "<think></think>\n", step=16),
-    "a value that looks like a list": Hostile(
+    "blanks between thoughts": HostileText("hermes", "content", "Hello.", "<think></think>\n", step=16),
+    "a value that looks like a list": HostileText(
         "minimax_m3",
         "value",
         ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="f">]<]minimax[>[<a>b',
         "]<]minimax[>[<c>",
         step=0,
     ),
-    "calls that are dropped": Hostile(
+    "calls that are dropped": HostileText(
         "hermes",
         "content",
         "",
@@ -271,8 +271,12 @@ COPIED = {
         Policies(commit="call", malformed_call="drop"),
         step=16,
     ),
-    "arguments before the name": Hostile("hermes", "head", '<tool_call>{"arguments": {"a": "', "b", step=16),
-    "special tokens that the text leaves out": Hostile("hermes", "start", "<tool_call>", " ", way="decoded"),
+    "arguments before the name": HostileText(
+        "hermes", "head", '<tool_call>{"arguments": {"a": "', "b", step=16
+    ),
+    "special tokens that the text leaves out": HostileText(
+        "hermes", "start", "<tool_call>", " ", input_form="decoded"
+    ),
 }
 
 

@@ -28,7 +28,7 @@ from unspool import (
 )
 from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.events import FinishReason
-from unspool.testing import Case, Reading, assert_laws, chunkings, comparable, read
+from unspool.testing import ModelOutput, ParseRun, assert_laws, chunkings, comparable, run_parser
 
 PLAN = "what the request told the chat template is the plan's business: tests/planning/test_plan.py"
 BLANKS = "reasoning does not end in blanks, in any dialect"
@@ -92,9 +92,9 @@ def _registered(vector: Vector) -> Dialect | None:
     return None
 
 
-def case_of(vector: Vector, dialect: Dialect) -> Case:
+def case_of(vector: Vector, dialect: Dialect) -> ModelOutput:
     """The vector as a request and its answer."""
-    return Case(
+    return ModelOutput(
         vector.raw,
         tools=vector.tools,
         prompt=_prompt(vector, dialect),
@@ -115,7 +115,7 @@ def _prompt(vector: Vector, dialect: Dialect) -> str | None:
     return "".join(piece.text for piece in before)
 
 
-def difference(vector: Vector, reading: Reading) -> str:
+def difference(vector: Vector, reading: ParseRun) -> str:
     """What did not come out as the vector says; empty if everything did."""
     message = reading.message
     if message is None:
@@ -149,7 +149,7 @@ def difference(vector: Vector, reading: Reading) -> str:
     return "\n".join(found)
 
 
-def _streamed(reading: Reading) -> Sequence[tuple[str, str, str, str]]:
+def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
     """Name, arguments, id and status of every call that was not malformed, as a stream shows them."""
     names: dict[int, tuple[str, str]] = {}
     arguments: dict[int, str] = {}
@@ -189,7 +189,7 @@ REGISTERED = registered()
 def test_vector(vector: Vector, dialect: Dialect) -> None:
     case = case_of(vector, dialect)
     for chunks in chunkings(case.text, splits=0, random=1):
-        reading = read(dialect, case, chunks)
+        reading = run_parser(dialect, case, chunks)
         wrong = difference(vector, reading)
         if wrong:
             events = "\n    ".join(map(str, comparable(reading.events, case.text)))

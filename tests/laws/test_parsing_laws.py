@@ -51,9 +51,9 @@ from unspool._core.ledger import BLOCK
 from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.testing import (
     POLICIES,
-    Case,
-    Reading,
-    Sample,
+    ModelOutput,
+    ParseRun,
+    SampleMessage,
     assert_argument_prefixes,
     assert_chunking_invariant,
     assert_continuations,
@@ -74,9 +74,9 @@ from unspool.testing import (
     markers,
     messages,
     mutate,
-    read,
+    run_parser,
 )
-from unspool.testing._policy_laws import Wording
+from unspool.testing._policy_laws import SampleCall
 from unspool.testing._prompt_laws import every_policy
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")
@@ -87,7 +87,7 @@ patient = [HealthCheck.too_slow]
 
 
 @cache
-def cases(name: str) -> tuple[Case, ...]:
+def cases(name: str) -> tuple[ModelOutput, ...]:
     """What models of a dialect wrote; for one with little or nothing in the corpus, messages in its words."""
     dialect = get_dialect(name)
     found = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
@@ -97,7 +97,7 @@ def cases(name: str) -> tuple[Case, ...]:
         found = (found + standard_scenarios.vectors_of(name))[:20]
     if found:
         return tuple(case_of(vector, dialect) for vector in found)
-    return tuple(Case(render(dialect, message)) for message in _plain_messages(dialect))
+    return tuple(ModelOutput(render(dialect, message)) for message in _plain_messages(dialect))
 
 
 def _plain_messages(dialect: Dialect) -> Iterator[Message]:
@@ -127,7 +127,7 @@ def splits(text: str, number: int) -> Iterator[list[str]]:
         yield [text[:at], text[at:]]
 
 
-def broken(name: str, number: int) -> Iterator[Case]:
+def broken(name: str, number: int) -> Iterator[ModelOutput]:
     """Cases of a dialect with one to three things wrong with them, under any policy."""
     rng = rng_for(name)
     marks = markers(name)
@@ -146,7 +146,7 @@ def broken(name: str, number: int) -> Iterator[Case]:
 
 
 @cache
-def invented(name: str) -> st.SearchStrategy[Sample]:
+def invented(name: str) -> st.SearchStrategy[SampleMessage]:
     return messages(name)
 
 
@@ -200,7 +200,7 @@ def test_much_broken_text(name: str) -> None:
         assert_laws(name, case, chunkings(case.text, splits=40, random=3))
 
 
-def on_the_wires(name: str, given: Iterable[Case]) -> None:
+def on_the_wires(name: str, given: Iterable[ModelOutput]) -> None:
     """Each case under another policy, and with another end."""
     for number, case in enumerate(given):
         policies = list(POLICIES.values())[number % len(POLICIES)]
@@ -224,7 +224,7 @@ def test_clients_run_what_the_model_wrote_however_broken(name: str) -> None:
         on_the_wires(name, cut(case, 1))
 
 
-def cut(case: Case, step: int) -> Iterator[Case]:
+def cut(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
     """The case, cut off in many places."""
     for end in range(len(case.text), 0, -step):
         yield replace(case, text=case.text[:end], finish_reason="length")
@@ -256,14 +256,14 @@ def test_a_cut_is_a_cut(name: str) -> None:
         assert_cuts(name, case)
 
 
-TAGGED = [dialect.name for dialect in list_dialects() if dialect.param and Wording(dialect).params]
+TAGGED = [dialect.name for dialect in list_dialects() if dialect.param and SampleCall(dialect).params]
 
 
 @pytest.mark.parametrize("name", TAGGED)
 @pytest.mark.parametrize("reason", ["length", "stop", None])
 def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) -> None:
     """Values between tags do not say which is the last: a call that is not closed may lack some."""
-    wording = Wording(get_dialect(name))
+    wording = SampleCall(get_dialect(name))
     (tool,) = wording.tools(city="string", days="integer")
     parameters = {**tool["function"]["parameters"], "required": ["city", "days"]}  # type: ignore[index]
     tool = {"name": wording.call().name, "parameters": parameters}
@@ -272,7 +272,9 @@ def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) 
     unclosed = 0
     for at in range(len(text)):
         for end in ("", *wording.spec.stop) if reason != "length" else ("",):
-            message = read(name, Case(text[:at] + end, tools=(tool,), finish_reason=reason)).message
+            message = run_parser(
+                name, ModelOutput(text[:at] + end, tools=(tool,), finish_reason=reason)
+            ).message
             assert message is not None
             for call in message.tool_calls:
                 assert json.loads(call.arguments) == {"city": "Oslo", "days": 3}, text[:at] + end
@@ -287,18 +289,20 @@ def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) 
 IN_JSON = [
     dialect.name
     for dialect in list_dialects()
-    if (dialect.call or dialect.frame) and Wording(dialect).notation == "json"
+    if (dialect.call or dialect.frame) and SampleCall(dialect).notation == "json"
 ]
 
 
 @pytest.mark.parametrize("name", IN_JSON)
 def test_arguments_are_an_object(name: str) -> None:
-    wording = Wording(get_dialect(name))
+    wording = SampleCall(get_dialect(name))
     text = wording.write()
     for value in ("[1]", "5", "true", '"Oslo"', '"[1]"', '[{"city": "Oslo"}]'):
         # Where nothing else ends the call, a number may go on.
         policies = Policies(truncated_call="text")
-        case = Case(text.replace(wording.arguments, value), wording.tools(city="string"), policies=policies)
+        case = ModelOutput(
+            text.replace(wording.arguments, value), wording.tools(city="string"), policies=policies
+        )
         reading = assert_laws(name, case, chunkings(case.text, splits=0, random=1))
         assert reading.message is not None
         assert not reading.message.tool_calls
@@ -312,10 +316,10 @@ def test_arguments_are_an_object(name: str) -> None:
 @pytest.mark.parametrize("value", ["null", '""', '"{\\"city\\": \\"Oslo\\"}"'])
 def test_what_stands_for_arguments(name: str, value: str) -> None:
     """Nothing at all, or an object in a string: models write both, and mean arguments."""
-    wording = Wording(get_dialect(name))
-    if wording.ability.payload != "envelope":
+    wording = SampleCall(get_dialect(name))
+    if wording.capabilities.payload != "envelope":
         return
-    message = read(name, wording.write().replace(wording.arguments, value)).message
+    message = run_parser(name, wording.write().replace(wording.arguments, value)).message
     assert message is not None
     assert [call.arguments for call in message.tool_calls] == [
         '{"city": "Oslo"}' if "Oslo" in value else "{}"
@@ -325,10 +329,12 @@ def test_what_stands_for_arguments(name: str, value: str) -> None:
 @pytest.mark.parametrize("name", IN_JSON)
 @pytest.mark.parametrize("policies", ["default", "repair", "strict"])
 def test_brackets_behind_a_call_are_framing(name: str, policies: str) -> None:
-    wording = Wording(get_dialect(name))
+    wording = SampleCall(get_dialect(name))
     text = wording.write()
-    end = text.index(wording.arguments) + len(wording.arguments) + (wording.ability.payload == "envelope")
-    case = Case(text[:end] + "}" + text[end:], policies=POLICIES[policies])
+    end = (
+        text.index(wording.arguments) + len(wording.arguments) + (wording.capabilities.payload == "envelope")
+    )
+    case = ModelOutput(text[:end] + "}" + text[end:], policies=POLICIES[policies])
     message = assert_laws(name, case, chunkings(case.text, splits=0, random=1)).message
     assert message is not None
     assert [json.loads(call.arguments) for call in message.tool_calls] == [json.loads(wording.arguments)]
@@ -342,14 +348,16 @@ VALUES = ("VALUE-A", "VALUE-B", "VALUE-C")
 @pytest.mark.parametrize("name", TAGGED)
 def test_an_argument_that_was_written_is_not_missing(name: str) -> None:
     """However the markup is broken: what stands inside a complete call is in its arguments."""
-    wording = Wording(get_dialect(name))
+    wording = SampleCall(get_dialect(name))
     text = wording.write(wording.call(json.dumps(dict(zip(("city", "days", "unit"), VALUES, strict=True)))))
     tools = wording.tools(city="string", days="string", unit="string")
     rng = rng_for(name)
     pieces = (*markers(name), "<", "</", ">", "=", "\n")
     for number in range(150):
         broken_text = mutate(text, rng, pieces)
-        reading = read(name, Case(broken_text, tools=tools if number % 3 else None, finish_reason="stop"))
+        reading = run_parser(
+            name, ModelOutput(broken_text, tools=tools if number % 3 else None, finish_reason="stop")
+        )
         begins = 0
         arguments = ""
         for event in reading.events:
@@ -382,7 +390,7 @@ def test_rendered_messages_obey_the_laws(name: str, data: st.DataObject) -> None
     sample = data.draw(invented(name))
     text = render(name, sample.message, check=False)
     cut = text[: data.draw(st.integers(0, len(text)))]
-    for case in (Case(text, sample.tools), Case(text), Case(cut, sample.tools)):
+    for case in (ModelOutput(text, sample.tools), ModelOutput(text), ModelOutput(cut, sample.tools)):
         assert_laws(name, case, chunkings(case.text, splits=0, random=2))
 
 
@@ -393,7 +401,7 @@ def test_rendered_messages_obey_the_laws(name: str, data: st.DataObject) -> None
 def test_many_round_trips(name: str, data: st.DataObject) -> None:
     sample = data.draw(invented(name))
     text = assert_round_trip(name, sample)
-    assert_laws(name, Case(text, sample.tools), chunkings(text, splits=0, random=2))
+    assert_laws(name, ModelOutput(text, sample.tools), chunkings(text, splits=0, random=2))
 
 
 @each_dialect
@@ -453,15 +461,15 @@ def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, lon
         ends = (*dialect.stop, "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n")
         for end in ("", *ends) if dialect.frame.ends else ends:
             for text in (*written, *(text.removeprefix(dialect.prompt.start) for text in written), "Hello."):
-                fresh = read(name, Case(text, prompt=""))
-                found = read(name, Case(text, prompt=prompt + end))
+                fresh = run_parser(name, ModelOutput(text, prompt=""))
+                found = run_parser(name, ModelOutput(text, prompt=prompt + end))
                 assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
 def test_a_header_with_more_than_fields(name: str) -> None:
     """Words, or another field, anywhere in the header of a call: name and arguments keep their places."""
-    wording = Wording(get_dialect(name))
+    wording = SampleCall(get_dialect(name))
     frame = wording.spec.frame
     assert frame is not None
     text = wording.write()
@@ -473,7 +481,7 @@ def test_a_header_with_more_than_fields(name: str) -> None:
     for piece in ("t", " t ", "to", *fields, *(f"t{mark}" for mark in marks)):
         for at in range(len(header) + 1):
             for known in (tools, None):
-                case = Case(text[:at] + piece + text[at:], known)
+                case = ModelOutput(text[:at] + piece + text[at:], known)
                 reading = assert_laws(name, case, [list(case.text)])
                 assert reading.message is not None
                 for call in reading.message.tool_calls:
@@ -510,7 +518,7 @@ def test_the_text_of_a_broken_call_is_whole_however_long(name: str, policy: str)
         case = replace(shown, text=shown.text.replace("Oslo", value))
         for chunk in (size * 2, 50):
             text = case.text
-            reading = read(name, case, [text[at : at + chunk] for at in range(0, len(text), chunk)])
+            reading = run_parser(name, case, [text[at : at + chunk] for at in range(0, len(text), chunk)])
             assert_tiles(reading)
             ends = [event for event in reading.events if isinstance(event, CallEnd)]
             assert [f"{end.status}_call" for end in ends] == [policy]
@@ -525,21 +533,21 @@ def test_corpus_has_calls(name: str) -> None:
     """A dialect that can write calls reads one in its corpus, or the laws above are about prose."""
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
-        messages_ = [read(name, case).message for case in cases(name)]
+        messages_ = [run_parser(name, case).message for case in cases(name)]
         assert any(message is not None and message.tool_calls for message in messages_)
 
 
 def test_check_dialect() -> None:
     good = Dialect("good", call=("<c>{envelope}</c>",))
-    check_dialect(good, ["Hi <c>", Case('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
+    check_dialect(good, ["Hi <c>", ModelOutput('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
     # A model that thinks "H" would write "<<HmH", of which "Hm" is dropped, and nothing closes it.
     ambiguous = Dialect("ambiguous", reasoning=("<<{text}mH",), drop=("Hm",))
     with pytest.raises(AssertionError, match="round trip"):
         check_dialect(ambiguous, examples=300)
 
 
-HELLO = read("hermes", "Hello")
-CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
+HELLO = run_parser("hermes", "Hello")
+CALLED = run_parser("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
 
 
 @pytest.mark.parametrize(
@@ -574,7 +582,7 @@ CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_c
         ),
     ],
 )
-def test_laws_can_be_broken(law: Callable[[Reading], None], reading: Reading) -> None:
+def test_laws_can_be_broken(law: Callable[[ParseRun], None], reading: ParseRun) -> None:
     for intact in (HELLO, CALLED):
         law(intact)
     with pytest.raises(AssertionError, match=reading.dialect.name):
@@ -594,8 +602,8 @@ def test_a_different_chunking_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_arguments_of_another_reading_are_no_prefix() -> None:
-    other = read("hermes", CALLED.case.text.replace("1", "2"))
-    with pytest.raises(AssertionError, match="no prefix"):
+    other = run_parser("hermes", CALLED.case.text.replace("1", "2"))
+    with pytest.raises(AssertionError, match="not a prefix"):
         assert_argument_prefixes(CALLED, other)
 
 

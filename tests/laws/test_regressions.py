@@ -29,9 +29,9 @@ from unspool import (
 )
 from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.planning import Plan, plan
-from unspool.testing import Case as Request
-from unspool.testing import Reading, assert_laws, chunkings, read
-from unspool.testing._complexity import assert_linear, steps
+from unspool.testing import ModelOutput as Request
+from unspool.testing import ParseRun, assert_laws, chunkings, run_parser
+from unspool.testing._complexity import assert_linear, count_lines
 from unspool.wire import (
     ChatStream,
     ChatStreamDecoder,
@@ -114,7 +114,7 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
     ]
 
 
-def check(row: Row, case: Case, reading: Reading) -> None:
+def check(row: Row, case: Case, reading: ParseRun) -> None:
     assert reading.message is not None
     found = differences(reading.message, case, (*FIELDS, "diagnostics", "order"))
     if found:
@@ -124,18 +124,18 @@ def check(row: Row, case: Case, reading: Reading) -> None:
 
 @pytest.mark.parametrize(("row", "case"), NAMED)
 def test_exhibit(row: Row, case: Case) -> None:
-    check(row, case, read(case.dialect, request(case)))
+    check(row, case, run_parser(case.dialect, request(case)))
     assert_laws(case.dialect, request(case), ways(case))  # the same events, however it is cut
     if case.ids is not None:
         for chunks in ways(case):
-            check(row, case, read(case.dialect, request(case), chunks))
+            check(row, case, run_parser(case.dialect, request(case), chunks))
 
 
 @pytest.mark.parametrize(("row", "case"), NAMED)
 def test_exhibit_on_the_wire(row: Row, case: Case) -> None:
     """Where most of these bugs were seen: in a client that puts the deltas together."""
     text = request(case).text
-    message = read(case.dialect, request(case)).message
+    message = run_parser(case.dialect, request(case)).message
     assert message is not None
     # What was sent of a call stays on the wire; only the end tells that it is no call.
     tells = ("finish_reason",) if {diagnostic.kind for diagnostic in message.diagnostics} & CUT else FIELDS
@@ -555,7 +555,7 @@ def test_m01_mistral_ids_are_nine_alphanumerics() -> None:
     ):
         for dialect in ("mistral", "mistral_v11" if "[ARGS]" in raw else "mistral_v3"):
             for chunks in chunkings(raw):
-                message = read(dialect, raw, chunks).message
+                message = run_parser(dialect, raw, chunks).message
                 assert message is not None
                 assert [call.name for call in message.tool_calls] == ["f"]
                 assert re.fullmatch("[A-Za-z0-9]{9}", message.tool_calls[0].id)
@@ -661,12 +661,12 @@ def test_p02_one_policy_for_undeclared_tools_in_every_dialect(dialect: str) -> N
     text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))
     tools = [tool("ls", path="string")]
     for chunks in ([text], list(text)):
-        forwarded = read(spec, Request(text, tools), chunks).message
+        forwarded = run_parser(spec, Request(text, tools), chunks).message
         assert forwarded is not None
         assert [(call.name, json.loads(call.arguments)) for call in forwarded.tool_calls] == [
             ("rm", {"path": "/"})
         ]
-        kept = read(spec, Request(text, tools, policies=Policies(unknown_tool="text")), chunks).message
+        kept = run_parser(spec, Request(text, tools, policies=Policies(unknown_tool="text")), chunks).message
         assert kept is not None
         assert kept.tool_calls == ()
         assert "rm" in (kept.content or "")
@@ -709,10 +709,10 @@ def test_r02_separators_without_end() -> None:
 
     def work(size: int) -> None:
         for dialect in ("deepseek_v3", "deepseek_v3_1"):
-            message = read(dialect, text[:size]).message
+            message = run_parser(dialect, text[:size]).message
             assert message is not None
             assert message.tool_calls == ()
-            read(dialect, text[:size], [text[at : min(at + 20, size)] for at in range(0, size, 20)])
+            run_parser(dialect, text[:size], [text[at : min(at + 20, size)] for at in range(0, size, 20)])
 
     assert_linear(work, 10_000)
 
@@ -724,7 +724,9 @@ def test_r04_a_long_prompt_costs_nothing_per_token() -> None:
         prompt = "<think>Hm.</think>word " * turns + "<|im_start|>assistant\n<think>\n"
         parser = Parser("hermes", prompt=prompt)
         events: list[Event] = []
-        taken = steps(lambda: events.extend(event for _ in range(1_000) for event in parser.feed("word ")))
+        taken = count_lines(
+            lambda: events.extend(event for _ in range(1_000) for event in parser.feed("word "))
+        )
         events += parser.finish("length")
         assert all(event.channel == "reasoning" for event in events if isinstance(event, Text))
         return taken
@@ -749,7 +751,7 @@ def test_r05_a_long_argument_is_read_once(dialect: str, before: str, after: str)
     def work(size: int) -> None:
         value = "word " * size
         text = before + value + after
-        reading = read(dialect, text, [text[at : at + 4] for at in range(0, len(text), 4)])
+        reading = run_parser(dialect, text, [text[at : at + 4] for at in range(0, len(text), 4)])
         assert reading.message is not None
         assert [json.loads(call.arguments) for call in reading.message.tool_calls] == [{"t": value}]
 

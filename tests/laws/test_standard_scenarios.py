@@ -19,11 +19,11 @@ import standard_scenarios
 from corpus_cases import CORPUS, Vector
 from standard_scenarios import Case
 from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
-from unspool.conformance._cases import CallAt, Stretch
-from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._cases import CallReference, TextSegment
+from unspool.conformance._scenarios.capabilities import Capabilities
 from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
-from unspool.testing import assert_laws, chunkings, read
+from unspool.testing import assert_laws, chunkings, run_parser
 from unspool.wire import ChatStream, ChatStreamDecoder
 
 NAMES = [dialect.name for dialect in standard_scenarios.callers()]
@@ -39,7 +39,7 @@ each_dialect = pytest.mark.parametrize("name", NAMES)
 @each_dialect
 def test_every_pattern_is_there(name: str) -> None:
     there = {case.pattern for case in standard_scenarios.cases(name)}
-    lacks = Able(get_dialect(name)).lacks
+    lacks = Capabilities(get_dialect(name)).missing
     assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in lacks else set())
 
 
@@ -70,9 +70,9 @@ def order_of(message: Message) -> list[tuple[str, str]]:
 def meant_order(case: Case) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for part in case.test.expected_order:
-        if isinstance(part, Stretch):
+        if isinstance(part, TextSegment):
             found.append((part.channel, part.text.strip()))
-        elif isinstance(part, CallAt):
+        elif isinstance(part, CallReference):
             found.append(("call", case.test.expected_tool_calls[part.index].function.name))
     return found
 
@@ -103,7 +103,7 @@ def test_cuts(name: str) -> None:
     dialect = get_dialect(name)
     for case in cut_cases(name):
         for chunks in ways(case):
-            reading = read(dialect, case_of(case.vector, dialect), chunks)
+            reading = run_parser(dialect, case_of(case.vector, dialect), chunks)
             if wrong := difference(case.vector, reading):
                 reading.fail(case.vector.title, wrong)
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_told(name: str) -> None:
     dialect = get_dialect(name)
     for case in standard_scenarios.cases(name):
         title = case.vector.title
-        message = read(dialect, case_of(case.vector, dialect)).message
+        message = run_parser(dialect, case_of(case.vector, dialect)).message
         assert message is not None
         kinds = [diagnostic.kind for diagnostic in message.diagnostics]
         if case.unfinished is None:

@@ -32,7 +32,7 @@ from unspool import (
     render,
 )
 from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
-from unspool.conformance.peers import of_one
+from unspool.conformance.peers import of_one_checkpoint
 from unspool.integrations._engine import offered
 from unspool.message import ToolCall
 from unspool.models._detection.template_probe import Probe
@@ -210,7 +210,7 @@ def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[
     suffix = "" if dialect is None else dialect.name.partition(":")[2]
     return {
         "text": text,
-        "tokens": of_one(sorted(tokens)),
+        "tokens": of_one_checkpoint(sorted(tokens)),
         "suffix": f":{suffix}" if suffix else "",
         "tool": tool,
         "reasoning": reasoning,

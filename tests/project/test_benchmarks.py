@@ -147,7 +147,7 @@ def test_what_takes_long_is_stopped_and_larger_sizes_are_not_tried() -> None:
 
 def test_the_cost_along_a_run_counts_every_delta_once() -> None:
     run = measure.Run([(64, 64e-9), (64, 128e-9), (128, 512e-9), (256, 256e-9)], 1.0)
-    assert run.done == 512
+    assert run.parsed == 512
     assert run.curve() == [(32, 1.0), (96, 2.0), (192, 4.0), (384, 1.0)]
 
 
@@ -195,8 +195,8 @@ def _run(**ratios: list[float]) -> dict[str, Any]:
     ],
 )
 def test_history_tells_a_change_from_noise(before: list[float], after: list[float], moved: str) -> None:
-    said = history.compared(_run(a=before), _run(a=after))[-1]
-    assert said.strip().startswith(moved or "nothing moved")
+    said = history.changes(_run(a=before), _run(a=after))[-1]
+    assert said.strip().startswith(moved or "nothing changed")
 
 
 def test_history_keeps_ratios_of_our_own(tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 import coming_from
-from coming_from import TOPICS, Seen, Topic
+from coming_from import TOPICS, ClientMessage, Topic
 from unspool import Policies
 from unspool.models._doctor.engine_parsers import DEFECTS
 
 LIKE = {
     "text after a call": ("dropped", "kept"),
-    "blanks between text and a call": ("kept", "kept"),
-    "a call that the length limit cuts": ("a call, as far as it came", "nothing"),
+    "whitespace between text and a call": ("kept", "kept"),
+    "a call truncated by the length limit": ("a call with partial arguments", "nothing"),
     "a call with broken JSON": ("a call with broken arguments", "text"),
-    "a tool that was not declared": ("forwarded", "text"),
+    "an undeclared tool": ("forwarded", "text"),
     "a call under `tool_choice: none`": ("text", "text"),
     "a call inside reasoning": ("a call", "text"),
     "a tagged value without a schema": ("string", "string"),
@@ -30,7 +30,7 @@ def test_what_the_sets_do(topic: Topic) -> None:
     for dialect, output in outputs.items():
         if output is not None:
             seen = [
-                topic.outcome(coming_from.ours(dialect, output, Policies.preset(engine)))
+                topic.outcome(coming_from.run_unspool(dialect, output, Policies.preset(engine)))
                 for engine in coming_from.ENGINES
             ]
             assert tuple(seen) == LIKE[topic.about]
@@ -47,13 +47,13 @@ def test_the_page_has_a_row_for_each_topic(engine: str) -> None:
 def test_a_call_that_is_closed_is_told_from_one_that_is_not() -> None:
     (topic,) = (topic for topic in TOPICS if topic.policy == "truncated_call")
     outcomes = [
-        topic.outcome(Seen("", "", (("f", arguments),)))
+        topic.outcome(ClientMessage("", "", (("f", arguments),)))
         for arguments in ('{"city": "Os', '{"city": "Os"}', "")
     ]
     assert outcomes == [
-        "a call, as far as it came",
-        "a call, as if it were whole",
-        "a call, as far as it came",
+        "a call with partial arguments",
+        "a complete call",
+        "a call with partial arguments",
     ]
 
 

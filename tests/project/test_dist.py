@@ -17,7 +17,7 @@ import pytest
 import dist
 import dist_build
 from dist_contents import sdist_faults, wheel_faults
-from dist_interpreters import VERSIONS, Interpreter, absent, ask, interpreters
+from dist_interpreters import VERSIONS, Interpreter, interpreters, missing_versions, query_interpreter
 from dist_trial import TESTS, Installation
 from paths import ROOT
 from unspool import __version__
@@ -72,10 +72,10 @@ def test_wheels_in_order_have_no_faults(tmp_path: Path) -> None:
         ({"unspool/py.typed": None}, "unspool/py.typed is missing"),
         ({f"{INFO}/licenses/LICENSE": None}, "LICENSE is missing"),
         ({"unspool/_core/scan/runs.py": None}, "runs.py is missing"),
-        ({"tests/test_x.py": b""}, "tests/test_x.py does not belong there"),
+        ({"tests/test_x.py": b""}, "tests/test_x.py must not be in the wheel"),
         ({"unspool/__pycache__/a.pyc": b""}, "unspool/__pycache__/a.pyc is a leftover"),
-        (CODE, "runs.cpython-311-x86_64-linux-gnu.so does not belong there"),
-        ({"unspool/__init__.py": b"HERE = '/build/x'"}, "unspool/__init__.py names /build"),
+        (CODE, "runs.cpython-311-x86_64-linux-gnu.so must not be in the wheel"),
+        ({"unspool/__init__.py": b"HERE = '/build/x'"}, "unspool/__init__.py mentions /build"),
         ({f"{INFO}/METADATA": METADATA.replace(b"1.0", b"1.1")}, "it says that it is unspool 1.1"),
         ({f"{INFO}/METADATA": METADATA.replace(b"Apache-2.0", b"mine")}, "metadata: "),
         ({f"{INFO}/METADATA": METADATA.replace(b"/markdown", b"/plain")}, "no description"),
@@ -93,7 +93,7 @@ def test_a_compiled_wheel_has_every_module_and_its_own_tag(tmp_path: Path) -> No
     faults = wheel_faults(wheel(tmp_path, {**PURE, **CODE}), SOURCES, modules, [])
     assert faults == [
         "unspool/_core/scan/markers is not compiled",
-        "its tags are those of the other kind of wheel",
+        "its tags are those of the other build",
     ]
 
 
@@ -101,8 +101,8 @@ def test_a_record_that_lies_is_told(tmp_path: Path) -> None:
     faults = wheel_faults(
         wheel(tmp_path, PURE, record=f"unspool/py.typed,sha256=x,1\n{INFO}/RECORD,,"), SOURCES, (), []
     )
-    assert "unspool/py.typed is not what RECORD says" in faults
-    assert "unspool/__init__.py is in one of the wheel and its RECORD" in faults
+    assert "unspool/py.typed does not match RECORD" in faults
+    assert "unspool/__init__.py is missing in the wheel or in its RECORD" in faults
 
 
 def test_a_source_distribution_has_what_the_repository_has(tmp_path: Path) -> None:
@@ -127,15 +127,15 @@ def test_a_source_distribution_has_what_the_repository_has(tmp_path: Path) -> No
 
 
 def test_this_interpreter_is_found_and_what_is_no_interpreter_is_not() -> None:
-    found = ask(sys.executable)
+    found = query_interpreter(sys.executable)
     assert found is not None
     assert found.minor == f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert interpreters({"UNSPOOL_PYTHONS": f"{sys.executable}:{sys.executable}"}) == [found]
-    assert ask(str(ROOT / "LICENSE")) is None
-    with pytest.raises(SystemExit, match="no Python that runs here"):
+    assert query_interpreter(str(ROOT / "LICENSE")) is None
+    with pytest.raises(SystemExit, match="not a Python that runs here"):
         interpreters({"UNSPOOL_PYTHONS": "/nowhere/python"})
-    assert found.minor not in absent([found])
-    assert absent([]) == list(VERSIONS)
+    assert found.minor not in missing_versions([found])
+    assert missing_versions([]) == list(VERSIONS)
 
 
 def test_the_versions_are_those_that_the_project_promises() -> None:
@@ -163,7 +163,7 @@ def test_the_table_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     written = page.read_text()
     assert "| `unspool.whl` | CPython 3.11.7 |" in written
     assert "| 9 passed | 7 passed | 3 |" in written
-    assert "Not here, and not tried: 3.12, 3.13, 3.14, Pyodide." in written
+    assert "Not available, and not tested: 3.12, 3.13, 3.14, Pyodide." in written
     assert written.startswith("before\n")
     assert written.endswith("after\n")
     assert "old" not in written
@@ -172,4 +172,4 @@ def test_the_table_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
 def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     (tmp_path / "SHA256SUMS").write_bytes(b"old")
-    assert dist.sums(tmp_path) == f"{hashlib.sha256(b'').hexdigest()}  a\n"
+    assert dist.checksums(tmp_path) == f"{hashlib.sha256(b'').hexdigest()}  a\n"

@@ -32,7 +32,7 @@ def test_the_page_has_a_row_for_each_dialect() -> None:
         (Answer(content="Let me see.", calls=[("now", '{"n": "3"}')]), "numbers as strings"),
         (
             Answer(content="Let me see.", calls=[*RIGHT.calls, ("go", "{}")]),
-            "the broken call as if it were whole",
+            "broken call sent as complete",
         ),
         (Answer(content="Let me see. <tool", calls=RIGHT.calls), "markup as text"),
         (Answer(content="<tool_call>", calls=RIGHT.calls), "markup in place of text"),

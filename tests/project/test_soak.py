@@ -15,9 +15,9 @@ pytest.importorskip("anthropic")
 pytest.importorskip("ollama")
 pytest.importorskip("openai")
 
-from soak_books import Books
-from soak_clients import Got, read_chat
-from soak_script import FAULTS, HARMLESS, MARK, asked, mark_of, output_of, question
+from soak_clients import RequestResult, read_chat
+from soak_log import ResultLog
+from soak_script import FAULTS, HARMLESS, MARK, mark_of, output_of, parse_question, question
 from unspool import parse
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -33,47 +33,47 @@ def test_both_sides_know_what_is_said() -> None:
         assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == list(output.calls)
         assert set(MARK.findall(output.raw)) == {mark}
         for fault in FAULTS:
-            assert asked(f"<|im_start|>user\n{question(mark, fault)}<|im_end|>\n") == (mark, fault)
+            assert parse_question(f"<|im_start|>user\n{question(mark, fault)}<|im_end|>\n") == (mark, fault)
 
 
-def answer_to(mark: str) -> Got:
+def answer_to(mark: str) -> RequestResult:
     output = output_of(mark)
-    return Got("answered", 200, output.text, output.reasoning, list(output.calls))
+    return RequestResult("answered", 200, output.text, output.reasoning, list(output.calls))
 
 
-def judged(got: Got, *, fault: str = "none", disturbed: bool = False) -> dict[str, int]:
-    books = Books()
+def judged(result: RequestResult, *, fault: str = "none", disturbed: bool = False) -> dict[str, int]:
+    log = ResultLog()
     if disturbed:
-        books.begin("an engine is killed", "vllm")
-    books.enter("chat", got, output_of(MARKS[6]), fault, time.monotonic(), {"vllm"})
-    books.search("chat", got, {MARKS[6]})
-    return dict(books.counts)
+        log.begin("an engine is killed", "vllm")
+    log.check_result("chat", result, output_of(MARKS[6]), fault, time.monotonic(), {"vllm"})
+    log.check_leak("chat", result, {MARKS[6]})
+    return dict(log.counts)
 
 
 def test_the_books_see_what_is_wrong() -> None:
     good = answer_to(MARKS[6])
     assert judged(good) == {}
     assert judged(good, fault="slow") == {}
-    assert "a fault that nobody noticed" in judged(good, fault="die")
-    assert "not what the model wrote" in judged(replace(good, text=good.text[:-1]))
-    assert "not what the model wrote" in judged(replace(good, calls=[*good.calls, ("search", {})]))
+    assert "unnoticed fault" in judged(good, fault="die")
+    assert "different from the model's output" in judged(replace(good, text=good.text[:-1]))
+    assert "different from the model's output" in judged(replace(good, calls=[*good.calls, ("search", {})]))
     assert "leaked" in judged(answer_to(MARKS[7]))
-    failed = Got("error", 502, good.text[:20], "")
+    failed = RequestResult("error", 502, good.text[:20], "")
     assert judged(failed, fault="die") == {}
     assert judged(failed, disturbed=True) == {}
     for fault in HARMLESS:
-        assert judged(failed, fault=fault) == {"an error without a reason": 1}
-    assert "not what the model wrote" in judged(replace(failed, text="else"), fault="die")
+        assert judged(failed, fault=fault) == {"unexplained error": 1}
+    assert "different from the model's output" in judged(replace(failed, text="else"), fault="die")
     assert judged(replace(failed, text="xxxx"), fault="huge") == {}
-    assert judged(Got("broken"), fault="die") == {"lost": 1}
-    assert judged(Got("broken"), disturbed=True) == {}
-    assert judged(Got("hung"), disturbed=True) == {"lost": 1}
+    assert judged(RequestResult("broken"), fault="die") == {"lost": 1}
+    assert judged(RequestResult("broken"), disturbed=True) == {}
+    assert judged(RequestResult("hung"), disturbed=True) == {"lost": 1}
 
 
 def test_a_stream_without_end_is_no_answer() -> None:
-    got = Got()
-    read_chat(200, b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n', got)
-    assert got.ended == "broken"
+    result = RequestResult()
+    read_chat(200, b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n', result)
+    assert result.ended == "broken"
 
 
 @pytest.mark.slow

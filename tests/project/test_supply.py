@@ -110,4 +110,4 @@ def test_an_audit_tells_what_is_known_and_who_was_not_looked_up() -> None:
             {"name": "c", "skip_reason": "not found"},
         ]
     }
-    assert audit.vulnerable(report) == (["a 2.0: PYSEC-1, mended in 2.1"], ["c"])
+    assert audit.vulnerable(report) == (["a 2.0: PYSEC-1, fixed in 2.1"], ["c"])

@@ -19,8 +19,8 @@ from typing import Final
 from corpus_cases import Call, Vector
 from unspool import Dialect, Message, get_dialect, list_dialects, render
 from unspool.conformance._cases import TestCase, Unfinished
-from unspool.conformance._scenarios.capabilities import Able
-from unspool.conformance._scenarios.scenario import Scenario, rendered
+from unspool.conformance._scenarios.capabilities import Capabilities
+from unspool.conformance._scenarios.scenario import Scenario, to_render_parts
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS, SIZES
 
 BETWEEN = ("", "")
@@ -57,7 +57,7 @@ def title(scenario: Scenario) -> str:
 
 def callers() -> list[Dialect]:
     """Return all dialects that have calls."""
-    return [dialect for dialect in list_dialects() if Able(dialect).calls]
+    return [dialect for dialect in list_dialects() if Capabilities(dialect).has_calls]
 
 
 # -- a scenario in a dialect
@@ -94,7 +94,7 @@ class Case:
 @cache
 def cases(name: str) -> tuple[Case, ...]:
     """Return all scenarios that the dialect can express."""
-    able = Able(get_dialect(name))
+    able = Capabilities(get_dialect(name))
     tests = ((scenario, scenario.case(able)) for scenario in SCENARIOS)
     return tuple(
         Case(scenario, test, _vector(test, scenario), _places(test, scenario, able))
@@ -105,7 +105,7 @@ def cases(name: str) -> tuple[Case, ...]:
 
 def vectors_of(name: str) -> list[Vector]:
     """Return the scenarios of a dialect as vectors of the corpus; empty if it has no calls."""
-    return [case.vector for case in cases(name)] if Able(get_dialect(name)).calls else []
+    return [case.vector for case in cases(name)] if Capabilities(get_dialect(name)).has_calls else []
 
 
 def _vector(test: TestCase, scenario: Scenario) -> Vector:
@@ -142,11 +142,11 @@ def _unfinished(test: TestCase) -> Unfinished | None:
     return next((part for part in test.expected_order if isinstance(part, Unfinished)), None)
 
 
-def _places(test: TestCase, scenario: Scenario, able: Able) -> list[int]:
+def _places(test: TestCase, scenario: Scenario, able: Capabilities) -> list[int]:
     return [_place(test, scenario, able, cut) for cut in CUTS.get(title(scenario), ())]
 
 
-def _place(case: TestCase, scenario: Scenario, able: Able, cut: tuple[str, str]) -> int:
+def _place(case: TestCase, scenario: Scenario, able: Capabilities, cut: tuple[str, str]) -> int:
     """Return the offset just past the first half of a word; a function's name may also be in a header."""
     raw = case.model_output
     if cut == BETWEEN:
@@ -156,9 +156,9 @@ def _place(case: TestCase, scenario: Scenario, able: Able, cut: tuple[str, str])
     return start + len(half)
 
 
-def _end_of_first(raw: str, scenario: Scenario, able: Able) -> int:
+def _end_of_first(raw: str, scenario: Scenario, able: Capabilities) -> int:
     """Return the offset just past the first call: its end marker, or the last character it has of its own."""
-    alone = render(able.dialect, Message(parts=tuple(rendered(scenario.parts[:1], able))), check=False)
+    alone = render(able.dialect, Message(parts=tuple(to_render_parts(scenario.parts[:1], able))), check=False)
     different = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(raw, alone, strict=False)))
-    end = raw.find(able.end, raw.index("first"))
-    return min(different, end + len(able.end)) if able.end and end >= 0 else different
+    end = raw.find(able.end_marker, raw.index("first"))
+    return min(different, end + len(able.end_marker)) if able.end_marker and end >= 0 else different

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from paths import ROOT
 from unspool import get_dialect
-from unspool._core.token_ids.reader import literals
 from unspool.dialects._registry import ends_of_turn
+from unspool.dialects._templates import dialect_texts
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _FOLDER: Final = Path(os.environ.get("UNSPOOL_TOKENIZERS") or ROOT / ".tokenizers")
@@ -26,7 +26,7 @@ class Bytes:
 
     def __init__(self, dialect: str) -> None:
         spec = get_dialect(dialect)
-        words = (*literals(spec), *ends_of_turn(spec))
+        words = (*dialect_texts(spec), *ends_of_turn(spec))
         found = {marker for word in words for marker in _MARKER.findall(word)}
         self.markers = {marker: 256 + number for number, marker in enumerate(sorted(found))}
 

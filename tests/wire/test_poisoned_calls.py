@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.utils.json import parse_partial_json
 
 from unspool import MalformedOutput, Parser, Policies
-from unspool.testing import Case, assert_wires
+from unspool.testing import ModelOutput, assert_wires
 from unspool.testing import _wire_laws as wires
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 from unspool.wire import _poisoned_calls as broken
@@ -122,7 +122,7 @@ def test_what_is_not_poisoned_stays(arguments: str) -> None:
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, GOOD, CUT, GOOD + SINGLE_QUOTES, GOOD + CUT])
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_the_law(text: str, reason: Any) -> None:
-    assert_wires("hermes", Case(text, finish_reason=reason))
+    assert_wires("hermes", ModelOutput(text, finish_reason=reason))
 
 
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, CUT])
@@ -168,7 +168,7 @@ def test_arguments_are_the_same_text_on_all_wires(arguments: str, dialect: str, 
     }
     text = texts[dialect]
     pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
-    assert_wires(dialect, Case(text, policies=policies), [[text], pieces])
+    assert_wires(dialect, ModelOutput(text, policies=policies), [[text], pieces])
 
 
 @pytest.mark.parametrize("name", ["messages", "ollama"])

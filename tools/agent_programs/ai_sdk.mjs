@@ -1,4 +1,4 @@
-// An agent of several steps with the AI SDK's default provider, which speaks OpenAI's Responses.
+// Agent of several steps with the AI SDK's default provider, which uses OpenAI's Responses.
 import { execSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

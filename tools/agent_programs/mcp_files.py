@@ -1,4 +1,4 @@
-"""An MCP server with one tool, which writes a file: for agents whose tools come from such servers."""
+"""MCP server with one tool that writes a file, for agents that get their tools from such servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOOL: Final = {
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """What the server says to a request."""
+    """Return the result of a request."""
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],

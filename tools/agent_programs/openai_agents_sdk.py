@@ -1,4 +1,4 @@
-"""An agent with OpenAI's Agents SDK, by its default model class, which speaks Responses."""
+"""Agent with OpenAI's Agents SDK and its default model class, which uses Responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_file(path: str, content: str) -> str:
 @function_tool
 def run(command: str) -> str:
     """Run a command."""
-    ended = subprocess.run(  # noqa: S602 - what the agent is for
+    ended = subprocess.run(  # noqa: S602 - the purpose of the tool
         command, shell=True, check=False, capture_output=True, text=True
     )
     return ended.stdout + ended.stderr

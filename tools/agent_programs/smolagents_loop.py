@@ -1,4 +1,4 @@
-"""An agent with smolagents that calls tools, over Chat Completions."""
+"""Agent with smolagents that calls tools through Chat Completions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def write_file(path: str, content: str) -> str:
     """Write a file.
 
     Args:
-        path: where
-        content: what is to be in it
+        path: path of the file
+        content: contents of the file
 
     """
     Path(path).write_text(content, encoding="utf-8")
@@ -28,10 +28,10 @@ def run(command: str) -> str:
     """Run a command.
 
     Args:
-        command: what a shell is given
+        command: shell command
 
     """
-    ended = subprocess.run(  # noqa: S602 - what the agent is for
+    ended = subprocess.run(  # noqa: S602 - the purpose of the tool
         command, shell=True, check=False, capture_output=True, text=True
     )
     return ended.stdout + ended.stderr

@@ -1,7 +1,7 @@
-"""One file per contender.
+"""Contenders, with one module for each.
 
-Each has ``VERSION`` and ``reader(dialect, scenario)``, which gives None for what the
-contender does not claim to read.
+Each module has ``VERSION`` and ``reader(dialect, scenario)``, which returns None if the
+contender does not claim to support the dialect.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any, Final, TypeAlias
 from ..workloads import Answer
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-"""The checkout: environments and vocabularies of the peers are in folders of it."""
+"""Folder of the checkout, with the environments and vocabularies of the peers."""
 
 Start: TypeAlias = Callable[[], tuple[Callable[[Any], Any], Callable[[], Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How a contender reads one dialect."""
+    """Adapter of a contender for one dialect."""
 
     start: Start
-    """A new parser: what takes a delta, and what ends the output."""
+    """Function that creates a parser; it returns one function for deltas and one for the end."""
     answer: Callable[[list[Any]], Answer] | None = None
-    """What the parser's results say, all of them in order.  None: they say nothing."""
+    """Function from all results to the answer; None if the results hold no answer."""
     prepare: Callable[[Sequence[str]], list[Any]] = list
-    """The deltas as the parser takes them; not measured, since the engine has done that."""
+    """Function that converts deltas for the parser; not measured, because the engine does that."""
     whole: Callable[[Any], Any] | None = None
-    """Reads a whole output at once; what it gives is the only result."""
+    """Function that parses a complete output and returns the only result."""

@@ -1,7 +1,7 @@
-"""What the readers of JSON have in common that one could build a parser of.
+"""Common code of the JSON parsers, which could serve as building blocks of a tool-call parser.
 
-They know nothing of markers.  Each is given a single call's JSON, in deltas, and asked
-after each delta for what there is so far.
+They do not support markers. Each parses the JSON of a single call in deltas, and returns the
+value so far after each delta.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _answer(results: list[Any]) -> Answer:
 
 
 def reading(start: Start, dialect: str, scenario: str) -> Reader | None:
-    """A reader of hermes' JSON, where there is one call and nothing else."""
+    """Return a reader for hermes' JSON of a single call without other text."""
     if dialect != "hermes" or scenario not in ("1k", "10k", "100k", "1M"):
         return None
     return Reader(start, _answer, _payload)

@@ -1,4 +1,4 @@
-"""What any reader must do: keep the pieces, and put them together at the end."""
+"""Lower bound of any parser: store the deltas and join them at the end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ VERSION = platform.python_version()
 
 
 def start() -> tuple[Callable[[str], None], Callable[[], str]]:
-    """A list."""
+    """Start a list of deltas."""
     kept: list[str] = []
     return kept.append, lambda: "".join(kept)
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Takes everything."""
+    """Return a reader for every workload."""
     return Reader(start)

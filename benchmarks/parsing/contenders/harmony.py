@@ -1,4 +1,4 @@
-"""openai-harmony: the reference parser of gpt-oss, written in Rust and fed with token ids."""
+"""openai-harmony: the reference parser of gpt-oss, written in Rust, which parses token ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import Reader
 
 VERSION = version("openai-harmony")
 _BORDER = (None, None, "")
-"""Where a message begins."""
+"""State at the beginning of a message."""
 
 
 @cache
@@ -32,7 +32,7 @@ def _start() -> tuple[Callable[[Any], Any], Callable[[], Any]]:
     process, border = parser.process, _ids("<|start|>")[0]
 
     def feed(ids: list[int]) -> list[tuple[str | None, str | None, str]]:
-        """What a server has to ask for after each token, to have something to send."""
+        """Return the data that a server must query after each token to have something to send."""
         found: list[tuple[str | None, str | None, str]] = []
         for token in ids:
             process(token)
@@ -50,7 +50,7 @@ def _whole(ids: list[int]) -> Any:
 
 
 def _answer(results: list[Any]) -> Answer:
-    said = {"content": "", "reasoning": ""}
+    texts = {"content": "", "reasoning": ""}
     calls: list[list[str]] = []
     for found in results:
         for part in found if isinstance(found, list) else ():
@@ -61,8 +61,8 @@ def _answer(results: list[Any]) -> Answer:
                 calls = calls or [["", ""]]
                 calls[-1] = [recipient.removeprefix("functions."), calls[-1][1] + text]
             else:
-                said["reasoning" if channel == "analysis" else "content"] += text
-    return Answer(**said, calls=[call for call in calls if call[0]])
+                texts["reasoning" if channel == "analysis" else "content"] += text
+    return Answer(**texts, calls=[call for call in calls if call[0]])
 
 
 def _fields(message: Message) -> tuple[str | None, str | None, str]:
@@ -74,5 +74,5 @@ def _prepare(deltas: Sequence[str]) -> list[list[int]]:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Harmony, and nothing else."""
+    """Return a reader for harmony only."""
     return Reader(_start, _answer, _prepare, _whole) if dialect == "harmony" else None

@@ -1,4 +1,4 @@
-"""ijson: pushes each delta through its fastest back end, and takes the events."""
+"""ijson: pushes each delta through its fastest back end and collects the events."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def _start() -> tuple[Callable[[str], Any], Callable[[], Any]]:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:
-    """JSON."""
+    """Return a reader for JSON."""
     return reading(_start, dialect, scenario)

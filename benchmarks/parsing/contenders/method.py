@@ -1,4 +1,4 @@
-"""The floor behind a method: the least that a parser written in Python can cost."""
+"""Lower bound with a method call: the least that a parser in Python can cost."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def _start() -> tuple[Callable[[str], None], Callable[[], str]]:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Takes everything."""
+    """Return a reader for every workload."""
     return Reader(_start)

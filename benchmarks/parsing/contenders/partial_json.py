@@ -1,4 +1,4 @@
-"""partial-json-parser: reads all that has come so far, again, after each delta."""
+"""partial-json-parser: parses the complete text so far after each delta."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def _start() -> tuple[Callable[[str], Any], Callable[[], Any]]:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:
-    """JSON."""
+    """Return a reader for JSON."""
     return reading(_start, dialect, scenario)

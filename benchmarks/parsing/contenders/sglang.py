@@ -30,7 +30,7 @@ _PARSERS: dict[str, tuple[str | None, str | None]] = {
     "harmony": ("gpt-oss", "gpt-oss"),
     "reasoning": (None, "qwen3"),
 }
-"""By row: its tool parser and its reasoning parser."""
+"""Tool parser and reasoning parser by row."""
 
 _TOOLS = [Tool.model_validate(tool) for tool in TOOLS]
 
@@ -40,20 +40,20 @@ Result: TypeAlias = tuple[str | None, str | None, list[Any]]
 
 
 def _answer(results: list[Result]) -> Answer:
-    said: list[list[str]] = [[], []]
+    texts: list[list[str]] = [[], []]
     calls: dict[int, list[str]] = {}
     for reasoning, content, found in results:
-        said[0].append(reasoning or "")
-        said[1].append(content or "")
+        texts[0].append(reasoning or "")
+        texts[1].append(content or "")
         for call in found:
             kept = calls.setdefault(call.tool_index, ["", ""])
             kept[0] += call.name or ""
             kept[1] += call.parameters or ""
-    return Answer("".join(said[1]), "".join(said[0]), [calls[index] for index in sorted(calls)])
+    return Answer("".join(texts[1]), "".join(texts[0]), [calls[index] for index in sorted(calls)])
 
 
-class _Both:
-    """Reasoning first, then calls in what is left: what the server does with each delta."""
+class _DetectorChain:
+    """Reasoning detector followed by the call detector, as in the server."""
 
     def __init__(self, calls: str | None, reasoning: str | None) -> None:
         self._calls = calls and FunctionCallParser(_TOOLS, calls)
@@ -80,11 +80,11 @@ class _Both:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Its parsers of these names."""
+    """Return a reader with SGLang's parsers for the dialect."""
     calls, reasoning = _PARSERS[dialect]
 
     def start() -> tuple[Callable[[str], Result], Callable[[], Result]]:
-        both = _Both(calls, reasoning)
+        both = _DetectorChain(calls, reasoning)
         return both.feed, both.finish
 
-    return Reader(start, _answer, whole=lambda text: _Both(calls, reasoning).whole(text))
+    return Reader(start, _answer, whole=lambda text: _DetectorChain(calls, reasoning).whole(text))

@@ -1,4 +1,4 @@
-"""Transformers: ``ResponseParser``, with the response templates that its server ships."""
+"""Transformers: ``ResponseParser`` with the response templates of its server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import Reader
 VERSION = version("transformers")
 
 _FAMILIES = {"hermes": "qwen3", "qwen3_coder": "qwen3_5", "reasoning": "qwen3"}
-"""By row: a model type that a shipped template is for."""
+"""Model types of the server's templates, by row."""
 
 
 def _answer(results: list[Any]) -> Answer:
@@ -43,7 +43,7 @@ def _message(message: dict[str, Any]) -> Answer:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """The families with a template."""
+    """Return a reader for the families with a template."""
     if dialect not in _FAMILIES:
         return None
     shipped = serving._RESPONSE_TEMPLATE_FALLBACKS.items()  # noqa: SLF001

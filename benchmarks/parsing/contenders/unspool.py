@@ -1,4 +1,4 @@
-"""unspool: pure Python or compiled, whichever this process imports."""
+"""unspool: pure Python or compiled, whichever build this process imports."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def _start(dialect: str) -> tuple[Callable[[str], list[Event]], Callable[[], lis
     return parser.feed, partial(parser.finish, "stop")
 
 
-def _said(message: Message) -> Answer:
+def _answer(message: Message) -> Answer:
     calls = tuple((call.name, call.arguments) for call in message.tool_calls)
     return Answer(message.content or "", message.reasoning or "", calls)
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Reads everything."""
+    """Return a reader for every workload."""
     name = "hermes" if dialect == "reasoning" else dialect
     return Reader(
         start=partial(_start, name),
-        answer=lambda results: _said(
+        answer=lambda results: _answer(
             results[0]
             if isinstance(results[0], Message)
             else Parser(name).message(chain.from_iterable(results))

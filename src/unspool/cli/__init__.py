@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 from .._core.scan.runs import COMPILED
 from .._version import __version__
-from ..conformance import _command as suite
 from ..errors import UnspoolError
 from ..gateway import command_line as flags
 from . import batch as table
+from . import conformance as suite
 from . import models
 from . import parse as reading
 from .help import CommandParser, describe, front_page

@@ -1,7 +1,7 @@
-"""Conformance: one suite for every parser of tool calls, in every dialect and every chunking.
+"""Conformance suite for parsers of tool calls, in every dialect and every chunking.
 
-``unspool conformance run`` holds a parser against it, ``pytest --unspool-conformance``
-does so in another project; ``docs/conformance.md`` explains both.  In Python:
+``unspool conformance run`` tests a parser, ``pytest --unspool-conformance`` does so in
+another project; ``docs/conformance.md`` explains both. In Python:
 
 >>> from unspool.conformance import cases, run_suite, unspool_adapter
 >>> next(cases(["hermes"], ["order/text-call"])).expected_content
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ._adapters import InProcess, Request, Session, Unsupported, unspool_adapter
     from ._cases import (
-        CallAt,
+        CallReference,
         DeltaMessage,
         DeltaToolCall,
         ExtractedToolCallInformation,
         FunctionCall,
         Run,
-        Stretch,
         TestCase,
+        TextSegment,
         ToolCall,
         Unfinished,
         json_schema,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .stdio import Program
 
 __all__ = [
-    "CallAt",
+    "CallReference",
     "DeltaMessage",
     "DeltaToolCall",
     "ExtractedToolCallInformation",
@@ -45,8 +45,8 @@ __all__ = [
     "Request",
     "Run",
     "Session",
-    "Stretch",
     "TestCase",
+    "TextSegment",
     "ToolCall",
     "Unfinished",
     "Unsupported",
@@ -56,21 +56,21 @@ __all__ = [
     "unspool_adapter",
 ]
 
-_PLACES: Final = {
+_MODULES: Final = {
     "_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
     "_runner": ("run_suite",),
     "_scenarios": ("cases",),
     "stdio": ("Program",),
 }
-"""Which module has which names; all others are the model's."""
+"""Modules of the lazily imported names; all other names are in ``_cases``."""
 
 
 def __getattr__(name: str) -> object:
-    # The command line imports this package for every command, most of which need nothing of it.
+    # The command line imports this package for every command, and most commands use none of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = next((module for module, names in _PLACES.items() if name in names), "_cases")
-    return getattr(import_module(f".{place}", __name__), name)
+    module = next((module for module, names in _MODULES.items() if name in names), "_cases")
+    return getattr(import_module(f".{module}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
-"""Adapters: what makes a parser one that the suite can drive.
+"""Adapters: the interface between the suite and a parser.
 
-An adapter opens a *session* for every output; a session takes chunks and
-returns deltas.  For a parser in Python that is all there is to write::
+An adapter opens a *session* for every output; a session takes chunks and returns
+deltas. A parser in Python needs only this::
 
     class MySession:
         def feed(self, chunk: str) -> Iterable[DeltaMessage | dict]: ...
@@ -9,9 +9,9 @@ returns deltas.  For a parser in Python that is all there is to write::
 
     def factory(request: Request) -> MySession: ...
 
-``finish_reason`` of the session, if it has one, is compared after ``finish``; a factory
-may say what it is, see :func:`from_factory`.
-A session raises :class:`Unsupported` for what its parser does not claim to do.
+If the session has an attribute ``finish_reason``, the suite compares it after ``finish``.
+A factory may have a name and a version, see :func:`from_factory`. A session raises
+:class:`Unsupported` for features that its parser does not claim to have.
 """
 
 from __future__ import annotations
@@ -28,47 +28,48 @@ from ..events import Event
 from ..parser import Parser
 from ..planning import plan
 from ..wire._chat import ChatStream, Chunk
-from ._cases import DeltaMessage, Json, Start, TestCase
+from ._cases import DeltaMessage, Json, StartState, TestCase
 
 Deltas: TypeAlias = Iterable[DeltaMessage | Mapping[str, Any] | None]
 
 
 class Unsupported(UnspoolError):
-    """A parser does not claim to do this; the message says what."""
+    """Error of a parser that does not claim to have a feature; the message names the feature."""
 
 
 class ParserFailed(UnspoolError):
-    """A parser raised, died or took too long; the message says which."""
+    """Error of a parser that raised, died or took too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a parser may know before the first chunk."""
+    """Information for a parser before the first chunk."""
 
     dialect: str
-    """Our name for it."""
+    """Name of the dialect in unspool."""
     tools: tuple[Json, ...]
     tool_choice: str | Json
-    start: Start
+    start: StartState
     prompt: str | None
     streaming: bool
-    """False: the whole output will come as one chunk, and the parser for that may be used."""
+    """False if the complete output will arrive as one chunk, so that a parser of complete outputs may be
+    used."""
 
     @classmethod
     def of(cls, case: TestCase, *, streaming: bool = True) -> Request:
-        """The request of a case."""
+        """Create the request of a case."""
         return cls(case.dialect, case.tools, case.tool_choice, case.start, case.prompt, streaming)
 
 
 class Session(Protocol):
-    """One output being read."""
+    """Session of a parser for one output."""
 
     def feed(self, chunk: str) -> Deltas:
-        """Take the next chunk."""
+        """Parse the next chunk."""
         ...
 
     def finish(self, reason: Any) -> Deltas:
-        """No more follows; why generation stopped."""
+        """End the output; ``reason`` is why generation stopped."""
         ...
 
 
@@ -77,7 +78,7 @@ Factory: TypeAlias = Callable[[Request], Session]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a parser made of one output."""
+    """Answer of a parser to one output."""
 
     deltas: tuple[DeltaMessage | None, ...]
     finish_reason: str | None = None
@@ -85,12 +86,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which parser it is."""
+    """Identity of a parser."""
 
     name: str
     version: str = ""
     dialects: Mapping[str, Any] = field(default_factory=dict)
-    """The dialects that it claims to read; what they are read by, for people."""
+    """Dialects that it claims to parse; the values are details for readers of the report."""
 
     def to_json(self) -> Json:
         return {"name": self.name, "version": self.version, "dialects": dict(self.dialects)}
@@ -98,29 +99,29 @@ class Identity:
 
 @runtime_checkable
 class Adapter(Protocol):
-    """A parser under test."""
+    """Parser under test."""
 
     def identity(self) -> Identity:
-        """Which parser it is; starts it, if need be."""
+        """Return the identity of the parser, starting it if necessary."""
         ...
 
     def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
-        """Read the outputs of one request, their chunks in turns.
+        """Parse the outputs of one request, whose chunks are interleaved.
 
         Raises ``Unsupported`` or ``ParserFailed``.
         """
         ...
 
     def close(self) -> None:
-        """Nothing more will be asked."""
+        """Release the parser's resources."""
         ...
 
 
-# -- in this process
+# -- parsers in this process
 
 
 class InProcess:
-    """A parser that a factory makes, in this process."""
+    """Parser in this process, created by a factory."""
 
     def __init__(self, factory: Factory, name: str, version: str = "", dialects: Iterable[str] = ()) -> None:
         self._factory = factory
@@ -135,7 +136,7 @@ class InProcess:
             return self._answer(case, choices, streaming=streaming)
         except (Unsupported, UsageError):
             raise
-        except Exception as error:  # a parser may raise anything
+        except Exception as error:  # a parser may raise any exception
             raise ParserFailed(f"{type(error).__name__}: {error}") from error
 
     def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
@@ -154,19 +155,19 @@ class InProcess:
         ]
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing; the parser has no resources."""
 
 
 def as_delta(value: DeltaMessage | Mapping[str, Any] | None) -> DeltaMessage | None:
-    """A delta, out of whatever a session returned."""
+    """Convert a return value of a session to a delta."""
     return value if value is None or isinstance(value, DeltaMessage) else DeltaMessage.from_json(value)
 
 
 def load_factory(path: str) -> Factory:
-    """The factory that ``package.module:name`` names."""
+    """Import the factory at ``package.module:name``."""
     module, _, name = path.partition(":")
     if not name:
-        raise UsageError(f"{path!r}: name a factory as package.module:name")
+        raise UsageError(f"{path!r} is not a factory path; write package.module:name")
     try:
         found = importlib.import_module(module)
         for part in name.split("."):
@@ -174,15 +175,15 @@ def load_factory(path: str) -> Factory:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"cannot load {path!r}: {error}") from error
     if not callable(found):
-        raise UsageError(f"{path!r} is not callable: a factory takes a Request and returns a session")
+        raise UsageError(f"{path!r} is not callable; a factory takes a Request and returns a session")
     return found
 
 
 def from_factory(path: str) -> InProcess:
-    """The parser that ``package.module:name`` makes.
+    """Create an adapter for the factory at ``package.module:name``.
 
     The factory may have attributes: ``name``, ``version`` and ``dialects``, the names
-    of the dialects that it reads (all of them, if it does not say).
+    of the dialects that it parses. Without ``dialects`` it gets all of them.
     """
     factory = load_factory(path)
     return InProcess(
@@ -197,51 +198,53 @@ def from_factory(path: str) -> InProcess:
 
 
 class UnspoolSession:
-    """unspool, as a server would use it."""
+    """Session of unspool, as a server would use it."""
 
     def __init__(self, request: Request) -> None:
         self.finish_reason: str | None = None
         forced = request.tool_choice not in ("auto", "none")
-        self._parser = _planned(request) if forced else _plain(request)
+        self._parser = _planned_parser(request) if forced else _plain_parser(request)
         self._wire = ChatStream(self._parser)
-        self._fold = None if request.streaming else self._parser.fold()
+        self._builder = None if request.streaming else self._parser.fold()
 
     def feed(self, chunk: str) -> list[DeltaMessage]:
         return self._deltas(self._parser.feed(chunk))
 
     def finish(self, reason: Any) -> list[DeltaMessage]:
         deltas = self._deltas(self._parser.finish(reason))
-        if self._fold is None:
+        if self._builder is None:
             return deltas
-        message = self._fold.message()
+        message = self._builder.message()
         self.finish_reason = message.finish_reason
-        whole = self._wire.message(message)
-        calls = whole.get("tool_calls") or []
-        assert isinstance(calls, list)  # noqa: S101 - so the wire has it
+        payload = self._wire.message(message)
+        calls = payload.get("tool_calls") or []
+        assert isinstance(calls, list)  # noqa: S101 - the encoder always returns a list
         return [
-            DeltaMessage.from_json({**whole, "tool_calls": [{"index": i, **c} for i, c in enumerate(calls)]})
+            DeltaMessage.from_json(
+                {**payload, "tool_calls": [{"index": i, **c} for i, c in enumerate(calls)]}
+            )
         ]
 
     def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
-        if self._fold is not None:
-            self._fold.push(events)
+        if self._builder is not None:
+            self._builder.push(events)
             return []
         return [self._delta(chunk) for chunk in self._wire.encode(events)]
 
     def _delta(self, chunk: Chunk) -> DeltaMessage:
         choices = chunk["choices"]
-        assert isinstance(choices, list)  # noqa: S101 - so the wire has it
+        assert isinstance(choices, list)  # noqa: S101 - the encoder always returns a list
         self.finish_reason = choices[0]["finish_reason"] or self.finish_reason
         return DeltaMessage.from_json(choices[0]["delta"])
 
 
-def _plain(request: Request) -> Parser:
+def _plain_parser(request: Request) -> Parser:
     tools = () if request.tool_choice == "none" else request.tools
     return Parser(request.dialect, tools=tools, prompt=request.prompt)
 
 
-def _planned(request: Request) -> Parser:
-    """A forced call is held to a JSON schema, where the family's engines do so."""
+def _planned_parser(request: Request) -> Parser:
+    """Create a parser for a forced call, which is JSON in families whose engines constrain it."""
     body: Json = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": list(request.tools),
@@ -252,5 +255,5 @@ def _planned(request: Request) -> Parser:
 
 
 def unspool_adapter() -> InProcess:
-    """unspool, in this process."""
+    """Return an adapter for unspool in this process."""
     return InProcess(UnspoolSession, "unspool", __version__)

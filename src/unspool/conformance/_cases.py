@@ -1,34 +1,33 @@
-"""The data model: what a case is, what a parser says, and what becomes of it.
+"""Data model of the suite: cases, parser output and the result of running a case.
 
-A :class:`TestCase` is one output of a model, the request that it answers, and
-what must come out.  It knows no parser.  A :class:`Run` is one case in one
-parser's hands.  Both are plain values; their JSON is documented by
-:func:`json_schema`, and ``to_json``/``from_json`` are inverse to each other.
+A :class:`TestCase` holds one model output, the request that it answers, and the
+expected message. It is independent of any parser. A :class:`Run` is one case
+executed by one parser. Both are plain values; :func:`json_schema` documents
+their JSON, and ``to_json`` and ``from_json`` are inverses.
 
-What must come out is said twice.  The flat fields (``expected_content``,
+A case states its expectation twice. The flat fields (``expected_content``,
 ``expected_reasoning``, ``expected_tool_calls``) are what a client reads from a
-whole message; ``expected_order`` is the same in the order of the output:
+complete message. ``expected_order`` lists the same parts in the order of the output:
 
-``{"content": "text"}``      a stretch of text for the user
-``{"reasoning": "text"}``    a stretch of reasoning
-``{"tool_call": 0}``         the call of that number in ``expected_tool_calls``
-``{"unfinished": {...}}``    something that is no call, because the output broke
-                             off or went wrong in it
+``{"content": "text"}``      a segment of text for the user
+``{"reasoning": "text"}``    a segment of reasoning
+``{"tool_call": 0}``         the call with that index in ``expected_tool_calls``
+``{"unfinished": {...}}``    a truncated or malformed piece that is not a call
 
-White space where two stretches of one channel meet is not part of any format:
-``expected_content`` shows a plausible joint, and any other is as good, unless
+No format specifies the whitespace between two segments of one channel.
+``expected_content`` shows one plausible separator. Any other is accepted, unless
 words run together.
 
-An *unfinished* piece is where parsers may differ and be right, and where a
-stream cannot take back what it has sent.  What counts as right depends on its
-kind:
+Parsers may handle an *unfinished* piece in several correct ways, because a stream
+cannot take back what it has sent. The accepted results depend on its kind:
 
-``truncated``  the output ends inside a call: nothing, or the call with a prefix
-               of its arguments, or, where all of them are there, the whole call
-``malformed``  the call is broken: its raw text as content, or the call with a
-               prefix of its arguments
-``fragment``   the output ends inside a marker, or behind the opening one of a
-               call: nothing, or its raw text
+``truncated``  the output ends inside a call. Accepted: nothing; the call with a
+               prefix of its arguments; or the complete call if all of its
+               arguments are there
+``malformed``  the call is broken. Accepted: its raw text as content, or the call
+               with a prefix of its arguments
+``fragment``   the output ends inside a marker or right after the marker that
+               opens a call. Accepted: nothing, or the raw text
 """
 
 from __future__ import annotations
@@ -44,25 +43,28 @@ from ..errors import UsageError
 Json: TypeAlias = dict[str, Any]
 """A JSON object."""
 
-Start: TypeAlias = Literal["content", "reasoning", "response"]
-"""Where the prompt leaves the model: outside of everything, inside reasoning, or
-inside the wrapper that its family puts around answers."""
+StartState: TypeAlias = Literal["content", "reasoning", "response"]
+"""State in which the prompt leaves the model.
+
+``content`` is outside of every marker, ``reasoning`` is inside reasoning, and
+``response`` is inside the wrapper that the family puts around answers.
+"""
 StreamingMode: TypeAlias = Literal["both", "stream", "batch"]
-"""Whether a case is for streams, for whole outputs, or for both."""
+"""Applicability of a case: to streams, to complete outputs, or to both."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Why generation stopped (of a request), and what a client is told (of a result)."""
+"""Reason why generation stopped (in a request), or the one that the client receives (in a result)."""
 Channel: TypeAlias = Literal["content", "reasoning"]
 UnfinishedKind: TypeAlias = Literal["truncated", "malformed", "fragment"]
 Status: TypeAlias = Literal["created", "executed", "passed", "failed", "xfailed"]
-"""Created, then executed, then one of the last three."""
+"""Lifecycle of a run: created, executed, then one of the last three."""
 
 
-# -- what a parser says
+# -- parser output
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function's name and its arguments, as JSON text."""
+    """Name of a function and its arguments as JSON text."""
 
     name: str
     arguments: str
@@ -77,18 +79,21 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call, as in OpenAI's messages."""
+    """Tool call in the shape of OpenAI's messages."""
 
     function: FunctionCall
     id: str | None = None
-    """Of an expected call: the id that the model wrote; None: any will do."""
+    """Identifier of the call. In an expected call: the id that the model wrote, or None if any id is
+    accepted."""
     verbatim: bool = False
-    """Of an expected call: the model wrote the arguments as JSON, so that their
-    text can be kept to the letter.  Otherwise only the value counts."""
+    """Flag of an expected call: the model wrote the arguments as JSON, so their text must be kept unchanged.
+
+    Otherwise only the value counts.
+    """
 
     def to_json(self) -> Json:
-        found: Json = {"id": self.id, "type": "function", "function": self.function.to_json()}
-        return found | ({"verbatim": True} if self.verbatim else {})
+        call: Json = {"id": self.id, "type": "function", "function": self.function.to_json()}
+        return call | ({"verbatim": True} if self.verbatim else {})
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ToolCall:
@@ -97,7 +102,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class DeltaToolCall:
-    """What a delta says of one call."""
+    """Part of one tool call in a delta."""
 
     index: int
     id: str | None = None
@@ -105,18 +110,18 @@ class DeltaToolCall:
     arguments: str | None = None
 
     def to_json(self) -> Json:
-        return _given(index=self.index, id=self.id, name=self.name, arguments=self.arguments)
+        return _without_none(index=self.index, id=self.id, name=self.name, arguments=self.arguments)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DeltaToolCall:
-        """Flat, or with ``function`` as OpenAI's wire has it."""
+        """Create a delta from flat fields, or from ``function`` as in OpenAI's API."""
         inner = value.get("function") or value
         return cls(value["index"], value.get("id"), inner.get("name"), inner.get("arguments"))
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaMessage:
-    """What a parser adds to the message; of several things in one delta the order is not known."""
+    """Delta that a parser adds to the message. The order of several things in one delta is unknown."""
 
     content: str | None = None
     reasoning: str | None = None
@@ -124,11 +129,11 @@ class DeltaMessage:
 
     def to_json(self) -> Json:
         calls = [call.to_json() for call in self.tool_calls]
-        return _given(content=self.content, reasoning=self.reasoning, tool_calls=calls or None)
+        return _without_none(content=self.content, reasoning=self.reasoning, tool_calls=calls or None)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DeltaMessage:
-        """Reasoning may be called ``reasoning_content``, as many servers do."""
+        """Create a delta. Reasoning may be called ``reasoning_content``, as in many servers."""
         return cls(
             value.get("content"),
             value.get("reasoning") or value.get("reasoning_content"),
@@ -137,13 +142,13 @@ class DeltaMessage:
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing."""
+        """True if the delta has no text and no calls."""
         return not (self.content or self.reasoning or self.tool_calls)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A stretch of text, in its place."""
+class TextSegment:
+    """Segment of text at its position in the output."""
 
     channel: Channel
     text: str
@@ -153,8 +158,8 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class CallAt:
-    """A call, in its place; its number."""
+class CallReference:
+    """Reference to a call at its position in the output, by index."""
 
     index: int
 
@@ -164,15 +169,15 @@ class CallAt:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Something that did not become a call."""
+    """Piece of the output that did not become a call."""
 
     kind: UnfinishedKind
     raw: str
-    """What the model wrote."""
+    """Text that the model wrote."""
     name: str = ""
-    """The function, if its name is known."""
+    """Function name, if it is known."""
     arguments: str = ""
-    """The arguments as they would have been; what was sent is a prefix of them."""
+    """Arguments that the call would have had; what a stream sends is a prefix of them."""
 
     def to_json(self) -> Json:
         return {
@@ -185,31 +190,31 @@ class Unfinished:
         }
 
 
-Part: TypeAlias = Stretch | CallAt | Unfinished
+Part: TypeAlias = TextSegment | CallReference | Unfinished
 
 
 def part_from_json(value: Mapping[str, Any]) -> Part:
-    """The part of an order that this JSON stands for."""
+    """Return the part that a JSON object describes."""
     if "tool_call" in value:
-        return CallAt(value["tool_call"])
+        return CallReference(value["tool_call"])
     if "unfinished" in value:
         return Unfinished(**value["unfinished"])
     channel: Channel = "content" if "content" in value else "reasoning"
-    return Stretch(channel, value[channel])
+    return TextSegment(channel, value[channel])
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedToolCallInformation:
-    """A whole message, as a parser of whole outputs returns it, or as a stream adds up to it."""
+    """Complete message, as returned by a parser of complete outputs or assembled from a stream."""
 
     tools_called: bool
     tool_calls: tuple[ToolCall, ...] = ()
     content: str | None = None
     reasoning: str | None = None
     finish_reason: str | None = None
-    """None: the parser leaves it to its server."""
+    """Finish reason; None if the parser leaves it to its server."""
     order: tuple[Part, ...] = ()
-    """The same in order, as far as the deltas tell it."""
+    """Parts of the message in order, as far as the deltas reveal it."""
 
     def to_json(self) -> Json:
         return {
@@ -238,92 +243,92 @@ class ExtractedToolCallInformation:
 
 @dataclass(frozen=True, slots=True)
 class TestCase:
-    """One output of a model, the request that it answers, and what must come out."""
+    """One model output, the request that it answers, and the expected message."""
 
-    __test__: ClassVar = False  # not for pytest to collect
+    __test__: ClassVar = False  # pytest would collect the class by its name
 
     scenario_name: str
-    """What the case shows, without the dialect: ``order/reasoning-text-call``."""
+    """Name of the scenario, without the dialect: ``order/reasoning-text-call``."""
     dialect: str
-    """The dialect's own name."""
+    """Canonical name of the dialect."""
     group: str
-    """The scenarios it belongs to."""
+    """Group that the scenario belongs to."""
     model_output: str
-    """What the model wrote; it may be empty."""
+    """Text that the model wrote; may be empty."""
     expected_tools_called: bool
-    """Whether the output calls tools: exactly if ``expected_tool_calls`` has any."""
+    """True exactly if ``expected_tool_calls`` is not empty."""
     expected_tool_calls: tuple[ToolCall, ...] = ()
     expected_content: str | None = None
     expected_reasoning: str | None = None
     expected_order: tuple[Part, ...] = ()
     expected_finish_reason: FinishReason | None = None
-    """What a client must be told; None: either of several is right."""
+    """Finish reason that a client must receive; None if several are correct."""
     streaming_mode: StreamingMode = "both"
     parser_name: str = ""
-    """The name that an engine knows the parser by; the dialect's, unless given."""
+    """Name by which an engine knows the parser; defaults to the dialect."""
     tools: tuple[Json, ...] = ()
-    """The request's tools."""
+    """Tools of the request."""
     tool_choice: str | Json = "auto"
-    start: Start = "content"
+    start: StartState = "content"
     prompt: str | None = None
-    """The end of the prompt; None: what the family's template ends with, and it opens nothing."""
+    """End of the prompt. None stands for the end of the family's template, which opens no marker."""
     finish_reason: FinishReason = "stop"
-    """Why generation stopped, as the backend says."""
+    """Reason why generation stopped, as the backend reports it."""
     n: int = 1
-    """With more than one, the output comes as several choices, in turns."""
+    """Number of choices. If it is above one, the output arrives as several interleaved choices."""
     rule: str = ""
-    """The rule that says what must come out, for people."""
+    """Rule that determines the expected result, for readers."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parser_name", self.parser_name or self.dialect)
-        for diagnostic in self._diagnostics():
-            raise UsageError(f"case {self.dialect} {self.scenario_name}: {diagnostic}")
+        for error in self._validation_errors():
+            raise UsageError(f"case {self.dialect} {self.scenario_name}: {error}")
 
-    def _diagnostics(self) -> Sequence[str]:
+    def _validation_errors(self) -> Sequence[str]:
         if not isinstance(self.model_output, str):
-            return ["model_output is missing; for an output without text give ''"]
+            return ["model_output is missing; pass '' for an empty output"]
         if self.expected_tools_called != bool(self.expected_tool_calls):
             number = len(self.expected_tool_calls)
             return [f"expected_tools_called={self.expected_tools_called} with {number} expected calls"]
-        found = get_dialect(self.parser_name).name  # refuses a parser that is not registered
-        if found != get_dialect(self.dialect).name:
-            return [f"parser_name={self.parser_name!r} is a parser of {found}"]
+        canonical = get_dialect(self.parser_name).name  # raises for an unregistered parser
+        if canonical != get_dialect(self.dialect).name:
+            return [f"parser_name={self.parser_name!r} belongs to the dialect {canonical}"]
         for name, value, choices in (
             ("streaming_mode", self.streaming_mode, get_args(StreamingMode)),
-            ("start", self.start, get_args(Start)),
+            ("start", self.start, get_args(StartState)),
             ("finish_reason", self.finish_reason, get_args(FinishReason)),
             ("expected_finish_reason", self.expected_finish_reason, (None, *get_args(FinishReason))),
         ):
             if value not in choices:
                 return [f"{name}={value!r}: choose one of {', '.join(map(str, choices))}"]
         if self.n < 1:
-            return [f"n={self.n}: a request has at least one choice"]
-        numbers = [part.index for part in self.expected_order if isinstance(part, CallAt)]
+            return [f"n={self.n}: a request needs at least one choice"]
+        numbers = [part.index for part in self.expected_order if isinstance(part, CallReference)]
         if numbers != list(range(len(self.expected_tool_calls))):
             return [
                 f"expected_order has calls {numbers}, expected_tool_calls {len(self.expected_tool_calls)}"
             ]
         for channel, text in (("content", self.expected_content), ("reasoning", self.expected_reasoning)):
-            if _squeezed(text) != _squeezed(self.stretches(channel)):
-                return [
-                    f"expected_order has {channel} {self.stretches(channel)!r}, but it should be {text!r}"
-                ]
+            if _remove_whitespace(text) != _remove_whitespace(self.joined_text(channel)):
+                return [f"expected_order has {channel} {self.joined_text(channel)!r}, expected {text!r}"]
         return []
 
-    def stretches(self, channel: str) -> str:
-        """The text of a channel, out of ``expected_order``."""
+    def joined_text(self, channel: str) -> str:
+        """Return the text of a channel, joined from ``expected_order``."""
         return "".join(
-            part.text for part in self.expected_order if isinstance(part, Stretch) and part.channel == channel
+            part.text
+            for part in self.expected_order
+            if isinstance(part, TextSegment) and part.channel == channel
         )
 
     @property
     def key(self) -> str:
-        """The case's name, unique in a suite."""
+        """Name of the case, unique in a suite."""
         return f"{self.dialect}:{self.scenario_name}"
 
     @property
     def expected(self) -> ExtractedToolCallInformation:
-        """What must come out, as a parser would say it."""
+        """Expected result in the shape of a parser's result."""
         return ExtractedToolCallInformation(
             self.expected_tools_called,
             self.expected_tool_calls,
@@ -334,7 +339,7 @@ class TestCase:
         )
 
     def to_json(self) -> Json:
-        """The case as a JSON object; see :func:`json_schema`."""
+        """Return the case as a JSON object; see :func:`json_schema`."""
         return {
             "scenario_name": self.scenario_name,
             "dialect": self.dialect,
@@ -359,9 +364,9 @@ class TestCase:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TestCase:
-        """The case that a JSON object describes."""
+        """Create a case from its JSON object."""
         if value.get("model_output") is None:
-            raise UsageError("a case has no model_output; for an output without text give ''")
+            raise UsageError("a case has no model_output; pass '' for an empty output")
         plain = dict(value)
         plain["expected_tool_calls"] = tuple(map(ToolCall.from_json, value.get("expected_tool_calls", ())))
         plain["expected_order"] = tuple(map(part_from_json, value.get("expected_order", ())))
@@ -369,19 +374,19 @@ class TestCase:
         try:
             return cls(**plain)
         except TypeError as error:
-            raise UsageError(f"not a case: {error}") from error
+            raise UsageError(f"invalid case: {error}") from error
 
     def to_line(self) -> str:
-        """The case as a line of JSON Lines."""
+        """Return the case as a line of JSON Lines."""
         return json.dumps(self.to_json(), ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
-        """The case for people: what the model wrote, and what must come out."""
+        """Return a readable description of the case: the model output and the expected result."""
         lines = [f"{self.scenario_name} in {self.dialect}"]
         if self.rule:
             lines.append(f"  {self.rule}")
         if self.start != "content" or self.prompt is not None:
-            lines.append(f"  begins in {self.start}, behind the prompt {self.prompt!r}")
+            lines.append(f"  starts in {self.start}, after the prompt {self.prompt!r}")
         if self.tool_choice != "auto":
             lines.append(f"  tool_choice: {json.dumps(self.tool_choice)}")
         lines += ["  output:", *(f"    | {line}".rstrip() for line in self.model_output.split("\n"))]
@@ -390,13 +395,13 @@ class TestCase:
 
 
 def order_lines(message: ExtractedToolCallInformation) -> list[str]:
-    """A message for people, a line for each part."""
+    """Return a readable description of a message, with a line for each part."""
     lines = []
     for part in message.order:
         match part:
-            case Stretch(channel, text):
+            case TextSegment(channel, text):
                 lines.append(f"{channel:<9} {json.dumps(text, ensure_ascii=False)}")
-            case CallAt(index):
+            case CallReference(index):
                 call = message.tool_calls[index]
                 lines.append(f"call      {call.function.name} {call.function.arguments}")
             case Unfinished(kind, raw):
@@ -406,47 +411,48 @@ def order_lines(message: ExtractedToolCallInformation) -> list[str]:
     return lines
 
 
-# -- its life
+# -- runs
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One case, in one way of cutting it, in one parser's hands.
+    """Execution of one case by one parser, in one chunking.
 
-    Created, then ``executed``, then ``judged``: in that order, or ``UsageError``.
+    The states are ``created``, ``executed`` and a verdict, in this order; any other
+    order raises ``UsageError``.
     """
 
     case: TestCase
     parser: str
-    """The parser under test."""
+    """Name of the parser under test."""
     chunking: str = "whole"
     chunks: tuple[str, ...] = ()
     status: Status = "created"
     actual: ExtractedToolCallInformation | None = None
-    """What came out; None: nothing did."""
+    """Message that the parser returned; None if there is none."""
     error: str = ""
-    """Why nothing did, or which rule of streams was broken."""
+    """Reason for a missing message, or the stream rule that the parser broke."""
     difference: str = "match"
-    """The class of the difference; see ``compare.CLASSES``."""
+    """Class of the difference; see ``_compare.CLASSES``."""
     detail: str = ""
-    """The difference, for people."""
-    excuse: str = ""
-    """The ruling or the excuse that makes it a legitimate one."""
+    """Description of the difference."""
+    reason: str = ""
+    """Ruling or policy difference that makes the result acceptable."""
 
     def executed(self, actual: ExtractedToolCallInformation | None, error: str = "") -> Run:
-        """The parser has answered."""
+        """Return the run with the parser's answer."""
         self._must_be("created")
         return replace(self, status="executed", actual=actual, error=error)
 
-    def judged(self, difference: str, detail: str = "", excuse: str = "") -> Run:
-        """The answer has been compared."""
+    def judged(self, difference: str, detail: str = "", reason: str = "") -> Run:
+        """Return the run with the result of the comparison."""
         self._must_be("executed")
-        status: Status = "passed" if difference == "match" else "xfailed" if excuse else "failed"
-        return replace(self, status=status, difference=difference, detail=detail, excuse=excuse)
+        status: Status = "passed" if difference == "match" else "xfailed" if reason else "failed"
+        return replace(self, status=status, difference=difference, detail=detail, reason=reason)
 
     def _must_be(self, status: Status) -> None:
         if self.status != status:
-            raise UsageError(f"the run of {self.case.key} is {self.status}, not {status}: take a new Run")
+            raise UsageError(f"the run of {self.case.key} is {self.status}, not {status}; create a new Run")
 
 
 # -- the schema
@@ -487,7 +493,7 @@ _PART: Final = {
 
 
 def json_schema() -> Json:
-    """A JSON schema of the lines that ``unspool conformance export`` writes."""
+    """Return a JSON schema of the lines that ``unspool conformance export`` writes."""
     case = _object(
         {
             "scenario_name": _STRING,
@@ -505,7 +511,7 @@ def json_schema() -> Json:
             "parser_name": _STRING,
             "tools": {"type": "array", "items": {"type": "object"}},
             "tool_choice": {"type": ["string", "object"]},
-            "start": {"enum": list(get_args(Start))},
+            "start": {"enum": list(get_args(StartState))},
             "prompt": _TEXT,
             "finish_reason": {"enum": list(get_args(FinishReason))},
             "n": {"type": "integer", "minimum": 1},
@@ -522,9 +528,9 @@ def json_schema() -> Json:
     }
 
 
-def _given(**fields: object) -> Json:
+def _without_none(**fields: object) -> Json:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _squeezed(text: str | None) -> str:
+def _remove_whitespace(text: str | None) -> str:
     return "".join((text or "").split())

@@ -1,15 +1,15 @@
-"""Chunkings: the ways in which an output may arrive.
+"""Chunkings: the ways in which a stream may split an output.
 
 ``whole``        in one delta
-``characters``   each character in a delta of its own
-``tokens``       cut where a tokenizer cuts it
-``two``          in two, at every place (of a short output; else at a few places)
-``random``       in random pieces, empty ones among them, the same in every run
-``burst``        a first token, nothing for a while, then all the rest in one delta,
-                 as speculative decoding and slow networks give it
+``characters``   one delta per character
+``tokens``       at the token boundaries of a tokenizer
+``two``          in two, at every position of a short output and at some of a long one
+``random``       in random pieces, some of them empty; the same in every run
+``burst``        a first token, two empty deltas, then the rest in one delta, as
+                 from speculative decoding and slow networks
 
-``tokens`` uses the tokenizer of ``mistral_common`` where that is installed, and
-otherwise cuts words, numbers, blanks and signs as byte-pair vocabularies do.
+``tokens`` uses the tokenizer of ``mistral_common`` if that is installed. Otherwise it
+splits words, numbers, whitespace and punctuation like a byte-pair vocabulary.
 """
 
 from __future__ import annotations
@@ -27,67 +27,67 @@ from ..errors import UsageError
 
 Chunks: TypeAlias = tuple[str, ...]
 
-SHORT: Final = 64
-"""An output of this length is cut in two at every place ..."""
-PLACES: Final = 8
-"""... a longer one at this many."""
-RANDOM: Final = 3
-"""How many random ways there are."""
-HUGE: Final = 4000
-"""A longer output is cut into this many pieces at most, for the sake of parsers that are not linear."""
+SHORT_LENGTH: Final = 64
+"""Longest output that ``two`` splits at every position."""
+SPLIT_COUNT: Final = 8
+"""Number of positions at which ``two`` splits a longer output."""
+RANDOM_COUNT: Final = 3
+"""Number of random variants."""
+MAX_PIECES: Final = 4000
+"""Largest number of pieces of an output, for the sake of parsers whose time is not linear."""
 
 _TOKEN: Final = re.compile(r" ?[^\W\d_]{1,6}|\d{1,3}| ?[^\w\s]{1,3}|\s+|_|.", re.DOTALL)
 
 
-def _whole(text: str) -> Iterator[Chunks]:
+def _keep_whole(text: str) -> Iterator[Chunks]:
     yield (text,)
 
 
-def _characters(text: str) -> Iterator[Chunks]:
-    size = -(-len(text) // HUGE) or 1
+def _split_characters(text: str) -> Iterator[Chunks]:
+    size = -(-len(text) // MAX_PIECES) or 1
     yield tuple(text[at : at + size] for at in range(0, len(text), size))
 
 
-def _tokens(text: str) -> Iterator[Chunks]:
-    yield tuple(_cut_into_tokens(text))
+def _split_tokens(text: str) -> Iterator[Chunks]:
+    yield tuple(_tokenize(text))
 
 
-def _two(text: str) -> Iterator[Chunks]:
-    places: Sequence[int] = range(1, len(text))
-    if len(text) > SHORT:
-        places = sorted(_random(text, "two").sample(places, PLACES))
-    for at in places:
+def _split_in_two(text: str) -> Iterator[Chunks]:
+    positions: Sequence[int] = range(1, len(text))
+    if len(text) > SHORT_LENGTH:
+        positions = sorted(_seeded_random(text, "two").sample(positions, SPLIT_COUNT))
+    for at in positions:
         yield text[:at], text[at:]
 
 
-def _at_random(text: str) -> Iterator[Chunks]:
-    rng = _random(text, "random")
-    for longest in (3, 9, 40)[:RANDOM]:
-        longest = max(longest, len(text) * longest // HUGE)  # noqa: PLW2901 - the same, for huge texts
+def _split_randomly(text: str) -> Iterator[Chunks]:
+    rng = _seeded_random(text, "random")
+    for longest in (3, 9, 40)[:RANDOM_COUNT]:
+        longest = max(longest, len(text) * longest // MAX_PIECES)  # noqa: PLW2901 - scaled up for huge texts
         cuts = [0]
         while cuts[-1] < len(text):
             cuts.append(min(len(text), cuts[-1] + rng.randint(0, longest)))
         yield tuple(text[a:b] for a, b in pairwise(cuts))
 
 
-def _burst(text: str) -> Iterator[Chunks]:
-    first = next(iter(_cut_into_tokens(text[:40])), "")
+def _burst_after_first_token(text: str) -> Iterator[Chunks]:
+    first = next(iter(_tokenize(text[:40])), "")
     yield first, "", "", text[len(first) :]
 
 
 CHUNKINGS: Final[dict[str, Callable[[str], Iterator[Chunks]]]] = {
-    "whole": _whole,
-    "characters": _characters,
-    "tokens": _tokens,
-    "two": _two,
-    "random": _at_random,
-    "burst": _burst,
+    "whole": _keep_whole,
+    "characters": _split_characters,
+    "tokens": _split_tokens,
+    "two": _split_in_two,
+    "random": _split_randomly,
+    "burst": _burst_after_first_token,
 }
-"""Every chunking, by name."""
+"""Splitting functions by name of the chunking."""
 
 
 def chunked(text: str, chunking: str) -> Iterator[Chunks]:
-    """The ways of cutting a text that go by this name.
+    """Yield the variants of a chunking for a text.
 
     >>> list(chunked("Hi there", "tokens"))
     [('Hi', ' there')]
@@ -95,34 +95,34 @@ def chunked(text: str, chunking: str) -> Iterator[Chunks]:
     try:
         cut = CHUNKINGS[chunking]
     except KeyError:
-        raise UsageError(f"no chunking {chunking!r}: choose from {', '.join(CHUNKINGS)}") from None
+        raise UsageError(f"unknown chunking {chunking!r}; choose from {', '.join(CHUNKINGS)}") from None
     return cut(text)
 
 
-def _random(text: str, what: str) -> Random:
-    return Random(f"{what} {text}")  # noqa: S311 - reproducible, not secret
+def _seeded_random(text: str, purpose: str) -> Random:
+    return Random(f"{purpose} {text}")  # noqa: S311 - reproducible, not secret
 
 
-def _cut_into_tokens(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     tokenizer = _tokenizer()
-    if tokenizer is None or len(text) > HUGE:
+    if tokenizer is None or len(text) > MAX_PIECES:
         return _TOKEN.findall(text)
     out: list[str] = []
-    held = b""
+    pending = b""
     for id in tokenizer.encode(text, bos=False, eos=False):
-        held += tokenizer.id_to_byte_piece(id)
+        pending += tokenizer.id_to_byte_piece(id)
         try:
-            out.append(held.decode())
+            out.append(pending.decode())
         except UnicodeDecodeError:
-            continue  # a detokenizer waits for the rest of the character
-        held = b""
-    # A normalising tokenizer would test another text.
+            continue  # a detokenizer waits for the remaining bytes of the character
+        pending = b""
+    # A tokenizer that normalizes its input would test another text.
     return out if "".join(out) == text else _TOKEN.findall(text)
 
 
 @cache
 def _tokenizer() -> Any:
-    """Tekken, out of the package that brings its vocabulary; None where it is not installed."""
+    """Load Tekken from the package with its vocabulary; return None if the package is not installed."""
     spec = importlib.util.find_spec("mistral_common")
     if spec is None or spec.origin is None:
         return None

@@ -1,20 +1,22 @@
-"""Comparing what must come out with what did, and naming the difference.
+"""Comparison of the expected message with the actual one, and classes of differences.
 
 =============  ================================================================
-``match``      there is none
-``error``      nothing came out: the parser raised, died, took too long, or broke
-               a rule of streams
-``merge``      things ran together: two calls in one, two words without a blank
+``match``      no difference
+``error``      no message: the parser raised, died, took too long, or broke a
+               rule of streams
+``merge``      separate things ran together: two calls became one, or two words
+               lost the whitespace between them
 ``loss``       text or a call is missing
-``leak``       something came out that should not: markup in the text, text in
-               the wrong channel or twice, a call that was none
-``arguments``  the right call with other arguments, or another id than the model's
-``order``      all of it, in another order
-``whitespace`` the same but for blanks, or for the spelling of JSON
-``finish``     the same, with another finish reason
+``leak``       unexpected output: markup in the text, text in the wrong channel
+               or duplicated, a call that the model did not make
+``arguments``  the right call with other arguments, or with another id than the
+               model's
+``order``      everything is there, in another order
+``whitespace`` only whitespace or the spelling of JSON differs
+``finish``     only the finish reason differs
 =============  ================================================================
 
-If several apply, the first one in this table names the difference.
+If several classes apply, the first one in this table names the difference.
 """
 
 from __future__ import annotations
@@ -28,159 +30,180 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 from ..wire._poisoned_calls import remove_poison
 from ._cases import (
-    CallAt,
+    CallReference,
     Channel,
     ExtractedToolCallInformation,
-    Stretch,
     TestCase,
+    TextSegment,
     ToolCall,
     Unfinished,
     order_lines,
 )
-from ._delta_reader import Reached, Rebuilt, visible
+from ._delta_reader import DecodedStream, StreamPosition, count_visible
 
 DifferenceClass: TypeAlias = Literal[
     "match", "error", "merge", "loss", "leak", "arguments", "order", "whitespace", "finish"
 ]
 CLASSES: Final[tuple[DifferenceClass, ...]] = get_args(DifferenceClass)
-"""All of them; after ``match``, the worst first."""
+"""All classes; after ``match``, the worst first."""
 
 
 def worse(one: str, other: str) -> str:
-    """The worse of two classes."""
+    """Return the worse of two classes."""
     rank: dict[str, int] = {name: number or len(CLASSES) for number, name in enumerate(CLASSES)}
     return min((one, other), key=rank.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How an answer differs from what was expected."""
+    """Difference between an answer and the expectation."""
 
     name: DifferenceClass
-    """Its class."""
+    """Class of the difference."""
     detail: str = ""
-    """What exactly, for people."""
+    """Readable description."""
 
 
 MATCH: Final = Difference("match")
 
 
-def compare(case: TestCase, stream: Rebuilt) -> Difference:
-    """The difference between what a case expects and what came out."""
-    found = differences(case, stream)
-    return min(found, key=lambda one: CLASSES.index(one.name), default=MATCH)
+def compare(case: TestCase, stream: DecodedStream) -> Difference:
+    """Return the worst difference between the expectation of a case and the answer."""
+    all_differences = differences(case, stream)
+    return min(all_differences, key=lambda one: CLASSES.index(one.name), default=MATCH)
 
 
-def differences(case: TestCase, stream: Rebuilt) -> list[Difference]:
-    """All of them."""
+def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
+    """Return all differences between the expectation of a case and the answer."""
     actual = stream.message
-    aligned = _Aligned(case, actual)
-    found = [*aligned.found]
-    shown = dict(aligned.shown)  # which unfinished pieces came out as calls
+    alignment = _CallAlignment(case, actual)
+    all_differences = [*alignment.differences]
+    sent_as_calls = dict(alignment.sent_as_calls)  # unfinished pieces that came out as calls
     order: list[tuple[Channel | Literal["call"], str]] = []
     for channel in get_args(Channel):
-        found += _Text(case, actual, channel, shown).found
+        all_differences += _TextComparison(case, actual, channel, sent_as_calls).differences
     for number, part in enumerate(case.expected_order):
-        if isinstance(part, Stretch):
+        if isinstance(part, TextSegment):
             order.append((part.channel, part.text))
-        elif isinstance(part, CallAt) or shown.get(number):
+        elif isinstance(part, CallReference) or sent_as_calls.get(number):
             order.append(("call", ""))
-    if all(one.name in ("whitespace", "arguments") for one in found):
-        # What came out besides is an unfinished piece, whose place is not at issue.
-        found += _order(order, stream.reached) if not _has_extra_text(case, actual) else []
+    if all(one.name in ("whitespace", "arguments") for one in all_differences):
+        # Extra text is an unfinished piece, whose position does not matter.
+        all_differences += (
+            _compare_order(order, stream.positions) if not _has_extra_text(case, actual) else []
+        )
     finish = case.expected_finish_reason
-    if finish == "stop" and actual.finish_reason == "tool_calls" and any(shown.values()):
-        finish = "tool_calls"  # a malformed call is a call to a client that was sent it
+    if finish == "stop" and actual.finish_reason == "tool_calls" and any(sent_as_calls.values()):
+        finish = "tool_calls"  # a client that received a malformed call sees a call
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
-        found.append(Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}"))
-    return found
+        all_differences.append(
+            Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}")
+        )
+    return all_differences
 
 
 # -- calls
 
 
-class _Aligned:
-    """Which call is which."""
+class _CallAlignment:
+    """Alignment of the expected calls with the actual ones.
 
-    def __init__(self, case: TestCase, actual: ExtractedToolCallInformation) -> None:
-        self.found: list[Difference] = []
-        self.shown: dict[int, bool] = {}
-        calls = list(actual.tool_calls)
-        expected = [
+    Both lists are in order. An expected call takes the next actual call. An unfinished piece
+    takes it only if a stream may send that call for the piece; otherwise the parser dropped the
+    piece or returned it as text, and the call stays for the next expected part.
+    """
+
+    def __init__(self, case: TestCase, message: ExtractedToolCallInformation) -> None:
+        self.differences: list[Difference] = []
+        self.sent_as_calls: dict[int, bool] = {}
+        """Result for each unfinished piece, by its index in the expected order."""
+        calls = list(message.tool_calls)
+        parts = [
             (number, part)
             for number, part in enumerate(case.expected_order)
-            if isinstance(part, CallAt) or (isinstance(part, Unfinished) and part.name)
+            if isinstance(part, CallReference) or (isinstance(part, Unfinished) and part.name)
         ]
-        wanted = sum(isinstance(part, CallAt) for _, part in expected)
+        expected_count = sum(isinstance(part, CallReference) for _, part in parts)
         at = 0
-        for number, part in expected:
-            got = calls[at] if at < len(calls) else None
+        for number, part in parts:
+            actual = calls[at] if at < len(calls) else None
             if isinstance(part, Unfinished):
-                self.shown[number] = got is not None and _begins(part, got)
-                at += self.shown[number]
-                if got is not None and self.shown[number] and _runs_as_other(part, got):
-                    self.found.append(Difference("leak", f"a broken call that clients run: {_spelt(got)}"))
-            elif isinstance(part, CallAt):
-                want = case.expected_tool_calls[part.index]
-                if got is None:
-                    self._missing(want, calls)
+                self.sent_as_calls[number] = actual is not None and _may_be_sent_as(part, actual)
+                at += self.sent_as_calls[number]
+                if actual is not None and self.sent_as_calls[number] and _runs_as_other(part, actual):
+                    detail = f"clients can run a broken call: {_format_call(actual)}"
+                    self.differences.append(Difference("leak", detail))
+            elif isinstance(part, CallReference):
+                expected = case.expected_tool_calls[part.index]
+                if actual is None:
+                    self._add_missing(expected, calls)
                     continue
                 at += 1
-                self._compare(want, got)
+                self._compare(expected, actual)
         for extra in calls[at:]:
-            self.found.append(Difference("leak", f"a call that was none: {_spelt(extra)}"))
-        if len(calls) > wanted + sum(self.shown.values()) or len(calls) < wanted:
-            # The pairs are guesses then, so that their differences say little.
-            self.found = [one for one in self.found if one.name not in ("arguments", "whitespace")] or [
-                Difference("loss", f"{len(calls)} calls, expected {wanted}")
-            ]
+            self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
+        if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
+            # With other numbers of calls the pairs are guesses, so their differences mean little.
+            reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
+            count_detail = f"{len(calls)} calls, expected {expected_count}"
+            self.differences = reliable or [Difference("loss", count_detail)]
 
-    def _missing(self, want: ToolCall, calls: Sequence[ToolCall]) -> None:
-        inside = want.function.arguments.strip("{} ")
+    def _add_missing(self, expected: ToolCall, calls: Sequence[ToolCall]) -> None:
+        """Add a missing call, as merged if another call contains its arguments or its name."""
+        inside = expected.function.arguments.strip("{} ")
         merged = inside and any(
-            inside in call.function.arguments and call.function.arguments != want.function.arguments
+            inside in call.function.arguments and call.function.arguments != expected.function.arguments
             for call in calls
         )
         joined = any(
-            want.function.name in call.function.name and want.function.name != call.function.name
+            expected.function.name in call.function.name and expected.function.name != call.function.name
             for call in calls
         )
         if merged or joined:
-            self.found.append(Difference("merge", f"a call ran into another: {_spelt(want)}"))
+            detail = f"call merged with another: {_format_call(expected)}"
+            self.differences.append(Difference("merge", detail))
         else:
-            self.found.append(Difference("loss", f"no call {_spelt(want)}"))
+            self.differences.append(Difference("loss", f"missing call {_format_call(expected)}"))
 
-    def _compare(self, want: ToolCall, got: ToolCall) -> None:
-        if want.function.name != got.function.name:
-            self.found.append(Difference("loss", f"no call {_spelt(want)}, but {_spelt(got)}"))
+    def _compare(self, expected: ToolCall, actual: ToolCall) -> None:
+        if expected.function.name != actual.function.name:
+            detail = f"missing call {_format_call(expected)}, got {_format_call(actual)}"
+            self.differences.append(Difference("loss", detail))
             return
-        if want.function.arguments != got.function.arguments:
-            self._arguments(want, got)
-        if want.id is not None and got.id is not None and want.id != got.id:
-            self.found.append(Difference("arguments", f"id {got.id!r}, the model wrote {want.id!r}"))
+        if expected.function.arguments != actual.function.arguments:
+            self._compare_arguments(expected, actual)
+        if expected.id is not None and actual.id is not None and expected.id != actual.id:
+            detail = f"id {actual.id!r}, but the model wrote {expected.id!r}"
+            self.differences.append(Difference("arguments", detail))
 
-    def _arguments(self, want: ToolCall, got: ToolCall) -> None:
-        expected, found = json_value(want.function.arguments), json_value(got.function.arguments)
-        if expected != found:
-            detail = f"{got.function.name}: {got.function.arguments}, expected {want.function.arguments}"
-            self.found.append(Difference("arguments", detail))
-        elif want.verbatim:
-            detail = f"{got.function.name}: {got.function.arguments}, written {want.function.arguments}"
-            self.found.append(Difference("whitespace", detail))
+    def _compare_arguments(self, expected: ToolCall, actual: ToolCall) -> None:
+        arguments = f"{actual.function.name}: {actual.function.arguments}"
+        if json_value(expected.function.arguments) != json_value(actual.function.arguments):
+            detail = f"{arguments}, expected {expected.function.arguments}"
+            self.differences.append(Difference("arguments", detail))
+        elif expected.verbatim:
+            detail = f"{arguments}, the model wrote {expected.function.arguments}"
+            self.differences.append(Difference("whitespace", detail))
 
 
-def _begins(part: Unfinished, call: ToolCall) -> bool:
-    """Whether the call may be what a stream shows of the unfinished one."""
+def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
+    """Return whether a stream may send this call for the unfinished one."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
-    sent, whole = _squeezed(remove_poison(call.function.arguments)), _squeezed(part.arguments)
-    if part.kind == "malformed":  # what was sent before the error, and no repair of it
-        return (whole.startswith(sent) and sent != whole) or sent in _squeezed(part.raw)
+    sent, whole = (
+        _remove_whitespace(remove_poison(call.function.arguments)),
+        _remove_whitespace(part.arguments),
+    )
+    if part.kind == "malformed":  # the part sent before the error, without a repair
+        return (whole.startswith(sent) and sent != whole) or sent in _remove_whitespace(part.raw)
     return whole.startswith(sent)
 
 
 def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
-    """Whether clients take its arguments for whole, and they are not: none are read as an empty object."""
+    """Return whether a client could run the call with other arguments than the model's.
+
+    A client reads empty arguments as an empty object.
+    """
     arguments = call.function.arguments.strip() or "{}"
     if not arguments.startswith("{"):
         return False
@@ -189,41 +212,42 @@ def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
 
 
 def json_value(text: str) -> tuple[str, object]:
-    """The value of JSON text, in which 1, 1.0, "1" and true differ, as does the order of keys.
+    """Return a comparable value of JSON text.
 
-    Text that is no JSON is a value of its own.
+    It tells apart 1, 1.0, "1" and true, and different orders of keys. Text that is not
+    JSON is a value of its own.
     """
     try:
-        # Numbers stay text: digits count, and Python refuses to read an integer of 5,000 digits.
+        # Numbers stay text: digits count, and Python refuses to parse an integer of 5,000 digits.
         value = json.loads(
             text,
             parse_int=_Number,
             parse_float=_Number,
-            parse_constant=_refuse,
+            parse_constant=_reject_constant,
             object_pairs_hook=lambda pairs: ("object", *pairs),
         )
     except (ValueError, RecursionError):
         return ("not JSON", text)
-    return ("JSON", _typed(value))
+    return ("JSON", _with_types(value))
 
 
 class _Number(str):
-    """A number, as it is written."""
+    """Number in its original spelling."""
 
     __slots__ = ()
 
 
-def _typed(value: Any) -> object:
-    """The value with the types of its members, which Python's ``==`` does not tell apart."""
+def _with_types(value: Any) -> object:
+    """Return the value with the types of its members, which Python's ``==`` ignores."""
     if isinstance(value, _Number):
-        return ("number", _plain_number(value))
+        return ("number", _normalize_number(value))
     if isinstance(value, (list, tuple)):
-        return (type(value).__name__, *map(_typed, value))
+        return (type(value).__name__, *map(_with_types, value))
     return (type(value).__name__, value)
 
 
-def _plain_number(text: str) -> str:
-    """``1.50`` is ``1.5``, and ``1e2`` is ``1E+2``; an integer stays one."""
+def _normalize_number(text: str) -> str:
+    """Normalize a number: ``1.50`` equals ``1.5``, ``1e2`` equals ``1E+2``, an integer stays an integer."""
     if re.fullmatch(r"-?\d+", text):
         return text
     mantissa, _, exponent = text.lower().partition("e")
@@ -232,61 +256,68 @@ def _plain_number(text: str) -> str:
     return f"{mantissa}e{power}" if power else f"{mantissa}."
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-def _spelt(call: ToolCall) -> str:
+def _format_call(call: ToolCall) -> str:
     return f"{call.function.name} {call.function.arguments}"
 
 
 # -- text
 
 
-class _Text:
-    """The text of one channel: every stretch in turn, and what stands between them."""
+class _TextComparison:
+    """Comparison of one channel: each expected segment in turn, and the text between them.
+
+    The comparison searches the segments from left to right. Between two of them there may be
+    whitespace and the raw text of unfinished pieces; anything else is a leak. A malformed call
+    that did not come out as a call must be there as text, at least in part.
+    """
 
     def __init__(
         self,
         case: TestCase,
         actual: ExtractedToolCallInformation,
         channel: Channel,
-        shown: dict[int, bool],
+        sent_as_calls: dict[int, bool],
     ) -> None:
-        self.found: list[Difference] = []
+        self.differences: list[Difference] = []
         self.channel = channel
         text = (actual.content if channel == "content" else actual.reasoning) or ""
         self.text = text
         at = 0
         allowed: list[Unfinished] = []
-        owed = False
+        raw_text_required = False
         before = ""
         for number, part in enumerate(case.expected_order):
             if isinstance(part, Unfinished):
-                if not shown.get(number):
+                if not sent_as_calls.get(number):
                     allowed.append(part)
-                    owed = owed or (part.kind == "malformed" and channel == "content")
-            elif isinstance(part, Stretch) and part.channel == channel:
+                    raw_text_required = raw_text_required or (
+                        part.kind == "malformed" and channel == "content"
+                    )
+            elif isinstance(part, TextSegment) and part.channel == channel:
                 start, end = self._find(part.text, at)
                 if start < 0:
-                    self._add("loss", f"no {_short(part.text)!r} in {_short(text[at:])!r}")
+                    self._add("loss", f"{_shorten(part.text)!r} is not in {_shorten(text[at:])!r}")
                     return
-                self._gap(text[at:start], allowed, first=not before, last=False)
+                self._check_gap(text[at:start], allowed, first=not before, last=False)
                 if before and start == at:
-                    self._add("merge", f"no blank between {before[-20:]!r} and {part.text[:20]!r}")
-                owed = owed and not text[at:start].strip()
+                    self._add("merge", f"no whitespace between {before[-20:]!r} and {part.text[:20]!r}")
+                raw_text_required = raw_text_required and not text[at:start].strip()
                 allowed, before, at = [], part.text, end
-        owed = owed and not text[at:].strip()
-        self._gap(text[at:], allowed, first=not before, last=True)
-        mended = len(actual.tool_calls) > len(case.expected_tool_calls) + sum(shown.values())
-        if owed and not mended:
-            self._add("loss", "the broken call is neither a call nor text")
+        raw_text_required = raw_text_required and not text[at:].strip()
+        self._check_gap(text[at:], allowed, first=not before, last=True)
+        repaired = len(actual.tool_calls) > len(case.expected_tool_calls) + sum(sent_as_calls.values())
+        if raw_text_required and not repaired:
+            self._add("loss", "the broken call is missing as a call and as text")
 
     def _add(self, name: DifferenceClass, detail: str) -> None:
-        self.found.append(Difference(name, f"{self.channel}: {detail}"))
+        self.differences.append(Difference(name, f"{self.channel}: {detail}"))
 
-    def _gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
-        """What stands between two stretches: blanks, or what was left unfinished there."""
+    def _check_gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
+        """Check the text between two segments: only whitespace and unfinished pieces may be there."""
         rest = gap.strip()
         if not rest:
             if gap and (first or last) and not allowed:
@@ -295,33 +326,33 @@ class _Text:
         if not any(_is_raw(rest, part) for part in allowed):
             self._add("leak", repr(rest))
 
-    def _find(self, wanted: str, at: int) -> tuple[int, int]:
-        """Where a stretch stands, behind ``at``; if need be with other white space in it."""
-        start = self.text.find(wanted, at)
+    def _find(self, segment: str, at: int) -> tuple[int, int]:
+        """Find a segment after ``at``, if necessary with different whitespace in it."""
+        start = self.text.find(segment, at)
         if start >= 0:
-            return start, start + len(wanted)
-        loose = re.compile(r"\s*".join(map(re.escape, wanted.split())))
-        found = loose.search(self.text, at)
-        if found is None or not wanted.strip():
+            return start, start + len(segment)
+        loose = re.compile(r"\s*".join(map(re.escape, segment.split())))
+        match = loose.search(self.text, at)
+        if match is None or not segment.strip():
             return -1, -1
-        self._add("whitespace", f"{_short(found[0])!r}, expected {_short(wanted)!r}")
-        return found.span()
+        self._add("whitespace", f"{_shorten(match[0])!r}, expected {_shorten(segment)!r}")
+        return match.span()
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:
-    """Whether a text may be what is left of an unfinished piece."""
-    rest, raw = _squeezed(text), _squeezed(part.raw)
-    if part.kind == "fragment":  # some of its markers may have vanished
+    """Return whether a text may be the remainder of an unfinished piece."""
+    rest, raw = _remove_whitespace(text), _remove_whitespace(part.raw)
+    if part.kind == "fragment":  # the parser may have removed some of its markers
         characters = iter(raw)
         return all(character in characters for character in rest)
     return part.kind == "malformed" and rest in raw
 
 
 def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> bool:
-    """Whether an unfinished piece came out as text."""
+    """Return whether an unfinished piece came out as text."""
     return any(
-        visible([got or ""]) != visible([want or ""])
-        for got, want in (
+        count_visible([actual_text or ""]) != count_visible([expected_text or ""])
+        for actual_text, expected_text in (
             (actual.content, case.expected_content),
             (actual.reasoning, case.expected_reasoning),
         )
@@ -331,14 +362,14 @@ def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> boo
 # -- order
 
 
-def _order(
-    parts: Sequence[tuple[Channel | Literal["call"], str]], reached: Sequence[Reached]
+def _compare_order(
+    parts: Sequence[tuple[Channel | Literal["call"], str]], positions: Sequence[StreamPosition]
 ) -> list[Difference]:
-    """Whether every state of the stream is one that the expected order passes through."""
+    """Check that the expected order passes through every position of the stream."""
     path = [(0, 0, 0)]
     for kind, text in parts:
         content, reasoning, calls = path[-1]
-        length = visible([text])
+        length = count_visible([text])
         path.append(
             (content + length, reasoning, calls)
             if kind == "content"
@@ -347,13 +378,13 @@ def _order(
             else (content, reasoning, calls + 1)
         )
     at = 0
-    for state in reached:
+    for state in positions:
         point = (state.content, state.reasoning, state.calls)
         while at < len(path) - 1 and not _between(path[at], point, path[at + 1]):
             at += 1
         if at == len(path) - 1 and point != path[-1]:
             kinds = " ".join(kind for kind, _ in parts)
-            return [Difference("order", f"expected {kinds}; after a delta it was {_said(state)}")]
+            return [Difference("order", f"expected {kinds}; after a delta it was {_format_position(state)}")]
     return []
 
 
@@ -361,32 +392,36 @@ def _between(low: Sequence[int], point: Sequence[int], high: Sequence[int]) -> b
     return all(a <= b <= c for a, b, c in zip(low, point, high, strict=True))
 
 
-def _said(state: Reached) -> str:
+def _format_position(state: StreamPosition) -> str:
     return f"{state.reasoning} characters of reasoning, {state.content} of content, {state.calls} calls"
 
 
-# -- for people
+# -- readable differences
 
 
 def diff(case: TestCase, actual: ExtractedToolCallInformation | None) -> str:
-    """Expected and actual, a line for each part, as a diff; equal lines are kept."""
-    got = order_lines(actual) if actual is not None else []
+    """Return a diff of the expected and the actual message, a line for each part, with equal lines."""
+    actual_lines = order_lines(actual) if actual is not None else []
     if actual is not None and actual.finish_reason is None:
-        got += [line for line in order_lines(case.expected) if line.startswith("finish")]
-    wanted = order_lines(case.expected)
+        actual_lines += [line for line in order_lines(case.expected) if line.startswith("finish")]
+    expected_lines = order_lines(case.expected)
     lines: list[str] = []
-    # By lines only: looking for likeness inside them takes minutes for long arguments.
-    for _, a, b, c, d in difflib.SequenceMatcher(None, wanted, got, autojunk=False).get_opcodes():
-        if wanted[a:b] == got[c:d]:
-            lines += [f"  {line}" for line in wanted[a:b]]
+    # Compare whole lines only: similarity inside long arguments takes minutes.
+    for _, a, b, c, d in difflib.SequenceMatcher(
+        None, expected_lines, actual_lines, autojunk=False
+    ).get_opcodes():
+        if expected_lines[a:b] == actual_lines[c:d]:
+            lines += [f"  {line}" for line in expected_lines[a:b]]
         else:
-            lines += [f"- {line}" for line in wanted[a:b]] + [f"+ {line}" for line in got[c:d]]
+            lines += [f"- {line}" for line in expected_lines[a:b]] + [
+                f"+ {line}" for line in actual_lines[c:d]
+            ]
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:100]} ... {text[-90:]}"
 
 
-def _squeezed(text: str) -> str:
+def _remove_whitespace(text: str) -> str:
     return "".join(text.split())

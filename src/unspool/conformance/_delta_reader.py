@@ -1,8 +1,8 @@
-"""From deltas to a message: what a strict client makes of a parser's stream.
+"""Decoder of a parser's deltas: the message that a strict client gets from the stream.
 
-The rules are those of ``unspool.wire.ChatStreamDecoder``, which reads them here, too.
-A parser is not a server: the role, the types of calls and missing ids are filled
-in, and so is a finish reason that it leaves to its server.
+The rules are those of ``unspool.wire.ChatStreamDecoder``, which does the work. A parser
+is not a server, so this module adds what a server would add: the role, the types of calls,
+missing ids, and a missing finish reason.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from ..message import Message, TextPart
 from ..wire._chat_decoder import ChatStreamDecoder
 from ._cases import (
-    CallAt,
+    CallReference,
     DeltaMessage,
     ExtractedToolCallInformation,
     FunctionCall,
     Json,
     Part,
-    Stretch,
+    TextSegment,
     ToolCall,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """How far a stream has come: characters that are not blank of each channel, calls opened."""
+class StreamPosition:
+    """Position in a stream: visible characters per channel, and the number of calls so far."""
 
     content: int
     reasoning: int
@@ -34,34 +34,34 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """A parser's answer, put together."""
+class DecodedStream:
+    """Message decoded from a parser's deltas."""
 
     message: ExtractedToolCallInformation
-    reached: tuple[Reached, ...]
-    """After every delta that says something; between two of them the order is not known."""
+    positions: tuple[StreamPosition, ...]
+    """Position after every non-empty delta; the order of the parts of one delta is unknown."""
 
 
-def rebuild(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> Rebuilt:
-    """Put deltas together; raises ``ProtocolError`` if no strict client could."""
-    client = ChatStreamDecoder(check_json=False)  # the comparison judges arguments, broken ones too
+def decode_stream(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> DecodedStream:
+    """Decode deltas to a message; raise ``ProtocolError`` if a strict client could not."""
+    client = ChatStreamDecoder(check_json=False)  # the comparison checks arguments, including broken ones
     client.feed({"role": "assistant"})
     opened: set[int] = set()
     content = reasoning = 0
-    reached: list[Reached] = []
+    positions: list[StreamPosition] = []
     for delta in deltas:
         if delta is None or delta.empty:
             continue
-        client.feed(_chunk(delta, opened))
-        content += _visible(delta.content)
-        reasoning += _visible(delta.reasoning)
+        client.feed(_to_chunk(delta, opened))
+        content += _count_visible(delta.content)
+        reasoning += _count_visible(delta.reasoning)
         opened.update(call.index for call in delta.tool_calls)
-        reached.append(Reached(content, reasoning, len(opened)))
+        positions.append(StreamPosition(content, reasoning, len(opened)))
     client.feed({"delta": {}, "finish_reason": finish_reason or ("tool_calls" if opened else "stop")})
-    return Rebuilt(_information(client.message(), finish_reason), tuple(reached))
+    return DecodedStream(_to_message(client.message(), finish_reason), tuple(positions))
 
 
-def _chunk(delta: DeltaMessage, opened: set[int]) -> Json:
+def _to_chunk(delta: DeltaMessage, opened: set[int]) -> Json:
     chunk: Json = {}
     if delta.reasoning:
         chunk["reasoning_content"] = delta.reasoning
@@ -86,24 +86,24 @@ def _chunk(delta: DeltaMessage, opened: set[int]) -> Json:
     return chunk
 
 
-def _information(message: Message, finish_reason: str | None) -> ExtractedToolCallInformation:
+def _to_message(message: Message, finish_reason: str | None) -> ExtractedToolCallInformation:
     calls: list[ToolCall] = []
     order: list[Part] = []
     for part in message.parts:
         if isinstance(part, TextPart):
-            order.append(Stretch(part.channel, part.text))
+            order.append(TextSegment(part.channel, part.text))
         else:
-            order.append(CallAt(len(calls)))
+            order.append(CallReference(len(calls)))
             calls.append(ToolCall(FunctionCall(part.name, part.arguments), part.id))
     return ExtractedToolCallInformation(
         bool(calls), tuple(calls), message.content, message.reasoning, finish_reason, tuple(order)
     )
 
 
-def _visible(text: str | None) -> int:
+def _count_visible(text: str | None) -> int:
     return sum(map(len, text.split())) if text else 0
 
 
-def visible(texts: Sequence[str]) -> int:
-    """How many characters of these texts are not blank."""
-    return sum(map(_visible, texts))
+def count_visible(texts: Sequence[str]) -> int:
+    """Return the number of characters in these texts, without whitespace."""
+    return sum(map(_count_visible, texts))

@@ -1,16 +1,16 @@
-"""The scoreboard: one HTML file that shows results, for browsers and for people without scripts.
+"""Report: one HTML file that shows results, readable without scripts.
 
-The page is made of four parts.  ``report.html`` is its frame.  The table of counts is
-written here, so that it can be read without JavaScript; every cell is a link to a
-fragment of the page.  The results themselves are compressed blocks of JSON, which
-``report.js`` unpacks to show what such a fragment names; ``report.css`` is how it looks.
+The page has four parts. ``report.html`` is the frame. This module writes the table of
+counts, which is readable without JavaScript; every cell links to a fragment of the page.
+The results are compressed blocks of JSON, which ``report.js`` unpacks to show the
+contents of such a fragment. ``report.css`` is the style sheet.
 
-What a model or a parser wrote enters the page in two ways only: through ``escape``, or
-inside a block, from which the script makes text nodes and never markup.  The page's
-own policy forbids every other script, and every connection.
+Text from a model or a parser enters the page in two ways only: through ``escape``, or
+inside a block, from which the script creates text nodes and never markup. The page's
+content security policy forbids all other scripts and all connections.
 
-A *known fault* of unspool (a ruling that is a defect) counts as a fault here, next to the
-failures of others.
+A *known fault* of unspool (a ruling marked as a defect) counts as a fault, like the
+failures of other parsers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .peers import PEERS
 _HERE: Final = Path(__file__).parent
 
 STATUSES: Final = ("failed", "known", "policy", "unsupported", "passed")
-"""How the page calls what became of a case, the worst first."""
+"""Statuses of a case on the page, the worst first."""
 EVERY: Final = "*"
-"""Stands for every dialect, or every group, in the address of a cell."""
+"""Wildcard for every dialect, or every group, in the address of a cell."""
 
 
 def html_report(results: Mapping[str, Any]) -> str:
-    """The page for results in the format of ``results.py``."""
+    """Return the page for results in the format of ``_results.py``."""
     board = _Board(results)
     script, style = (_HERE.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css"))
     return Template(_HERE.joinpath("report.html").read_text("utf-8")).substitute(
@@ -66,24 +66,24 @@ def html_report(results: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class Tally:
-    """How many cases came out how."""
+    """Number of cases by outcome."""
 
     passed: int = 0
     policy: int = 0
-    """They differ from what was expected, by a choice that is as good."""
+    """Cases that differ from the expectation by an equally good policy."""
     known: int = 0
-    """Known faults: of unspool only."""
+    """Known faults; only unspool has any."""
     failed: int = 0
     unsupported: int = 0
 
     @property
     def cases(self) -> int:
-        """Those that count."""
+        """Number of cases that count."""
         return self.passed + self.policy + self.known + self.failed
 
     @property
     def faults(self) -> int:
-        """Those that came out wrong."""
+        """Number of faults."""
         return self.known + self.failed
 
     def __iadd__(self, other: Tally) -> Self:
@@ -94,8 +94,8 @@ class Tally:
         self.unsupported += other.unsupported
         return self
 
-    def spelt(self) -> str:
-        """For people who hover, or listen."""
+    def description(self) -> str:
+        """Return a description for tooltips and screen readers."""
         words = {
             "passed": self.passed,
             "failed": self.failed,
@@ -105,8 +105,8 @@ class Tally:
         }
         return ", ".join(f"{count} {word}" for word, count in words.items() if count) or "no cases"
 
-    def look(self) -> tuple[str, str]:
-        """The class of a cell, and its text: what is worst in it, of how many cases."""
+    def appearance(self) -> tuple[str, str]:
+        """Return the CSS class and the text of a cell: the worst outcome, and the number of cases."""
         if self.faults:
             share = self.faults / self.cases
             level = 1 + (share >= 0.1) + (share >= 0.34) + (share >= 0.67)
@@ -117,14 +117,14 @@ class Tally:
 
 
 def status(entry: Mapping[str, Any]) -> str:
-    """What became of a case, out of ``STATUSES``."""
+    """Return the status of a case, one of ``STATUSES``."""
     if entry["status"] == "xfailed":
         return "known" if entry.get("defect") else "policy"
     return str(entry["status"])
 
 
 class _Board:
-    """The tables."""
+    """Tables of the page."""
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self._parsers: Sequence[Mapping[str, Any]] = results["parsers"]
@@ -149,11 +149,11 @@ class _Board:
                 self._sums[key] += tally
 
     def _sum(self, *key: str) -> Tally:
-        """What is in a cell, or in all that ``EVERY`` stands for."""
+        """Return the tally of a cell; ``EVERY`` selects all dialects or groups."""
         return self._sums.get(key, Tally())
 
     def parsers(self) -> Iterator[str]:
-        """The rows of the summary."""
+        """Yield the rows of the summary."""
         for parser in self._parsers:
             total = self._sum(parser["name"], EVERY, EVERY)
             dialects = len({dialect for name, dialect, _ in self.tallies if name == parser["name"]})
@@ -172,14 +172,14 @@ class _Board:
             )
 
     def columns(self) -> Iterator[str]:
-        """The heads of the table's columns."""
+        """Yield the headers of the table's columns."""
         yield '<th scope="col" data-group="*">all</th>'
         for group in self._groups:
             name, title = escape(group["name"]), escape(group["title"])
             yield f'<th scope="col" data-group="{name}"><abbr title="{title}">{name}</abbr></th>'
 
     def rows(self) -> Iterator[str]:
-        """A body for all dialects together, and one for each: a row for every parser."""
+        """Yield a table body for all dialects together and one for each, with a row per parser."""
         for dialect in ({"name": EVERY, "models": ""}, *self._dialects):
             name, models = escape(dialect["name"]), escape(dialect["models"])
             head = "<b>all dialects</b>" if name == EVERY else f"<b>{name}</b> <small>{models}</small>"
@@ -205,31 +205,31 @@ class _Board:
             if tally == Tally():
                 yield '<td class="out" title="the dialect cannot express these scenarios">·</td>'
                 continue
-            kind, text = tally.look()
+            kind, text = tally.appearance()
             where = "all dialects" if dialect == EVERY else dialect
-            label = escape(f"{name}, {where}, {title}: {tally.spelt()}")
+            label = escape(f"{name}, {where}, {title}: {tally.description()}")
             yield f'<td><a class="{kind}" href="{_address(*key)}" aria-label="{label}">{text}</a></td>'
 
 
 def _address(*steps: str) -> str:
-    """The fragment that opens a cell, escaped as JavaScript's ``encodeURIComponent`` does it."""
+    """Return the fragment that opens a cell, escaped like JavaScript's ``encodeURIComponent``."""
     return escape("#/" + "/".join(quote(step, safe="!*'()") for step in steps))
 
 
 def _command(results: Mapping[str, Any]) -> str:
-    """What makes such a page."""
+    """Return the command that creates such a page."""
     return " ".join(
         [
             "unspool conformance run",
-            *(chosen(parser["name"]) for parser in results["parsers"]),
+            *(parser_option(parser["name"]) for parser in results["parsers"]),
             *(f"--chunking {way}" for way in results["chunkings"]),
             "--html report.html",
         ]
     )
 
 
-def chosen(parser: str) -> str:
-    """How the command line names a parser."""
+def parser_option(parser: str) -> str:
+    """Return the command-line option that selects a parser."""
     built_in = parser == "unspool" or parser in PEERS
     return f"--parser {parser}" if built_in else f"--command '... the program of {parser} ...'"
 
@@ -238,7 +238,7 @@ def chosen(parser: str) -> str:
 
 
 def _blocks(results: Mapping[str, Any]) -> Iterator[str]:
-    """The data: an index of all entries, and a block for each dialect, unpacked when it is opened."""
+    """Yield the data: an index of all entries, and for each dialect a block that is unpacked on demand."""
     yield _block("index", _index(results))
     entries: dict[str, list[Mapping[str, Any]]] = {dialect["name"]: [] for dialect in results["dialects"]}
     for entry in results["results"]:
@@ -248,23 +248,23 @@ def _blocks(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _block(name: str, data: Any) -> str:
-    # Lone surrogates, which parsers do write, have no UTF-8: escapes keep the JSON plain ASCII.
+    # Parsers do write lone surrogates, which UTF-8 cannot encode; JSON escapes keep the data ASCII.
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode("ascii"), 6, mtime=0)
     text = base64.b64encode(packed).decode()
     return f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>'
 
 
 def _index(results: Mapping[str, Any]) -> dict[str, Any]:
-    scenarios = _Numbers()
+    scenarios = _Numbering()
     tables = {
-        "parser": _Numbers(parser["name"] for parser in results["parsers"]),
-        "dialect": _Numbers(dialect["name"] for dialect in results["dialects"]),
-        "group": _Numbers(group["name"] for group in results["groups"]),
+        "parser": _Numbering(parser["name"] for parser in results["parsers"]),
+        "dialect": _Numbering(dialect["name"] for dialect in results["dialects"]),
+        "group": _Numbering(group["name"] for group in results["groups"]),
         "scenario": scenarios,
-        "class": _Numbers(CLASSES),
+        "class": _Numbering(CLASSES),
     }
     return {
-        "parsers": [{**parser, "chosen": chosen(parser["name"])} for parser in results["parsers"]],
+        "parsers": [{**parser, "option": parser_option(parser["name"])} for parser in results["parsers"]],
         "dialects": results["dialects"],
         "groups": results["groups"],
         "classes": CLASSES,
@@ -281,8 +281,8 @@ def _index(results: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Numbers(dict[str, int]):
-    """Numbers for names, in the order in which they are first asked for."""
+class _Numbering(dict[str, int]):
+    """Numbers for names, in the order of the first lookup."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         super().__init__((name, number) for number, name in enumerate(names))
@@ -294,8 +294,8 @@ class _Numbers(dict[str, int]):
 def _details(
     results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """All about the entries of one dialect, by parser and scenario; what the index says is left out."""
-    tools = _Numbers()
+    """Return the details of one dialect's entries, by parser and scenario, without the index's data."""
+    tools = _Numbering()
     return {
         "results": {
             f"{entry['parser']}/{entry['scenario']}": _entry(entry, results["cases"][entry["case"]])
@@ -311,13 +311,13 @@ def _details(
     }
 
 
-def _case(case: Mapping[str, Any], tools: _Numbers) -> dict[str, Any]:
-    kept = {key: value for key, value in case.items() if value not in (None, "", [])}
-    return kept | {"tools": tools[json.dumps(case["tools"])]}
+def _case(case: Mapping[str, Any], tools: _Numbering) -> dict[str, Any]:
+    fields = {key: value for key, value in case.items() if value not in (None, "", [])}
+    return fields | {"tools": tools[json.dumps(case["tools"])]}
 
 
 def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
-    packed = {key: entry[key] for key in ("chunking", "chunkings", "actual", "error", "detail", "excuse")}
+    packed = {key: entry[key] for key in ("chunking", "chunkings", "actual", "error", "detail", "reason")}
     packed["chunks"] = _cuts(entry["chunks"], case["model_output"])
     minimal = entry["minimal"]
     if minimal is not None:
@@ -329,5 +329,5 @@ def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cuts(chunks: Sequence[str], text: str) -> list[int] | list[str]:
-    """The lengths of the chunks; if they are not those of the text, which is abbreviated then, themselves."""
+    """Return the lengths of the chunks, or the chunks themselves if the text is abbreviated."""
     return [len(chunk) for chunk in chunks] if "".join(chunks) == text else list(chunks)

@@ -1,4 +1,4 @@
-r"""Results: what ``run --json`` writes and the report reads.
+r"""Result files: the format that ``run --json`` writes and the report reads.
 
 One JSON object::
 
@@ -18,24 +18,24 @@ One JSON object::
      "results": [{"parser": "vllm", "case": "hermes:order/call-text", "dialect": "hermes", "group": "order",
                   "scenario": "order/call-text",
                   "status": "failed",      # failed, xfailed, unsupported; passed only for samples
-                  "class": "loss",         # of the worst chunking: see compare.CLASSES
+                  "class": "loss",         # of the worst chunking: see _compare.CLASSES
                   "chunkings": {"whole": "match", "characters": "loss"},
                   "chunking": "characters", "chunks": ["<", "t", ...],    # the worst one
                   "actual": {...} or null, # ExtractedToolCallInformation, with "order"
-                  "error": "",             # what the parser raised, or which rule of streams it broke
-                  "detail": "content: no ...",      # the difference in a sentence
+                  "error": "",             # the parser's exception, or the stream rule that it broke
+                  "detail": "content: ...",         # the difference in a sentence
                   "diff": "- content ...\n+ content ...",
-                  "excuse": "",            # of xfailed: the ruling's or the excuse's reason;
-                                           # of unsupported: what the parser said
-                  "defect": false,         # of xfailed: whether the ruling is a known fault of unspool
+                  "reason": "",            # xfailed: the ruling or the policy difference;
+                                           # unsupported: the parser's explanation
+                  "defect": false,         # xfailed: true if the ruling is a known defect of unspool
                   "minimal": {"output": "...", "chunks": [...]} or null}],
      "cases": {"hermes:order/call-text": {...}}}   # TestCase.to_json(), of every case in "results"
 
-A *cell* counts cases, not runs: a case has passed if it has in every chunking.
-``cells`` are complete; ``results`` has one entry for every case that did not pass
-and, so that each cell can be opened, the first one that did.  ``class`` and
-``chunkings`` take the classes of ``compare.CLASSES``.  Texts beyond ``LONGEST``
-characters are abbreviated in the middle.
+A *cell* counts cases, not runs: a case passes if it passes in every chunking.
+``cells`` are complete. ``results`` has one entry for every case that did not pass,
+and the first passed case of each cell, so that the report can open every cell.
+``class`` and ``chunkings`` hold the classes of ``_compare.CLASSES``. Texts longer
+than ``MAX_CHARACTERS`` are abbreviated in the middle.
 """
 
 from __future__ import annotations
@@ -45,48 +45,49 @@ from typing import Any, Final
 
 from ..errors import UsageError
 
+"""Version of the result format."""
 FORMAT: Final = 1
-LONGEST: Final = 2000
-"""Characters of a text in the results ..."""
-MOST: Final = 500
-"""... and items of a list of chunks."""
+MAX_CHARACTERS: Final = 2000
+"""Longest text in the results, in characters."""
+MAX_CHUNKS: Final = 500
+"""Longest list of chunks in the results."""
 
 
-def abbreviated(value: Any) -> Any:
-    """The value, with long texts cut in the middle."""
-    if isinstance(value, str) and len(value) > LONGEST:
-        half = LONGEST // 2
-        return f"{value[:half]} ... {len(value) - LONGEST} characters ... {value[-half:]}"
+def abbreviate(value: Any) -> Any:
+    """Return the value with long texts cut in the middle."""
+    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+        half = MAX_CHARACTERS // 2
+        return f"{value[:half]} ... {len(value) - MAX_CHARACTERS} characters ... {value[-half:]}"
     if isinstance(value, dict):
-        return {key: abbreviated(item) for key, item in value.items()}
-    return [abbreviated(item) for item in value] if isinstance(value, list) else value
+        return {key: abbreviate(item) for key, item in value.items()}
+    return [abbreviate(item) for item in value] if isinstance(value, list) else value
 
 
-def abbreviated_list(items: Sequence[str]) -> list[str]:
-    """A list of texts, cut in the middle if it is long."""
-    if len(items) <= MOST:
+def abbreviate_list(items: Sequence[str]) -> list[str]:
+    """Return a list of texts, cut in the middle if it is long."""
+    if len(items) <= MAX_CHUNKS:
         return list(items)
-    half = MOST // 2
-    return [*items[:half], f"... {len(items) - MOST} chunks ...", *items[-half:]]
+    half = MAX_CHUNKS // 2
+    return [*items[:half], f"... {len(items) - MAX_CHUNKS} chunks ...", *items[-half:]]
 
 
-def merged(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Results of several runs as one; of a parser that occurs twice the last run counts."""
-    wrong = [found for found in results if found.get("format") != FORMAT]
-    if wrong:
-        raise UsageError(f"results of format {wrong[0].get('format')!r}: run the suite again")
+def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the results of several runs; the last run of each parser counts."""
+    unsupported = [result for result in results if result.get("format") != FORMAT]
+    if unsupported:
+        raise UsageError(f"unsupported result format {unsupported[0].get('format')!r}; run the suite again")
     out: dict[str, Any] = dict(results[-1])
-    last = {parser["name"]: number for number, found in enumerate(results) for parser in found["parsers"]}
+    last = {parser["name"]: number for number, result in enumerate(results) for parser in result["parsers"]}
 
-    def kept(key: str, name: str) -> list[Any]:
-        return [item for i, found in enumerate(results) for item in found[key] if last[item[name]] == i]
+    def keep_last(key: str, name: str) -> list[Any]:
+        return [item for i, result in enumerate(results) for item in result[key] if last[item[name]] == i]
 
-    out["parsers"] = kept("parsers", "name")
-    out["cells"] = kept("cells", "parser")
-    out["results"] = kept("results", "parser")
+    out["parsers"] = keep_last("parsers", "name")
+    out["cells"] = keep_last("cells", "parser")
+    out["results"] = keep_last("results", "parser")
     for key, names in (("dialects", ("name",)), ("inapplicable", ("dialect", "scenario"))):
-        unique = {tuple(item[name] for name in names): item for found in results for item in found[key]}
+        unique = {tuple(item[name] for name in names): item for result in results for item in result[key]}
         out[key] = [unique[name] for name in sorted(unique)]
-    out["chunkings"] = list(dict.fromkeys(way for found in results for way in found["chunkings"]))
-    out["cases"] = {key: case for found in results for key, case in found["cases"].items()}
+    out["chunkings"] = list(dict.fromkeys(way for result in results for way in result["chunkings"]))
+    out["cases"] = {key: case for result in results for key, case in result["cases"].items()}
     return out

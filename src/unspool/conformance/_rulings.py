@@ -1,8 +1,8 @@
-"""Rulings: where unspool does not do what a scenario expects, and why.
+"""Rulings: cases in which unspool deliberately differs from a scenario's expectation.
 
-A ruling is a decision that stands.  A *defect* is none: it is a fault that is known,
-so that the suite can stay strict until it is mended.  The tests hold both to it:
-one that is not needed any more must go.
+A ruling is a permanent decision. A *defect* is a known fault that is still to be
+fixed, so that the suite can stay strict until then. The tests check both: an entry
+that no case needs must be removed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ._cases import TestCase
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Some cases, and why they come out otherwise."""
+    """Cases with another result than expected, and the reason."""
 
     name: str
     scenarios: tuple[str, ...]
     """Patterns of scenario names."""
     classes: tuple[str, ...]
-    """The classes of difference that it covers."""
+    """Classes of difference that the ruling covers."""
     reason: str
     dialects: tuple[str, ...] = ("*",)
     """Patterns of dialect names."""
     defect: bool = False
 
     def covers(self, case: TestCase, difference: str) -> bool:
-        """Whether the ruling is about this."""
+        """Return whether the ruling covers this difference."""
         return (
             difference in self.classes
             and any(fnmatchcase(case.dialect, pattern) for pattern in self.dialects)
@@ -42,29 +42,29 @@ RULINGS: Final[tuple[Ruling, ...]] = (
         "calls in one run",
         ("order/*call-reasoning-call*",),
         ("loss",),
-        "calls that count only at the beginning come in one run: JSON behind a call and reasoning is text",
+        "calls count only in one run at the beginning: JSON after a call and reasoning is text",
         ("generic_json", "xlam"),
     ),
     Ruling(
         "calls end reasoning",
         ("order/inside reasoning: *",),
         ("loss",),
-        "the marker that opens a section of calls ends reasoning, as this family's models mean it",
+        "the marker that opens a section of calls ends reasoning, as this family's models intend",
         ("kimi_k2",),
     ),
     Ruling(
-        "strings that nothing escapes",
+        "strings without escapes",
         ("truncation/*",),
         ("arguments",),
-        "a quote ends a string only if what follows shows it, and the output was cut before that",
+        "only the text after a quote shows whether it ends the string, and the output was cut there",
         ("functiongemma", "gemma4", "lfm2"),
     ),
     Ruling(
         "code fences",
         ("orphans/the closer of the calls*",),
         ("leak",),
-        "a code fence that closes nothing belongs to the answer: it may open a block of code",
+        "a code fence that closes nothing is part of the answer: it may open a code block",
         ("command_r",),
     ),
 )
-"""What is ruled, and what is known to be wrong; of several that cover a case the first counts."""
+"""All rulings and known defects; the first one that covers a case counts."""

@@ -1,6 +1,6 @@
-"""The runner: a parser, the cases, and every way of cutting them.
+"""Runner: executes every case against a parser, in every chunking.
 
-``results.py`` documents what comes out.
+``_results.py`` documents the format of the results.
 """
 
 from __future__ import annotations
@@ -15,74 +15,76 @@ from typing import Any, Final
 from .._version import __version__
 from ..dialects._registry import get_dialect
 from ..errors import ProtocolError
-from . import _policy_differences as excuses
+from . import _policy_differences
 from ._adapters import Adapter, ParserFailed, Unsupported
 from ._cases import Json, Run, TestCase
 from ._chunkings import CHUNKINGS, Chunks, chunked
 from ._compare import MATCH, Difference, compare, diff, worse
-from ._delta_reader import Rebuilt, rebuild
-from ._results import FORMAT, abbreviated, abbreviated_list
+from ._delta_reader import DecodedStream, decode_stream
+from ._results import FORMAT, abbreviate, abbreviate_list
 from ._rulings import RULINGS
 from ._scenarios import GROUPS, Inapplicable, cases
 from ._shrink import shrink
 
 BATCH: Final = "batch"
-"""Not a way of cutting: the whole output, to the parser of whole outputs."""
-WAYS: Final = (BATCH, *CHUNKINGS)
-"""All that a run may try."""
-DEFAULT_WAYS: Final = tuple(way for way in WAYS if way != "two")
-"""Without the one that takes a hundred runs for each case."""
+"""Name of the mode without a stream: the complete output goes to the parser of complete outputs."""
+ALL_CHUNKINGS: Final = (BATCH, *CHUNKINGS)
+"""All modes that a run may try."""
+DEFAULT_CHUNKINGS: Final = tuple(chunking for chunking in ALL_CHUNKINGS if chunking != "two")
+"""All modes but ``two``, which takes up to a hundred runs per case."""
 
 
 @dataclass(slots=True)
 class CaseResult:
-    """A case, in every way that was tried."""
+    """Result of one case over all chunkings that were tried."""
 
     case: TestCase
     status: str = "passed"
     """``passed``, ``failed``, ``xfailed`` or ``unsupported``."""
     worst: Run | None = None
-    """The run that says why it did not pass; of a case that did, the first."""
-    ways: dict[str, str] = field(default_factory=dict)
-    """The class of the difference, by chunking."""
-    excuse: str = ""
+    """Run that explains the status; for a passed case, the first run."""
+    chunkings: dict[str, str] = field(default_factory=dict)
+    """Class of the difference, by chunking."""
+    reason: str = ""
+    """Ruling, policy difference or unsupported feature that explains the status."""
     minimal: tuple[TestCase, Chunks] | None = None
+    """Smallest failing variant of the case and its chunks, if the runner found one."""
 
     @property
     def difference(self) -> str:
-        """The class of the worst difference."""
+        """Class of the worst difference."""
         return "match" if self.worst is None else self.worst.difference
 
 
 @dataclass(slots=True)
 class Report:
-    """What became of every case, for one parser."""
+    """Results of all cases for one parser."""
 
     parser: Json
     results: list[CaseResult]
     inapplicable: list[Inapplicable]
-    ways: tuple[str, ...]
+    chunkings: tuple[str, ...]
 
     @property
     def counts(self) -> Counter[str]:
-        """How many cases passed, failed, and so on."""
+        """Number of cases by status."""
         return Counter(result.status for result in self.results)
 
     @property
     def failed(self) -> list[CaseResult]:
-        """The cases that failed."""
+        """Cases that failed."""
         return [result for result in self.results if result.status == "failed"]
 
 
 class Runner:
-    """Holds one parser against cases."""
+    """Runner of cases against one parser."""
 
     def __init__(
-        self, adapter: Adapter, ways: Sequence[str] = DEFAULT_WAYS, *, minimise: bool = True
+        self, adapter: Adapter, chunkings: Sequence[str] = DEFAULT_CHUNKINGS, *, minimise: bool = True
     ) -> None:
         self._adapter = adapter
         self._identity = adapter.identity()
-        self._ways = tuple(ways)
+        self._chunkings = tuple(chunkings)
         self._minimise = minimise
 
     def run(
@@ -90,7 +92,7 @@ class Runner:
         chosen: Iterable[TestCase | Inapplicable],
         progress: Callable[[CaseResult], None] | None = None,
     ) -> Report:
-        """Run the cases, one after the other; ``progress`` hears of each."""
+        """Run the cases in order and call ``progress`` after each."""
         results: list[CaseResult] = []
         inapplicable: list[Inapplicable] = []
         for case in chosen:
@@ -101,67 +103,67 @@ class Runner:
                 results.append(self.check(case))
                 if progress is not None:
                     progress(results[-1])
-        return Report(self._identity.to_json(), results, inapplicable, self._ways)
+        return Report(self._identity.to_json(), results, inapplicable, self._chunkings)
 
     def check(self, case: TestCase) -> CaseResult:
-        """One case, in every way."""
+        """Run one case in every chunking."""
         result = CaseResult(case)
-        for way in self._ways:
-            if case.streaming_mode != "both" and (case.streaming_mode == BATCH) != (way == BATCH):
+        for chunking in self._chunkings:
+            if case.streaming_mode != "both" and (case.streaming_mode == BATCH) != (chunking == BATCH):
                 continue
             try:
-                self._way(result, way)
-            except Unsupported as reason:
-                return CaseResult(case, "unsupported", excuse=str(reason))
+                self._run_chunking(result, chunking)
+            except Unsupported as error:
+                return CaseResult(case, "unsupported", reason=str(error))
         worst = result.worst
         if worst is not None and worst.status == "failed" and self._minimise:
-            result.minimal = self._smallest(worst)
+            result.minimal = self._shrink(worst)
         return result
 
-    def _way(self, result: CaseResult, way: str) -> None:
-        """Every cut of one chunking, up to the first that goes wrong."""
+    def _run_chunking(self, result: CaseResult, chunking: str) -> None:
+        """Run every variant of one chunking, up to the first that does not pass."""
         case = result.case
-        result.ways[way] = "match"
-        for chunks in chunked(case.model_output, "whole" if way == BATCH else way):
-            run = self.once(case, way, chunks)
+        result.chunkings[chunking] = "match"
+        for chunks in chunked(case.model_output, "whole" if chunking == BATCH else chunking):
+            run = self.run_case(case, chunking, chunks)
             if run.status == "passed":
                 result.worst = result.worst or run
                 continue
-            result.ways[way] = run.difference
-            seen = result.worst
-            if seen is None or _graver(run, seen):
-                result.worst, result.status, result.excuse = run, run.status, run.excuse
+            result.chunkings[chunking] = run.difference
+            previous = result.worst
+            if previous is None or _is_worse(run, previous):
+                result.worst, result.status, result.reason = run, run.status, run.reason
             return
 
-    def once(self, case: TestCase, way: str, chunks: Chunks) -> Run:
-        """One case, cut in one way."""
-        run = Run(case, self._identity.name, way, chunks)
-        choices = [chunks if way == BATCH else _shifted(chunks, by) for by in range(case.n)]
+    def run_case(self, case: TestCase, chunking: str, chunks: Chunks) -> Run:
+        """Run one case with the given chunks."""
+        run = Run(case, self._identity.name, chunking, chunks)
+        choices = [chunks if chunking == BATCH else _shift_cuts(chunks, offset) for offset in range(case.n)]
         try:
-            answers = self._adapter.answer(case, choices, streaming=way != BATCH)
-            streams = [rebuild(answer.deltas, answer.finish_reason) for answer in answers]
-            if way == BATCH:  # a whole message has no order
-                streams = [Rebuilt(stream.message, stream.reached[-1:]) for stream in streams]
+            answers = self._adapter.answer(case, choices, streaming=chunking != BATCH)
+            streams = [decode_stream(answer.deltas, answer.finish_reason) for answer in answers]
+            if chunking == BATCH:  # a complete message has no order
+                streams = [DecodedStream(stream.message, stream.positions[-1:]) for stream in streams]
         except (ParserFailed, ProtocolError) as error:
             difference = Difference("error", str(error))
             run = run.executed(None, str(error))
-            return run.judged(difference.name, difference.detail, self._excuse(case, difference, None))
-        judged = [(compare(case, stream), stream) for stream in streams]
-        difference, stream = next((pair for pair in judged if pair[0] != MATCH), judged[0])
+            return run.judged(difference.name, difference.detail, self._find_reason(case, difference, None))
+        compared = [(compare(case, stream), stream) for stream in streams]
+        difference, stream = next((pair for pair in compared if pair[0] != MATCH), compared[0])
         run = run.executed(stream.message)
         if difference == MATCH:
             return run.judged("match")
-        return run.judged(difference.name, difference.detail, self._excuse(case, difference, stream))
+        return run.judged(difference.name, difference.detail, self._find_reason(case, difference, stream))
 
-    def _excuse(self, case: TestCase, difference: Difference, stream: Rebuilt | None) -> str:
+    def _find_reason(self, case: TestCase, difference: Difference, stream: DecodedStream | None) -> str:
         if self._identity.name == "unspool":
             return next((r.reason for r in RULINGS if r.covers(case, difference.name)), "")
-        return excuses.excuse(case, stream) if stream is not None else ""
+        return _policy_differences.find_reason(case, stream) if stream is not None else ""
 
-    def _smallest(self, worst: Run) -> tuple[TestCase, Chunks] | None:
+    def _shrink(self, worst: Run) -> tuple[TestCase, Chunks] | None:
         def fails(case: TestCase, chunks: Chunks) -> bool:
             try:
-                run = self.once(case, worst.chunking, chunks)
+                run = self.run_case(case, worst.chunking, chunks)
             except Unsupported:
                 return False
             return run.status == "failed" and run.difference == worst.difference
@@ -171,23 +173,25 @@ class Runner:
         return None if same else (case, chunks)
 
 
-def _graver(run: Run, seen: Run) -> bool:
-    """Whether a run says more about its case than the one seen before."""
+def _is_worse(run: Run, previous: Run) -> bool:
+    """Return whether a run describes its case's failure better than the previous one."""
     rank = {"passed": 0, "xfailed": 1, "failed": 2}
-    if rank[run.status] != rank[seen.status]:
-        return rank[run.status] > rank[seen.status]
-    return run.difference != seen.difference and worse(run.difference, seen.difference) == run.difference
+    if rank[run.status] != rank[previous.status]:
+        return rank[run.status] > rank[previous.status]
+    return (
+        run.difference != previous.difference and worse(run.difference, previous.difference) == run.difference
+    )
 
 
-def _shifted(chunks: Chunks, by: int) -> Chunks:
-    """The same text with its cuts elsewhere, so that the choices of a request are not in step."""
-    if not by:
+def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
+    """Return the same text with shifted cuts, so that the choices of a request are not in step."""
+    if not offset:
         return chunks
     text = "".join(chunks)
     cuts, at = [0], 0
     for chunk in chunks:
         at += len(chunk)
-        cuts.append(min(at + by, len(text)))
+        cuts.append(min(at + offset, len(text)))
     return tuple(text[a:b] for a, b in pairwise([*cuts, len(text)]))
 
 
@@ -196,75 +200,75 @@ def run_suite(
     *,
     dialects: Sequence[str] = (),
     scenarios: Sequence[str] = (),
-    ways: Sequence[str] = DEFAULT_WAYS,
+    chunkings: Sequence[str] = DEFAULT_CHUNKINGS,
     minimise: bool = True,
     progress: Callable[[CaseResult], None] | None = None,
 ) -> Report:
-    """Hold a parser against the suite, or a part of it."""
-    return Runner(adapter, ways, minimise=minimise).run(cases(dialects, scenarios), progress)
+    """Run the suite, or a part of it, against a parser."""
+    return Runner(adapter, chunkings, minimise=minimise).run(cases(dialects, scenarios), progress)
 
 
-def told(result: CaseResult) -> str:
-    """Why a case failed, for people: the smallest output that does, or the difference."""
+def explain_failure(result: CaseResult) -> str:
+    """Return a readable explanation of a failure: the smallest failing output, or the difference."""
     worst = result.worst
     if worst is None:
         return f"{result.case.key}: {result.status}"
     lines = [
         f"{result.case.dialect}: {result.case.scenario_name}: {worst.difference} ({worst.chunking})",
-        f"  {_short(worst.detail)}",
+        f"  {_shorten(worst.detail)}",
         f"  rule: {result.case.rule}",
     ]
     case, chunks = result.minimal or (result.case, worst.chunks)
-    lines.append(f"  output: {_short(case.model_output)!r}")
+    lines.append(f"  output: {_shorten(case.model_output)!r}")
     if len(chunks) > 1:
-        lines.append(f"  chunks: {_short(str(list(chunks)))}")
+        lines.append(f"  chunks: {_shorten(str(list(chunks)))}")
     if result.minimal is None:
-        lines += [f"  {_short(line)}" for line in diff(result.case, worst.actual).split("\n")]
+        lines += [f"  {_shorten(line)}" for line in diff(result.case, worst.actual).split("\n")]
     return "\n".join(lines)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 600 else f"{text[:300]} ... {text[-280:]}"
 
 
-# -- results
+# -- conversion to JSON
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Results of one or more parsers, in the format of ``results.py``."""
+    """Return the results of one or more parsers in the format of ``_results.py``."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
-    shown = {entry["case"] for entry in entries}
-    found = {
+    keys = {entry["case"] for entry in entries}
+    cases_by_key = {
         result.case.key: result.case
         for report in reports
         for result in report.results
-        if result.case.key in shown
+        if result.case.key in keys
     }
     inapplicable = {(one.dialect, one.scenario): one for report in reports for one in report.inapplicable}
-    ways = dict.fromkeys(way for report in reports for way in report.ways)
+    chunkings = dict.fromkeys(chunking for report in reports for chunking in report.chunkings)
     return {
         "format": FORMAT,
         "unspool": __version__,
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "chunkings": list(ways),
+        "chunkings": list(chunkings),
         "parsers": [report.parser for report in reports],
         "dialects": [{"name": name, "models": get_dialect(name).family.models} for name in sorted(named)],
         "groups": [{"name": name, "title": title} for name, title in GROUPS.items()],
         "inapplicable": [one.to_json() for one in inapplicable.values()],
         "cells": [cell for report in reports for cell in _cells(report)],
         "results": entries,
-        "cases": {key: abbreviated(case.to_json()) for key, case in found.items()},
+        "cases": {key: abbreviate(case.to_json()) for key, case in cases_by_key.items()},
     }
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """The first case of every cell that passed."""
-    found: dict[tuple[str, str], CaseResult] = {}
+    """Return the first passed case of every cell."""
+    cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":
-            found.setdefault((result.case.dialect, result.case.group), result)
-    return found
+            cases_by_key.setdefault((result.case.dialect, result.case.group), result)
+    return cases_by_key
 
 
 def _cells(report: Report) -> Iterator[Json]:
@@ -302,19 +306,19 @@ def _entry(parser: str, result: CaseResult) -> Json:
         "scenario": result.case.scenario_name,
         "status": result.status,
         "class": result.difference,
-        "chunkings": result.ways,
+        "chunkings": result.chunkings,
         "chunking": worst.chunking if worst is not None else "",
-        "chunks": abbreviated_list(worst.chunks) if worst is not None else [],
+        "chunks": abbreviate_list(worst.chunks) if worst is not None else [],
         "actual": worst.actual.to_json() if worst is not None and worst.actual is not None else None,
         "error": worst.error if worst is not None else "",
         "detail": worst.detail if worst is not None else "",
         "diff": diff(result.case, worst.actual) if worst is not None else "",
-        "excuse": result.excuse,
-        "defect": any(ruling.defect and ruling.reason == result.excuse for ruling in RULINGS),
+        "reason": result.reason,
+        "defect": any(ruling.defect and ruling.reason == result.reason for ruling in RULINGS),
         "minimal": None,
     }
     if result.minimal is not None:
         case, chunks = result.minimal
         entry["minimal"] = {"output": case.model_output, "chunks": list(chunks)}
-    shortened: Json = abbreviated(entry)
+    shortened: Json = abbreviate(entry)
     return shortened

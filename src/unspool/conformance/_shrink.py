@@ -1,9 +1,9 @@
-"""Shrinking: the smallest case that still fails in the same way.
+"""Shrinking: the search for the smallest case that still fails in the same way.
 
-Cutting the text at random would leave nobody to say what must come out of it.  So
-what is *meant* gets smaller: a part is left out, a text or an argument shortened, and
-the scenario renders it anew, with its expectation.  Then the chunks are joined, as
-far as the difference stays.
+Random cuts in the text would leave no way to derive the expected result. The search
+therefore shrinks the *scenario*: it removes a part or shortens a text or an argument,
+and renders the case and its expectation again. Then it joins chunks as long as the
+difference stays the same.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from typing import Any, Final
 
 from ._cases import TestCase
 from ._chunkings import Chunks, chunked
-from ._scenarios import SCENARIOS, able
-from ._scenarios.message_parts import Call, Say, Thought
+from ._scenarios import SCENARIOS, capabilities_of
+from ._scenarios.message_parts import Call, Reasoning, ScenarioPart
 from ._scenarios.scenario import Scenario
 
-TRIES: Final = 200
-"""How often a parser is asked, at most."""
-_WAYS: Final = 8
-"""Of so many ways of a chunking one must fail."""
+MAX_RUNS: Final = 200
+"""Largest number of runs of the parser."""
+_VARIANTS: Final = 8
+"""Number of variants of a chunking to try for each smaller case."""
 
-Fails = Callable[[TestCase, Chunks], bool]
-"""Whether a case, cut like this, fails in the way that is looked for."""
+FailurePredicate = Callable[[TestCase, Chunks], bool]
+"""Predicate: the case with these chunks fails in the same way as the original."""
 
 
 def shrink(
-    case: TestCase, chunking: str, chunks: Chunks, fails: Fails, tries: int = TRIES
+    case: TestCase, chunking: str, chunks: Chunks, fails: FailurePredicate, max_runs: int = MAX_RUNS
 ) -> tuple[TestCase, Chunks]:
-    """The smallest case that still fails, and its chunks.
+    """Return the smallest case that still fails, and its chunks.
 
-    :param chunking: how it was cut; ``batch``: not at all.
+    :param chunking: the chunking of the failure; ``batch`` means that the output was not split.
     """
-    budget = _Budget(fails, tries)
+    budget = _Budget(fails, max_runs)
     scenario = SCENARIOS.get(case.scenario_name)
     if scenario is not None:
-        case, chunks = _smallest_meaning(scenario, case, chunking, chunks, budget)
+        case, chunks = _shrink_scenario(scenario, case, chunking, chunks, budget)
     if chunking == "batch" or case.n > 1:
         return case, chunks
-    return case, _fewest(case, chunks, budget)
+    return case, _join_chunks(case, chunks, budget)
 
 
 class _Budget:
-    """Asks a parser a limited number of times."""
+    """Limit on the number of runs of the parser."""
 
-    def __init__(self, fails: Fails, tries: int) -> None:
+    def __init__(self, fails: FailurePredicate, max_runs: int) -> None:
         self._fails = fails
-        self.left = tries
+        self.left = max_runs
 
     def fails(self, case: TestCase, chunks: Chunks) -> bool:
         if self.left <= 0:
@@ -58,80 +58,82 @@ class _Budget:
         return self._fails(case, chunks)
 
 
-def _smallest_meaning(
+def _shrink_scenario(
     scenario: Scenario, case: TestCase, chunking: str, chunks: Chunks, budget: _Budget
 ) -> tuple[TestCase, Chunks]:
     shrunk = True
     while shrunk and budget.left:
         shrunk = False
-        for parts in _smaller(scenario.parts):
-            found = _failing(replace(scenario, parts=parts), case, chunking, budget)
-            if found is not None:
+        for parts in _smaller_parts(scenario.parts):
+            failure = _render_failing(replace(scenario, parts=parts), case, chunking, budget)
+            if failure is not None:
                 scenario = replace(scenario, parts=parts)
-                case, chunks = found
+                case, chunks = failure
                 shrunk = True
                 break
     return case, chunks
 
 
-def _failing(
+def _render_failing(
     scenario: Scenario, case: TestCase, chunking: str, budget: _Budget
 ) -> tuple[TestCase, Chunks] | None:
-    """The smaller scenario in the same dialect, if it fails, too."""
+    """Render the smaller scenario in the same dialect and return the case if it also fails."""
     try:
-        smaller = scenario.case(able(case.dialect))
-    except Exception:  # noqa: BLE001 - a twist need not cope with less than it was written for
+        smaller = scenario.case(capabilities_of(case.dialect))
+    except Exception:  # noqa: BLE001 - an edit may rely on the parts that were removed
         return None
     if isinstance(smaller, str) or len(smaller.model_output) >= len(case.model_output):
         return None
-    for chunks in islice(chunked(smaller.model_output, "whole" if chunking == "batch" else chunking), _WAYS):
+    for chunks in islice(
+        chunked(smaller.model_output, "whole" if chunking == "batch" else chunking), _VARIANTS
+    ):
         if budget.fails(smaller, chunks):
             return smaller, chunks
     return None
 
 
-def _smaller(parts: Sequence[Say]) -> Iterator[list[Say]]:
-    """Less to say: without a part, or with a smaller one."""
+def _smaller_parts(parts: Sequence[ScenarioPart]) -> Iterator[list[ScenarioPart]]:
+    """Yield smaller lists of parts: one part is missing, or one part is smaller."""
     for at in range(len(parts)):
         if len(parts) > 1:
             yield [*parts[:at], *parts[at + 1 :]]
     for at, part in enumerate(parts):
-        for less in _less(part):
+        for less in _smaller_part(part):
             yield [*parts[:at], less, *parts[at + 1 :]]
 
 
-def _less(part: Say) -> Iterator[Say]:
-    if isinstance(part, Thought):
-        yield from (Thought(text) for text in _shorter(part.text))
+def _smaller_part(part: ScenarioPart) -> Iterator[ScenarioPart]:
+    if isinstance(part, Reasoning):
+        yield from (Reasoning(text) for text in _shorter_texts(part.text))
     elif isinstance(part, str):
-        yield from _shorter(part)
+        yield from _shorter_texts(part)
     elif not part.spelling:
         for key, value in part.arguments.items():
             rest = {name: other for name, other in part.arguments.items() if name != key}
             yield Call(part.name, rest)
-            for less in _less_value(value):
+            for less in _smaller_value(value):
                 yield Call(part.name, {**part.arguments, key: less})
 
 
-def _less_value(value: Any) -> Iterator[Any]:
+def _smaller_value(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
-        yield from _shorter(value)
+        yield from _shorter_texts(value)
     elif isinstance(value, list) and value:
         yield value[: len(value) // 2]
     elif isinstance(value, dict) and value:
         yield dict(islice(value.items(), len(value) // 2))
 
 
-def _shorter(text: str) -> Iterator[str]:
-    """Halves, then without a character at either end."""
+def _shorter_texts(text: str) -> Iterator[str]:
+    """Yield both halves, then the text without a character at either end."""
     half = len(text) // 2
     for less in (text[:half], text[half:], text[1:], text[:-1]):
         if less.strip() and less != text:
             yield less.strip()
 
 
-def _fewest(case: TestCase, chunks: Chunks, budget: _Budget) -> Chunks:
-    """The same text with as few cuts as it takes."""
+def _join_chunks(case: TestCase, chunks: Chunks, budget: _Budget) -> Chunks:
+    """Join chunks while the case still fails."""
     if budget.fails(case, (case.model_output,)):
         return (case.model_output,)
     at = 0

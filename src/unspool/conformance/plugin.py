@@ -1,8 +1,8 @@
-"""The pytest plug-in: the suite as tests of anyone's project.
+"""Pytest plug-in: the suite as tests of another project.
 
 ``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case
-of the dialects that the factory reads; ``adapters.py`` says what a factory is.
-Without the option nothing happens.
+of the dialects that the factory supports; ``_adapters.py`` describes factories.
+Without the option the plug-in does nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Add the options."""
     group = parser.getgroup("unspool", "conformance of tool-call parsers")
     group.addoption(
         "--unspool-conformance",
         metavar="MODULE:NAME",
-        help="hold the parser that this factory makes against unspool's conformance suite",
+        help="run unspool's conformance suite against the parser of this factory",
     )
     for name, what in (
         ("dialect", "only this dialect"),
         ("scenario", "only this group, name or pattern"),
-        ("chunking", "cut the outputs in this way: batch, whole, characters, tokens, two, random, burst"),
+        ("chunking", "split the outputs like this: batch, whole, characters, tokens, two, random, burst"),
     ):
         group.addoption(
             f"--unspool-{name}", action="append", default=[], metavar="NAME", help=f"{what}; may be repeated"
@@ -37,13 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Add the suite to the tests."""
+    """Add the suite to the collected tests."""
     if session.config.getoption("--unspool-conformance"):
         items.extend(Suite.from_parent(session, name="unspool-conformance", path=session.path).collect())
 
 
 class Suite(pytest.Collector):
-    """The cases that the options choose."""
+    """Collector of the selected cases."""
 
     def __init__(self, *, path: Path, **options: Any) -> None:
         super().__init__(path=path, **options)
@@ -52,16 +52,16 @@ class Suite(pytest.Collector):
         from ..errors import UsageError
         from ._adapters import from_factory
         from ._cases import TestCase
-        from ._runner import DEFAULT_WAYS, Runner
+        from ._runner import DEFAULT_CHUNKINGS, Runner
         from ._scenarios import cases
 
         option = self.config.getoption
         try:
             adapter = from_factory(option("--unspool-conformance"))
-            known = adapter.identity().dialects
-            runner = Runner(adapter, option("--unspool-chunking") or DEFAULT_WAYS)
+            dialects = adapter.identity().dialects
+            runner = Runner(adapter, option("--unspool-chunking") or DEFAULT_CHUNKINGS)
             for case in cases(option("--unspool-dialect"), option("--unspool-scenario")):
-                if isinstance(case, TestCase) and case.dialect in known:
+                if isinstance(case, TestCase) and case.dialect in dialects:
                     name = f"{case.dialect}::{case.scenario_name}"
                     yield CaseItem.from_parent(self, name=name, case=case, runner=runner)
         except UsageError as error:
@@ -69,7 +69,7 @@ class Suite(pytest.Collector):
 
 
 class CaseItem(pytest.Item):
-    """One case as a test."""
+    """Test item for one case."""
 
     def __init__(self, *, case: TestCase, runner: Runner, **options: Any) -> None:
         super().__init__(**options)
@@ -79,9 +79,9 @@ class CaseItem(pytest.Item):
     def runtest(self) -> None:
         result = self._runner.check(self.case)
         if result.status == "unsupported":
-            pytest.skip(result.excuse)
+            pytest.skip(result.reason)
         elif result.status == "xfailed":
-            pytest.xfail(result.excuse)
+            pytest.xfail(result.reason)
         elif result.status == "failed":
             raise CaseFailed(result)
 
@@ -95,9 +95,9 @@ class CaseItem(pytest.Item):
 
 
 class CaseFailed(AssertionError):
-    """A case did not come out as it must; the message explains it."""
+    """Error of a failed case, with its explanation."""
 
     def __init__(self, result: CaseResult) -> None:
-        from ._runner import told
+        from ._runner import explain_failure
 
-        super().__init__(told(result))
+        super().__init__(explain_failure(result))

@@ -1,20 +1,20 @@
-// Opens the cells of the scoreboard.  The address says what is open: #/parser/dialect/group for a
-// cell, with "*" for every one, and #/parser/dialect/scenario for a case.
+// Opens the cells of the table. The address names the open cell, #/parser/dialect/group with "*" as
+// a wildcard, or the open case, #/parser/dialect/scenario.
 //
-// Texts of models and parsers become text nodes, always: `make` is the only way to elements here.
+// Text from models and parsers always becomes text nodes: elements are created only by `make`.
 "use strict";
 
 const EVERY = "*";
-const AT_MOST = 400; // entries of a list, until one asks for more
+const AT_MOST = 400; // entries of a list before "Show more"
 const SIGNS = { failed: "✗", known: "✗", policy: "≈", unsupported: "n/s", passed: "✓" };
 const LOOKS = { failed: "fail", known: "fail", policy: "policy", unsupported: "none", passed: "pass" };
 const WORDS = {
   failed: "failed", known: "known fault", policy: "by policy", unsupported: "not supported", passed: "passed",
 };
-const ROOM = {
-  truncated: "The output ends inside a call. Right is nothing, or the call with as much of its arguments as there is.",
-  malformed: "The call is broken. Right is its raw text as content, or the call with its arguments up to the error.",
-  fragment: "The output ends inside a marker. Right is nothing, or its raw text.",
+const ACCEPTED = {
+  truncated: "The output ends inside a call. Accepted: nothing, or the call with a prefix of its arguments.",
+  malformed: "The call is broken. Accepted: its raw text as content, or the call with its arguments up to the error.",
+  fragment: "The output ends inside a marker. Accepted: nothing, or its raw text.",
 };
 
 const find = (selector) => document.querySelector(selector);
@@ -38,16 +38,16 @@ async function unpacked(id) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// -- what there is
+// -- data
 
 class Board {
   constructor(index) {
     const { parsers, dialects, groups, classes, scenarios, statuses } = index;
     Object.assign(this, { parsers, dialects, groups, classes, statuses });
-    this.details = new Map(); // of the dialects that have been opened
-    this.passes = new Map(); // how many passed, by the address of a cell
-    this.lists = new Map(); // the entries, by the address of a cell
-    this.byCase = new Map(); // the entry, by the address of a case
+    this.details = new Map(); // by dialect, once it has been opened
+    this.passes = new Map(); // number of passed cases, by the address of a cell
+    this.lists = new Map(); // entries, by the address of a cell
+    this.byCase = new Map(); // entry, by the address of a case
     for (const [parser, dialect, group, passed] of index.passed) {
       for (const address of this.cellsOver(parsers[parser].name, dialects[dialect].name, groups[group].name)) {
         this.passes.set(address, (this.passes.get(address) ?? 0) + passed);
@@ -76,23 +76,24 @@ class Board {
     return this.groups.find((one) => one.name === group)?.title ?? "all groups";
   }
 
-  // What there is to say about a dialect, and an entry with all that there is about it.
+  // Load the details of a dialect.
   async about(dialect) {
     if (!this.details.has(dialect)) this.details.set(dialect, await unpacked(`data-${dialect}`));
     return this.details.get(dialect);
   }
 
-  async whole(entry) {
+  // Return an entry with its details.
+  async withDetails(entry) {
     const { results, cases, tools } = await this.about(entry.dialect);
     const of = cases[entry.scenario];
     return { ...entry, ...results[`${entry.parser}/${entry.scenario}`], of, tools: tools[of.tools] };
   }
 }
 
-// As _address in report.py: what is not plain is escaped, but for slashes of scenarios.
+// As _address in _report.py: escape everything but the slashes of scenarios.
 const addressOf = (parser, dialect, what) => "#/" + [parser, dialect, ...what.split("/")].map(encodeURIComponent).join("/");
 
-// What the browser's address bar says; others may have escaped it in their own way.
+// Return the address in this page's escaping; the browser or a link may use another.
 function currentAddress() {
   try {
     return location.hash.split("/").map((step) => encodeURIComponent(decodeURIComponent(step))).join("/").replace("%23", "#");
@@ -121,7 +122,7 @@ const filters = {
   },
 };
 
-// The text of a cell, as Tally.look in report.py has it.
+// Return the class and the text of a cell, as Tally.appearance in _report.py.
 function look({ faults, policy, cases }) {
   if (faults) {
     const share = faults / cases;
@@ -194,7 +195,7 @@ function startFilters(board) {
   });
 }
 
-// -- texts
+// -- text
 
 function shownControl(character) {
   const code = character.codePointAt(0);
@@ -207,7 +208,7 @@ function shownControl(character) {
 
 const CONTROL = /[\p{Cc}\p{Cf}\p{Cs}\u00a0\u2028\u2029\u3000]/u;
 
-// Text in which everything can be seen; with `blanks`, spaces, too.
+// Make control characters visible, and with `blanks` also spaces.
 function visible(text, blanks = false) {
   const out = [];
   let plain = "";
@@ -223,7 +224,7 @@ function visible(text, blanks = false) {
   return [...out, plain];
 }
 
-// The chunks of a text: their lengths, or, if the text is abbreviated, themselves.
+// Return the chunks of a text from their lengths; chunks of an abbreviated text are given as text.
 function chunksOf(text, chunks) {
   if (chunks.some((chunk) => typeof chunk === "string")) return chunks;
   const characters = [...text];
@@ -250,7 +251,7 @@ function eventsOf({ order, calls, content, reasoning, finish }, whole) {
     (calls ?? []).forEach(call);
   }
   for (const part of order ?? []) {
-    if (part.unfinished) events.push({ ...part.unfinished, kind: part.unfinished.kind, text: part.unfinished.raw, room: ROOM[part.unfinished.kind] });
+    if (part.unfinished) events.push({ ...part.unfinished, kind: part.unfinished.kind, text: part.unfinished.raw, accepted: ACCEPTED[part.unfinished.kind] });
     else if (whole) continue;
     else if ("tool_call" in part) call(calls[part.tool_call]);
     else for (const kind of ["reasoning", "content"]) text(kind, part[kind]);
@@ -262,7 +263,7 @@ function eventsOf({ order, calls, content, reasoning, finish }, whole) {
 const alike = (one, other) => one.kind === other.kind
   && (one.text === other.text || (one.kind === "finish" && !(one.text && other.text)));
 
-// A longest common subsequence, as pairs of numbers.
+// Return a longest common subsequence as pairs of indices.
 function common(left, right, same) {
   const table = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
   for (let i = left.length - 1; i >= 0; i--) {
@@ -279,12 +280,12 @@ function common(left, right, same) {
   return pairs;
 }
 
-const squeezed = (text) => text.replace(/\s/g, "");
+const withoutWhitespace = (text) => text.replace(/\s/g, "");
 
-function stands(unfinished, event) {
-  if (!unfinished.room) return unfinished.kind === event.kind;
+function matches(unfinished, event) {
+  if (!unfinished.accepted) return unfinished.kind === event.kind;
   if (event.kind === "call") return event.name === unfinished.name;
-  return event.kind === "content" && squeezed(unfinished.text).includes(squeezed(event.text));
+  return event.kind === "content" && withoutWhitespace(unfinished.text).includes(withoutWhitespace(event.text));
 }
 
 function aligned(expected, actual) {
@@ -294,7 +295,7 @@ function aligned(expected, actual) {
   for (const [a, b] of [...common(expected, actual, alike), [expected.length, actual.length]]) {
     const others = actual.slice(j, b);
     for (const want of expected.slice(i, a)) {
-      const at = others.findIndex((got) => stands(want, got));
+      const at = others.findIndex((got) => matches(want, got));
       if (at >= 0) rows.push(...others.splice(0, at).map((got) => [null, got]));
       rows.push([want, at >= 0 ? others.shift() : null]);
     }
@@ -307,7 +308,7 @@ function aligned(expected, actual) {
 
 const words = (text) => text.match(/[\p{L}\p{N}_]+|\s|./gsu) ?? [];
 
-// The two texts as nodes, what differs in <del> and <ins>.
+// Return the two texts as nodes, with their differences in <del> and <ins>.
 function marked(left, right) {
   const [a, b] = [words(left), words(right)];
   let start = 0;
@@ -334,27 +335,27 @@ function marked(left, right) {
   ];
 }
 
-// Without the blanks that say nothing: all of a text, in arguments those outside of strings.
-const unblanked = ({ kind, text }) => kind === "call" ? text.replace(/("(?:[^"\\]|\\.)*")|\s+/gs, "$1") : squeezed(text);
+// Remove insignificant whitespace: all of it in text, outside of strings in arguments.
+const unblanked = ({ kind, text }) => kind === "call" ? text.replace(/("(?:[^"\\]|\\.)*")|\s+/gs, "$1") : withoutWhitespace(text);
 
 function eventCell(event, nodes, absent) {
   if (!event) return make("td", { class: "nothing" }, absent);
   const given = event.kind === "finish" && !event.text ? make("span", { class: "nothing" }, absent) : nodes;
-  return make("td", {}, make("b", { class: "kind" }, event.kind), given, event.room ? make("span", { class: "note" }, event.room) : "");
+  return make("td", {}, make("b", { class: "kind" }, event.kind), given, event.accepted ? make("span", { class: "note" }, event.accepted) : "");
 }
 
 function eventRow([want, got], entry) {
   if (want && got && alike(want, got)) {
     return make("tr", {}, make("th", { class: "mark", scope: "row" }, "same"),
-      eventCell(want, visible(want.text), "any"), eventCell(got, visible(got.text), "left to its server"));
+      eventCell(want, visible(want.text), "any"), eventCell(got, visible(got.text), "decided by the server"));
   }
-  if (want?.room) {
-    return make("tr", {}, make("th", { class: "mark", scope: "row" }, "leaves room"),
+  if (want?.accepted) {
+    return make("tr", {}, make("th", { class: "mark", scope: "row" }, "either way"),
       eventCell(want, visible(want.text)), eventCell(got, got && visible(got.text), "nothing"));
   }
   const blanks = want && got && unblanked(want) === unblanked(got);
   const lenient = want?.kind === "finish" && (entry.class !== "finish" || entry.status === "policy");
-  const mark = blanks ? "≈ blanks" : lenient ? "≈ differs" : want && got ? "≠ differs" : want ? "− missing" : "+ added";
+  const mark = blanks ? "≈ whitespace" : lenient ? "≈ differs" : want && got ? "≠ differs" : want ? "− missing" : "+ added";
   const [left, right] = marked(want?.text ?? "", got?.text ?? "");
   return make("tr", { class: blanks || lenient ? "close" : "differs" }, make("th", { class: "mark", scope: "row" }, mark),
     eventCell(want, left, "nothing"), eventCell(got, right, "nothing"));
@@ -391,7 +392,7 @@ function quoted(text) {
 
 function commandOf(board, entry) {
   const scenario = entry.scenario.replace(/[[*?]/g, "[$&]");
-  const words = [board.parser(entry.parser).chosen, "--dialect", entry.dialect, "--scenario", quoted(scenario)];
+  const words = [board.parser(entry.parser).option, "--dialect", entry.dialect, "--scenario", quoted(scenario)];
   if (entry.chunking) words.push("--chunking", entry.chunking);
   return ["unspool conformance run", ...words].join(" ");
 }
@@ -409,27 +410,27 @@ function copied(text) {
   return make("div", { class: "with-button" }, pre, button);
 }
 
-// The legend of the page explains the classes.
+// The page's legend explains the classes.
 const meaning = (name) => all(".classes dt").find((term) => term.textContent === name)?.nextElementSibling.textContent ?? "";
 
-// Only the worst way was judged for excuses; of the others the class is known.
-function wayChip(entry, way, name) {
+// Only the worst chunking was checked for policy differences; the others have only a class.
+function chunkingChip(entry, way, name) {
   if (name === "match") return chip("passed", `${way}: ${name}`);
   if (way === entry.chunking) return chip(entry.status, `${way}: ${name}, shown above`);
   return make("span", { class: "chip plain" }, `≠ ${way}: ${name}`);
 }
 
 function verdict(entry) {
-  const { status, excuse } = entry;
+  const { status, reason } = entry;
   const what = entry.error || entry.detail;
-  if (status === "passed") return make("p", { class: "verdict pass" }, "Passed in every way. It stands for all that did in this cell.");
-  if (status === "unsupported") return make("p", { class: "verdict none" }, "Not supported, and not counted: ", visible(excuse));
+  if (status === "passed") return make("p", { class: "verdict pass" }, "Passed in every chunking. This case is an example of those that passed in this cell.");
+  if (status === "unsupported") return make("p", { class: "verdict none" }, "Not supported, does not count: ", visible(reason));
   if (status === "policy") {
-    return [make("p", { class: "verdict policy" }, make("b", {}, "A policy, not a fault: "), visible(excuse), "."),
+    return [make("p", { class: "verdict policy" }, make("b", {}, "A policy, not a fault: "), visible(reason), "."),
       make("p", { class: "verdict none" }, visible(what))];
   }
   return [make("p", { class: "verdict" }, entry.error ? make("b", {}, "error: ") : "", visible(what)),
-    status === "known" ? make("p", { class: "verdict" }, make("b", {}, "A known fault: "), visible(excuse), ".") : ""];
+    status === "known" ? make("p", { class: "verdict" }, make("b", {}, "A known fault: "), visible(reason), ".") : ""];
 }
 
 function otherParsers(board, entry) {
@@ -438,9 +439,9 @@ function otherParsers(board, entry) {
     if (other) return chip(other.status, `${name}: ${other.status === "unsupported" || other.status === "passed" ? WORDS[other.status] : other.class}`, caseAddress(other));
     const ran = board.passes.has(addressOf(name, entry.dialect, entry.group));
     if (ran) return chip("passed", `${name}: passed`);
-    return make("span", { class: "chip none" }, `${name}: ${entry.dialect in dialects ? "not run" : "does not read this dialect"}`);
+    return make("span", { class: "chip none" }, `${name}: ${entry.dialect in dialects ? "not run" : "does not support this dialect"}`);
   });
-  return chips.length ? make("div", { class: "chips" }, "The same case elsewhere: ", chips) : "";
+  return chips.length ? make("div", { class: "chips" }, "The same case in other parsers: ", chips) : "";
 }
 
 function facts(entry) {
@@ -448,10 +449,10 @@ function facts(entry) {
   const rows = [
     ["tools", tools.length ? make("details", {}, make("summary", {}, tools.map((tool) => tool.function?.name ?? "?").join(", ")), make("pre", { class: "raw" }, JSON.stringify(tools, null, 1))) : "none"],
     ["tool_choice", of.tool_choice === "auto" ? "" : JSON.stringify(of.tool_choice)],
-    ["begins in", of.start === "content" ? "" : of.start],
+    ["starts in", of.start === "content" ? "" : of.start],
     ["prompt ends with", of.prompt ? make("code", {}, visible(of.prompt)) : ""],
     ["generation ended by", of.finish_reason],
-    ["choices", of.n > 1 ? `${of.n}, in turns; one that differs is shown` : ""],
+    ["choices", of.n > 1 ? `${of.n}, interleaved; one that differs is shown` : ""],
   ];
   return make("dl", { class: "facts" }, rows.filter(([, value]) => value).map(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
@@ -460,10 +461,10 @@ function caseView(board, entry, list) {
   const { of, minimal } = entry;
   const at = list.findIndex((one) => caseAddress(one) === caseAddress(entry));
   const step = (by, text) => (at >= 0 && list[at + by] ? make("a", { href: caseAddress(list[at + by]) }, text) : "");
-  const ways = Object.entries(entry.chunkings).map(([way, name]) => make("li", {}, wayChip(entry, way, name)));
+  const ways = Object.entries(entry.chunkings).map(([way, name]) => make("li", {}, chunkingChip(entry, way, name)));
   const number = entry.chunks.length;
   const shortened = entry.chunks.some((chunk) => typeof chunk === "string") ? "abbreviated, " : "";
-  const cut = entry.chunking === "batch" ? "given as a whole" : `${entry.chunking}: ${shortened}${number === 1 ? "one chunk" : `${shortened ? "" : `${number} `}chunks, a line before each`}`;
+  const cut = entry.chunking === "batch" ? "complete output" : `${entry.chunking}: ${shortened}${number === 1 ? "one chunk" : `${shortened ? "" : `${number} `}chunks, each after a line`}`;
   const counts = entry.status !== "unsupported" && entry.status !== "passed";
   const label = counts ? `${WORDS[entry.status]}: ${entry.class}` : WORDS[entry.status];
   const rule = of.rule ? make("p", { class: "rule" }, make("b", {}, "Rule: "), visible(of.rule)) : "";
@@ -475,15 +476,15 @@ function caseView(board, entry, list) {
     otherParsers(board, entry),
     make("h4", {}, "Output of the model", make("small", {}, entry.chunking ? cut : "")),
     rawText(of.model_output ?? "", entry.chunks),
-    make("h4", {}, entry.actual ? "What must come out, and what did" : "What must come out",
-      make("small", {}, entry.actual && entry.chunking === "batch" ? "a whole message has no order" : "")),
+    make("h4", {}, entry.actual ? "Expected and actual" : "Expected",
+      make("small", {}, entry.actual && entry.chunking === "batch" ? "a complete message has no order" : "")),
     rule,
     eventTable(entry),
-    ways.length ? [make("h4", {}, "In every way that was tried", make("small", {}, counts ? "≠ differs, too; the worst one is judged" : "")), make("ul", { class: "chips" }, ways)] : "",
-    minimal ? [make("h4", {}, "The smallest output that still does this", make("small", {}, minimal.chunks.length > 1 ? `${minimal.chunks.length} chunks` : "")), rawText(minimal.output, minimal.chunks)] : "",
+    ways.length ? [make("h4", {}, "All chunkings", make("small", {}, counts ? "≠ also differs; the worst one counts" : "")), make("ul", { class: "chips" }, ways)] : "",
+    minimal ? [make("h4", {}, "Smallest output with this difference", make("small", {}, minimal.chunks.length > 1 ? `${minimal.chunks.length} chunks` : "")), rawText(minimal.output, minimal.chunks)] : "",
     make("h4", {}, "The request"),
     facts(entry),
-    make("h4", {}, "Run it again"),
+    make("h4", {}, "Command"),
     copied(commandOf(board, entry)));
 }
 
@@ -517,7 +518,7 @@ function listView({ board, address, dialect, group, list, unable }, current, mos
     view.append(make("button", { type: "button", click: more }, `Show more of ${list.length}`));
   }
   const hidden = board.lists.get(address).length - list.length;
-  if (hidden > 0) view.append(make("p", {}, `${hidden} hidden by the filters of the page.`));
+  if (hidden > 0) view.append(make("p", {}, `${hidden} hidden by the page's filters.`));
   view.append(make("p", {}, `${board.passes.get(address)} passed.`));
   const reasons = new Map();
   for (const [of, scenario, reason] of unable) {
@@ -534,7 +535,7 @@ class Panel {
   constructor(board) {
     this.board = board;
     this.element = find("#panel");
-    this.open = null; // the cell that the list is of
+    this.open = null; // the cell of the current list
     this.element.addEventListener("close", () => {
       this.open = null;
       if (location.hash) history.replaceState(null, "", location.pathname + location.search);
@@ -558,8 +559,8 @@ class Panel {
       this.open = { board, address: cell, parser, dialect, group, list, unable };
     }
     const entry = named ?? this.open.list[0];
-    const view = entry ? caseView(board, await board.whole(entry), this.open.list) : make("article", { class: "case" }, "All passed, as far as the filters of the page show.");
-    if (currentAddress() === address) this.show(entry, view); // else one has gone on meanwhile
+    const view = entry ? caseView(board, await board.withDetails(entry), this.open.list) : make("article", { class: "case" }, "All cases passed, or the filters hide the others.");
+    if (currentAddress() === address) this.show(entry, view); // otherwise the address changed meanwhile
   }
 
   show(entry, view) {
@@ -572,7 +573,7 @@ class Panel {
     this.element.replaceChildren(
       make("div", { class: "bar-top" },
         make("h2", { id: "panel-title" }, [`${parser} ${version}`.trim(), dialect === EVERY ? "all dialects" : dialect, board.title(group)].join(" · "),
-          make("p", {}, readers ? `Read by ${readers}.` : "")),
+          make("p", {}, readers ? `Parsed by ${readers}.` : "")),
         make("button", { type: "button", click: () => this.element.close() }, "Close")),
       make("div", { class: "split" }, listView(this.open, entry), view));
     if (!this.element.open) this.element.showModal();

@@ -11,10 +11,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from ._declaration import Dialect
 
 PAYLOADS: Final = ("args", "envelope", "params", "code")
 """Holes that hold a call's arguments."""
+_TEMPLATE_FIELDS: Final = ("call", "section", "param", "reasoning", "content", "drop", "stop")
+"""Fields of a dialect that hold templates."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
 """Holes next to which white space is flexible without being written."""
 
@@ -201,3 +205,19 @@ def is_control(literal: str) -> bool:
 def is_anyones(literal: str) -> bool:
     """Whether an answer that is no call may have it: brackets, a code fence."""
     return _ANYONES.fullmatch(literal) is not None
+
+
+def dialect_texts(dialect: Dialect) -> Iterator[str]:
+    """Yield the text of every template and marker of a dialect."""
+    for field in _TEMPLATE_FIELDS:
+        templates: tuple[str, ...] = getattr(dialect, field)
+        yield from templates
+    for other in dialect.also_accepts:
+        yield from dialect_texts(other)
+    yield dialect.values.quote
+    yield dialect.prompt.start
+    yield from dialect.prompt.turn
+    frame = dialect.frame
+    if frame is not None:
+        yield from (*frame.open, frame.sep, *frame.ends, *frame.fields, frame.call_end)
+        yield from (route.header for route in frame.routes)

@@ -55,7 +55,7 @@ _EXAMPLES: Final = """
   client.messages.create(model="{model}", max_tokens=100, messages=[{{"role": "user", "content": "Hello!"}}])
 """
 _PAGE: Final = """\
-Or open this page to chat with the model and to see how its output is parsed:
+Or open this page in a browser to chat with the model and to see how its output is parsed:
 
   {url}
 """

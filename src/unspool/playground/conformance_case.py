@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..conformance._cases import (
-    CallAt,
+    CallReference,
     FunctionCall,
     Part,
-    Stretch,
     TestCase,
+    TextSegment,
     ToolCall,
     Unfinished,
 )
-from ..conformance._scenarios import able
+from ..conformance._scenarios import capabilities_of
 from ..message import BrokenCall, Message, TextPart
 from .options import Setup
 
@@ -71,7 +71,7 @@ def _case(setup: Setup) -> TestCase:
 
 
 def _calls(message: Message, dialect: str) -> Iterator[ToolCall]:
-    words = able(dialect)
+    words = capabilities_of(dialect)
     own = words.carries_ids and not any(diagnostic.kind == "bad_id" for diagnostic in message.diagnostics)
     for call in message.tool_calls:
         yield ToolCall(FunctionCall(call.name, call.arguments), call.id if own else None, words.verbatim)
@@ -81,11 +81,11 @@ def _order(message: Message) -> Iterator[Part]:
     number = 0
     for part in message.parts:
         if isinstance(part, TextPart):
-            yield Stretch(part.channel, part.text)
+            yield TextSegment(part.channel, part.text)
         elif isinstance(part, BrokenCall):
             yield Unfinished(part.status, part.raw, part.name, part.arguments)
         else:
-            yield CallAt(number)
+            yield CallReference(number)
             number += 1
 
 
@@ -96,5 +96,5 @@ def _fragments(message: Message) -> Iterator[Part]:
 
 
 def _text(order: Sequence[Part], channel: str) -> str | None:
-    texts = [part.text for part in order if isinstance(part, Stretch) and part.channel == channel]
+    texts = [part.text for part in order if isinstance(part, TextSegment) and part.channel == channel]
     return "".join(texts) or None

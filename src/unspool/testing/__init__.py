@@ -1,7 +1,7 @@
-"""Testing: the laws that every dialect obeys, as functions.
+"""Laws that every dialect must obey, as assertion functions.
 
-For this project's own tests and for those of other packages that declare a
-dialect.  Start with :func:`check_dialect`:
+For this project's own tests and for packages that declare a dialect. Start with
+:func:`check_dialect`:
 
 >>> from unspool import Dialect
 >>> from unspool.testing import check_dialect
@@ -10,24 +10,25 @@ dialect.  Start with :func:`check_dialect`:
 
 The laws::
 
-    chunking    however an output is cut into pieces, the same events come out
-    tiling      the spans of the events cover the input, in order, once
-    places      a name and arguments stand where their call says, apart from each other
-    order       calls start, get arguments and end, one at a time; ``Finish`` is last
-    hold-back   what is held is never more than ``Parser.max_pending``
-    cuts        where generation is stopped the output is cut, and no markup becomes text
-    arguments   what was sent of a call's arguments is a prefix of all of them
-    effort      however hostile an output is, the work for it grows with its length
-    no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
-    quotations  what is quoted in the prompt, by anybody, says nothing about the output
-    continuations  only a call that a continued turn of the model has begun goes on in the output
-    wires       on every wire a client puts together what the whole response has, and can run only that
-    policies    each value of a policy shows, where the dialect has what the policy is about
-    round trip  ``parse(render(message))`` gives the message back
+    chunking       the same events come out, however the output is split into chunks
+    tiling         the spans of the events cover the input in order, without gaps or overlaps
+    places         a name and arguments are where their call says, and do not overlap
+    order          calls start, get arguments and end, one at a time; ``Finish`` is last
+    hold-back      the parser holds back at most ``Parser.max_pending`` characters
+    cuts           an output that stops early is truncated, and no markup becomes text
+    arguments      the arguments sent so far are a prefix of the final arguments
+    complexity     the work for an output grows linearly with its length, even for hostile outputs
+    no error       ``feed`` and ``finish`` never raise, whatever the model wrote
+    quotations     text quoted in the prompt does not change how the output is parsed
+    continuations  only a call that a continued turn has opened goes on in the output
+    wires          on every wire, a streaming client ends up with the complete response, and can run
+                   only that
+    policies       each value of a policy has an effect, in every dialect with the feature
+    round trip     ``parse(render(message))`` returns the message
 
-A law that is broken raises ``AssertionError`` with the input to repeat it.
+A broken law raises ``AssertionError`` with the input that reproduces it.
 
-:func:`messages` and what builds on it need `hypothesis`_, which this package
+:func:`messages` and the functions that use it need `hypothesis`_, which this package
 does not install.
 
 .. _hypothesis: https://hypothesis.readthedocs.io
@@ -41,16 +42,16 @@ from random import Random
 
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
-from ._complexity import Hostile, assert_complexity, hostile
+from ._complexity import HostileText, assert_complexity, hostile
 from ._outputs import (
-    Case,
-    Reading,
-    as_case,
+    ModelOutput,
+    ParseRun,
+    as_model_output,
     chunkings,
     comparable,
     markers,
     mutate,
-    read,
+    run_parser,
 )
 from ._parsing_laws import (
     POLICIES,
@@ -66,15 +67,15 @@ from ._parsing_laws import (
 )
 from ._policy_laws import EFFECTS, assert_policy
 from ._prompt_laws import assert_continuations, assert_quotations
-from ._round_trip_law import Sample, assert_round_trip, messages
+from ._round_trip_law import SampleMessage, assert_round_trip, messages
 from ._wire_laws import assert_wires
 
 __all__ = [
     "POLICIES",
-    "Case",
-    "Hostile",
-    "Reading",
-    "Sample",
+    "HostileText",
+    "ModelOutput",
+    "ParseRun",
+    "SampleMessage",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
     "assert_complexity",
@@ -97,38 +98,37 @@ __all__ = [
     "markers",
     "messages",
     "mutate",
-    "read",
+    "run_parser",
 ]
 
 
 def check_dialect(
     dialect: str | Dialect,
-    texts: Iterable[str | Case] = (),
+    texts: Iterable[str | ModelOutput] = (),
     *,
     examples: int = 50,
     mutations: int = 20,
     seed: int = 0,
 ) -> None:
-    """Hold a dialect to every law.
+    """Check a dialect against every law.
 
-    :param texts: outputs of its models, good and bad ones, to judge it by;
-        :class:`Case` where the request matters.
-    :param examples: how many messages to invent.
-    :param mutations: how many broken variants of each text to try; and a tenth as many without end.
+    :param texts: valid and broken outputs of its models, as :class:`ModelOutput` if the request matters.
+    :param examples: number of generated messages.
+    :param mutations: number of broken variants per text, and ten times the number of hostile texts.
     """
     from hypothesis import Phase, given, settings
 
     spec = find(dialect)
-    marks = markers(spec)
+    dialect_markers = markers(spec)
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
     for text in texts:
-        case = as_case(text)
+        case = as_model_output(text)
         assert_laws(spec, case, chunkings(case.text, seed=seed, splits=1000))
         assert_never_raises(spec, case)
         _assert_wires_under_policies(spec, case)
         assert_cuts(spec, case)
         for _ in range(mutations):
-            broken = replace(case, text=mutate(case.text, rng, marks))
+            broken = replace(case, text=mutate(case.text, rng, dialect_markers))
             assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))
             assert_never_raises(spec, broken)
             _assert_wires_under_policies(spec, broken)
@@ -140,19 +140,21 @@ def check_dialect(
     for policy in EFFECTS:
         assert_policy(spec, policy)
 
-    phases = (Phase.generate, Phase.shrink)  # the report explains itself
-    quiet = settings(max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True)
+    phases = (Phase.generate, Phase.shrink)  # hypothesis need not explain: the error has all details
+    example_settings = settings(
+        max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True
+    )
 
-    @quiet
+    @example_settings
     @given(messages(spec))
-    def round_trips(sample: Sample) -> None:
+    def round_trips(sample: SampleMessage) -> None:
         text = assert_round_trip(spec, sample)
-        assert_laws(spec, Case(text, sample.tools), chunkings(text, seed=seed, splits=0))
+        assert_laws(spec, ModelOutput(text, sample.tools), chunkings(text, seed=seed, splits=0))
 
     round_trips()
 
 
-def _assert_wires_under_policies(dialect: Dialect, case: Case) -> None:
+def _assert_wires_under_policies(dialect: Dialect, case: ModelOutput) -> None:
     for policies in POLICIES.values():
         assert_wires(dialect, replace(case, policies=policies), [[case.text]])
     assert_wires(dialect, case)

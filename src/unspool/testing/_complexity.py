@@ -1,10 +1,11 @@
-"""The law of effort: however hostile an output is, the work for it grows with its length, and no faster.
+"""Law of complexity: the work for an output grows linearly with its length, however hostile it is.
 
-Hostile texts follow from the dialect: what leads into one of its states, and behind that one unit
-again and again, of markers, halves of markers, quotes, brackets, backslashes, blanks.  Work is counted
-instead of timed, as lines that run: a busy machine runs as many as an idle one.  What C code does
-within one line (copy a text, search it) does not show in lines; ``tools/complexity.py``, which is not
-part of the package, counts instructions.
+Hostile texts are derived from the dialect: a prefix that leads into one of its states, and
+then one unit repeated. Units are markers, halves of markers, quotes, brackets, backslashes and
+whitespace. The work is counted as executed lines instead of time, because a busy machine
+executes the same number of lines as an idle one. Work of C code inside one line (copying or
+searching a text) is not counted; ``tools/complexity.py``, which is not part of the package,
+counts instructions.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from ..wire import ChatStream, MessagesStream, OllamaStream, ResponsesStream
 from ._outputs import markers
 from ._parsing_laws import POLICIES
 
-_COUNTED: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Where lines count: in the package, and in what data classes are given to compare by."""
+_COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
+"""Files whose lines count: the package's, and the generated code of data classes."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),
@@ -91,104 +92,108 @@ _UNITS: Final = (
     *('{"name":', '{"arguments":', '[{"parameters":', '{"function":', '{"id":"a",'),
     *("None,", "True", "nul", "Infinity,"),
 )
-"""What is repeated in every dialect."""
-_FAULTS: Final = ("}", "]", "\x01", "<", "!", "}}", '"', ")", "x y")
-"""What may make an open call a broken one."""
+"""Units that are repeated in every dialect."""
+_MALFORMING_TEXTS: Final = ("}", "]", "\x01", "<", "!", "}}", '"', ")", "x y")
+"""Texts that may turn an open call into a malformed one."""
 
-_PAIRS: Final = 0.3
-"""So often two units take turns."""
+_PAIR_PROBABILITY: Final = 0.3
+"""Probability that two units alternate."""
 
-Way = Literal["text", "ids", "decoded", "prompt"]
-"""How it comes in: as an output, as a prompt that the output goes on from, as ids, as ids with their text."""
-_WAYS: Final[tuple[Way, ...]] = ("text", "ids", "decoded", "prompt")
+InputForm = Literal["text", "ids", "decoded", "prompt"]
+"""Input of a hostile text: as output, as token ids, as decoded text with ids, or as the prompt."""
+_INPUT_FORMS: Final[tuple[InputForm, ...]] = ("text", "ids", "decoded", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
-class Hostile:
-    """A text without end, and how it is read: what leads into a state, and a unit again and again."""
+class HostileText:
+    """Hostile text: a prefix that leads into a state, then a repeated unit, and how it is parsed."""
 
     dialect: str | Dialect
     state: str
-    """Where the unit is repeated; for reports."""
-    before: str
+    """Name of the state in which the unit is repeated, for reports."""
+    prefix: str
     unit: str
     policies: Policies = Policies()
     step: int = 1
-    """So many characters come at a time; 0: all at once."""
-    way: Way = "text"
+    """Number of characters per chunk; 0 means a single chunk."""
+    input_form: InputForm = "text"
 
     def text(self, size: int) -> str:
-        """The text, with so many characters of units."""
-        return self.before + (self.unit * (size // len(self.unit) + 1))[:size]
+        """Return the text with ``size`` characters of units."""
+        return self.prefix + (self.unit * (size // len(self.unit) + 1))[:size]
 
     def read(self, size: int) -> list[Event]:
-        """Read it as a gateway does: with a fold and a wire behind it, and what is held asked each time."""
+        """Parse the text as a gateway does, with a message builder and a wire encoder."""
         text = self.text(size)
-        prompt = text if self.way == "prompt" else None
-        vocabulary = None if self.way in ("text", "prompt") else Letters(markers(self.dialect))
+        prompt = text if self.input_form == "prompt" else None
+        vocabulary = (
+            None if self.input_form in ("text", "prompt") else CharacterVocabulary(markers(self.dialect))
+        )
         parser = Parser(
             self.dialect, tools=EXAMPLE_TOOLS, prompt=prompt, tokenizer=vocabulary, policies=self.policies
         )
-        fold = parser.fold()
+        builder = parser.fold()
         wire = _WIRES[len(text) % len(_WIRES)](parser)
         events: list[Event] = []
         with suppress(MalformedOutput):
-            for portion in self._portions(parser, "" if prompt else text, vocabulary):
-                events += portion
-                fold.push(portion)
-                wire.encode(portion)
+            for batch in self._parse_in_chunks(parser, "" if prompt else text, vocabulary):
+                events += batch
+                builder.push(batch)
+                wire.encode(batch)
                 max_pending = parser.max_pending
                 if max_pending is not None and parser.pending > max_pending:
                     raise AssertionError(
-                        f"{self}: {parser.pending} characters are held, and the bound is {max_pending}"
+                        f"{self}: {parser.pending} characters are pending, the limit is {max_pending}"
                     )
-            fold.message()
+            builder.message()
         return events
 
-    def _portions(self, parser: Parser, text: str, vocabulary: Letters | None) -> Iterator[list[Event]]:
-        pieces: Sequence[str] = text if vocabulary is None else vocabulary.cut(text)
+    def _parse_in_chunks(
+        self, parser: Parser, text: str, vocabulary: CharacterVocabulary | None
+    ) -> Iterator[list[Event]]:
+        pieces: Sequence[str] = text if vocabulary is None else vocabulary.tokenize(text)
         size = self.step or len(pieces) or 1
-        for at in range(0, len(pieces), size):
-            some = pieces[at : at + size]
+        for index in range(0, len(pieces), size):
+            chunk = pieces[index : index + size]
             if vocabulary is None:
-                yield parser.feed("".join(some))
+                yield parser.feed("".join(chunk))
                 continue
-            ids = [vocabulary.id(piece) for piece in some]
-            if self.way == "ids":
+            ids = [vocabulary.id(piece) for piece in chunk]
+            if self.input_form == "ids":
                 yield parser.feed_tokens(ids)
-            else:  # engines leave special tokens out
-                yield parser.feed_decoded("".join(piece for piece in some if len(piece) == 1), ids)
+            else:  # engines omit special tokens from the text
+                yield parser.feed_decoded("".join(piece for piece in chunk if len(piece) == 1), ids)
         yield parser.finish()
 
 
-class Letters:
-    """A vocabulary of letters, in which markers are tokens of their own."""
+class CharacterVocabulary:
+    """Vocabulary of single characters, with the markers as additional tokens."""
 
     def __init__(self, special: Iterable[str]) -> None:
         self._special = {0x110000 + number: marker for number, marker in enumerate(special)}
         self._ids = {marker: id for id, marker in self._special.items()}
-        known = sorted(self._ids, key=len, reverse=True)
-        self._token = re.compile("|".join((*map(re.escape, known), ".")), re.DOTALL)
+        longest_first = sorted(self._ids, key=len, reverse=True)
+        self._token = re.compile("|".join((*map(re.escape, longest_first), ".")), re.DOTALL)
 
     def token_bytes(self, id: int) -> bytes:
-        """What a token stands for."""
+        """Return the bytes of a token."""
         return chr(id).encode()
 
     def special_tokens(self) -> dict[int, str]:
-        """Those that are markers."""
+        """Return the tokens that are markers, by id."""
         return self._special
 
-    def cut(self, text: str) -> list[str]:
-        """The tokens of a text."""
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into tokens."""
         return self._token.findall(text)
 
     def id(self, token: str) -> int:
-        """The number of a token."""
+        """Return the id of a token."""
         return self._ids[token] if token in self._ids else ord(token)
 
 
 def states(dialect: str | Dialect) -> dict[str, str]:
-    """What leads into each state of a dialect, by its name: from an output that goes through all of them."""
+    """Return a prefix for each state of a dialect, by name of the state."""
     return dict(_states(find(dialect)))
 
 
@@ -202,19 +207,19 @@ def _states(spec: Dialect) -> dict[str, str]:
             continue
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
         channel = parser.start_channel
-        for at, char in enumerate(text):
+        for index, char in enumerate(text):
             for event in parser.feed(char):
                 channel = channel_behind(event, channel)
-            mode, before = parser.mode, text[: at + 1]
+            mode, prefix = parser.mode, text[: index + 1]
             if mode == "text":
                 mode = channel
-            elif mode == "payload" and before.endswith("Paris"):
+            elif mode == "payload" and prefix.endswith("Paris"):
                 mode = "string"
-            found.setdefault(mode, before)
-            if mode in ("trial", "payload", "between"):  # both ends of it
-                found[f"late {mode}"] = before
+            found.setdefault(mode, prefix)
+            if mode in ("trial", "payload", "between"):  # the shortest and the longest prefix of these states
+                found[f"late {mode}"] = prefix
     payload = found.get("late payload", "")
-    for fault in _FAULTS if payload else ():
+    for fault in _MALFORMING_TEXTS if payload else ():
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
         parser.feed(payload + fault)
         if parser.mode == "junk":
@@ -224,87 +229,93 @@ def _states(spec: Dialect) -> dict[str, str]:
 
 
 def units(dialect: str | Dialect) -> list[str]:
-    """What is worth repeating: the same for all, and the dialect's own markers, halves of them, and calls."""
+    """Return the units for a dialect: the common ones, its markers, halves of them, and calls."""
     return list(_units(find(dialect)))
 
 
 @lru_cache(maxsize=256)
 def _units(spec: Dialect) -> list[str]:
-    own = markers(spec)
-    written = []
+    dialect_markers = markers(spec)
+    rendered = []
     for message in _MESSAGES:
         with suppress(UsageError):
-            written.append(render(spec, message, check=False))
-    heads = [
-        before for state, before in states(spec).items() if state not in ("start", "content", "reasoning")
+            rendered.append(render(spec, message, check=False))
+    prefixes = [
+        prefix for state, prefix in states(spec).items() if state not in ("start", "content", "reasoning")
     ]
     return list(
         dict.fromkeys(
             unit
             for unit in (
                 *_UNITS,
-                *own,
-                *(marker[:-1] for marker in own),
-                *(marker + "\n" for marker in own),
-                *(marker + '{"arguments":{"a":"' for marker in own),
-                *heads,
-                *written[-2:],
+                *dialect_markers,
+                *(marker[:-1] for marker in dialect_markers),
+                *(marker + "\n" for marker in dialect_markers),
+                *(marker + '{"arguments":{"a":"' for marker in dialect_markers),
+                *prefixes,
+                *rendered[-2:],
             )
             if unit
         )
     )
 
 
-def hostile(dialect: str | Dialect, rng: Random) -> Hostile:
-    """One of the many texts of a dialect that could cost too much."""
+def hostile(dialect: str | Dialect, rng: Random) -> HostileText:
+    """Return a random hostile text for a dialect."""
     spec = find(dialect)
-    state, before = rng.choice(list(states(spec).items()))
+    state, prefix = rng.choice(list(states(spec).items()))
     unit = rng.choice(units(spec))
-    if rng.random() < _PAIRS:
+    if rng.random() < _PAIR_PROBABILITY:
         unit += rng.choice(units(spec))
-    way = rng.choices(_WAYS, (12, 2, 2, 1))[0]
-    return Hostile(
-        spec, state, before, unit, rng.choice(list(POLICIES.values())), rng.choice((1, 1, 1, 4, 0)), way
+    input_form = rng.choices(_INPUT_FORMS, (12, 2, 2, 1))[0]
+    return HostileText(
+        spec,
+        state,
+        prefix,
+        unit,
+        rng.choice(list(POLICIES.values())),
+        rng.choice((1, 1, 1, 4, 0)),
+        input_form,
     )
 
 
-def steps(work: Callable[[], object]) -> int:
-    """How many lines of the package run.  Compiled ones are not seen."""
+def count_lines(work: Callable[[], object]) -> int:
+    """Count the executed lines of the package; compiled code is not counted."""
     count = 0
 
-    def line(_: FrameType, event: str, __: object) -> Any:
+    def trace_line(_: FrameType, event: str, __: object) -> Any:
         nonlocal count
         count += event == "line"
-        return line
+        return trace_line
 
-    def called(frame: FrameType, _: str, __: object) -> Any:
-        return line if frame.f_code.co_filename.startswith(_COUNTED) else None
+    def trace_call(frame: FrameType, _: str, __: object) -> Any:
+        return trace_line if frame.f_code.co_filename.startswith(_COUNTED_FILES) else None
 
-    before = sys.gettrace()
-    sys.settrace(called)
+    previous = sys.gettrace()
+    sys.settrace(trace_call)
     try:
         work()
     finally:
-        sys.settrace(before)
+        sys.settrace(previous)
     return count
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Four times the input takes four times the work; quadratic work would be sixteen times as much.
+    """Assert that four times the input takes about four times the work, far from sixteen times.
 
-    What is bounded may still grow at ``size``, so there is some room between.
+    Caches with a limit may still grow at ``size``, so there is some tolerance.
     """
-    work(1)  # what is made once does not count, ...
-    least, few, many = (steps(partial(work, length)) for length in (1, size, 4 * size))
+    work(1)  # caches that are filled once do not count, ...
+    least, few, many = (count_lines(partial(work, length)) for length in (1, size, 4 * size))
     if not (least or COMPILED):
-        raise AssertionError("nothing of the package has run")
-    if many - least > 6 * max(0, few - least) + least:  # ... nor does what is made each time
-        raise AssertionError(f"{few} steps for {size}, {many} for {4 * size}")
+        raise AssertionError("no line of the package was executed")
+    if many - least > 6 * max(0, few - least) + least:  # ... nor does the work that every call does
+        raise AssertionError(f"{few} lines for {size} characters, {many} for {4 * size}")
 
 
-def assert_complexity(hostile: Hostile, size: int = 1000) -> None:
-    """However often its unit is repeated, it costs the same each time; what is held is within the bound."""
+def assert_complexity(hostile: HostileText, size: int = 1000) -> None:
+    """Assert that each repetition takes the same work, and that the parser's buffer stays bounded."""
     try:
         assert_linear(hostile.read, size)
     except AssertionError as error:
-        raise AssertionError(f"effort: {error}\n  {hostile}") from None
+        raise AssertionError(f"complexity: {error}\n  {hostile}") from None

@@ -1,4 +1,4 @@
-"""An output, and how it was read: what the laws are about; and outputs to try them on."""
+"""Parser runs, which the laws check, and outputs to check them with."""
 
 from __future__ import annotations
 
@@ -22,110 +22,114 @@ ToolList = Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What a model wrote, and the request it answers."""
+class ModelOutput:
+    """Model output, and the request that it answers."""
 
     text: str
-    """The output."""
+    """Text of the output."""
     tools: ToolList | None = None
-    """As for ``Parser``, like the next two."""
+    """Tools as for ``Parser``; so are the next two fields."""
     prompt: str | None = None
     policies: Policies | None = None
     finish_reason: FinishReason | None = None
-    """As for ``Parser.finish``."""
+    """Finish reason as for ``Parser.finish``."""
     continues: bool = False
-    """As for ``Parser``."""
+    """Continuation flag as for ``Parser``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The state of a parser after one ``feed``."""
+    """State of a parser after one ``feed``."""
 
-    taken: int
-    """Characters fed so far."""
+    fed: int
+    """Number of characters fed so far."""
     covered: int
-    """Characters that events account for so far."""
+    """Number of characters that events account for so far."""
     pending: int
     max_pending: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A case, read in certain chunks."""
+class ParseRun:
+    """Result of parsing a case in certain chunks."""
 
     dialect: Dialect
-    case: Case
+    case: ModelOutput
     chunks: Sequence[str]
     events: list[Event]
-    """Everything that came out, ``finish`` included."""
+    """All events, including those of ``finish``."""
     message: Message | None
-    """What the events fold to; None if the policies made that an error."""
+    """Message built from the events; None if the policies made it an error."""
     feeds: list[Feed]
 
     def fail(self, law: str, why: str) -> NoReturn:
-        """Raise ``AssertionError`` with all that is needed to see it again."""
-        __tracebackhide__ = True  # the report is the message, not this frame
+        """Raise ``AssertionError`` with everything needed to reproduce the run."""
+        __tracebackhide__ = True  # the message is the report, this frame adds nothing
         raise self.broken(law, why)
 
     def broken(self, law: str, why: str) -> AssertionError:
-        """The error of a law that this reading breaks."""
+        """Return the error for a law that this run breaks."""
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
         for field in ("tools", "prompt", "continues", "policies", "finish_reason"):
             value = getattr(self.case, field)
             if value not in (None, False):
-                lines.append(f"  {field}: {_changed(value) if isinstance(value, Policies) else repr(value)}")
+                lines.append(
+                    f"  {field}: {_describe_policies(value) if isinstance(value, Policies) else repr(value)}"
+                )
         return AssertionError("\n".join(lines))
 
 
-def _changed(policies: Policies) -> str:
+def _describe_policies(policies: Policies) -> str:
     default = Policies()
     fields = [name for name in policies.__slots__ if getattr(policies, name) != getattr(default, name)]
     return ", ".join(f"{name}={getattr(policies, name)}" for name in fields)
 
 
-def as_case(case: str | Case) -> Case:
-    """The case, or one of this output and nothing else."""
-    return Case(case) if isinstance(case, str) else case
+def as_model_output(case: str | ModelOutput) -> ModelOutput:
+    """Return the case, or a case with this output and no request."""
+    return ModelOutput(case) if isinstance(case, str) else case
 
 
-def read(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None = None) -> Reading:
-    """Read a case with a new parser, in these chunks or at once."""
-    case = as_case(case)
+def run_parser(
+    dialect: str | Dialect, case: str | ModelOutput, chunks: Sequence[str] | None = None
+) -> ParseRun:
+    """Parse a case with a new parser, in these chunks or all at once."""
+    case = as_model_output(case)
     parser = Parser(
         dialect, tools=case.tools, prompt=case.prompt, continues=case.continues, policies=case.policies
     )
     chunks = [case.text] if chunks is None else chunks
-    portions: list[list[Event]] = []
+    batches: list[list[Event]] = []
     feeds: list[Feed] = []
-    taken = covered = 0
+    fed = covered = 0
     for chunk in chunks:
         new = parser.feed(chunk)
-        taken += len(chunk)
+        fed += len(chunk)
         for event in new:
             if not isinstance(event, Diagnostic):
                 covered = event.end
-        portions.append(new)
-        feeds.append(Feed(taken, covered, parser.pending, parser.max_pending))
-    portions.append(parser.finish(case.finish_reason))
-    fold = parser.fold()
+        batches.append(new)
+        feeds.append(Feed(fed, covered, parser.pending, parser.max_pending))
+    batches.append(parser.finish(case.finish_reason))
+    builder = parser.fold()
     message = None
     try:
-        for portion in portions:
-            fold.push(portion)
-        message = fold.message()
+        for batch in batches:
+            builder.push(batch)
+        message = builder.message()
     except MalformedOutput:
         if "error" not in (parser.policies.malformed_call, parser.policies.truncated_call):
             raise
-    events = [event for portion in portions for event in portion]
-    return Reading(parser.dialect, case, chunks, events, message, feeds)
+    events = [event for batch in batches for event in batch]
+    return ParseRun(parser.dialect, case, chunks, events, message, feeds)
 
 
 def comparable(events: Iterable[Event], text: str) -> list[Event]:
-    """The normalised events, generated ids left out.
+    """Return the normalised events without generated ids.
 
-    Ids are random unless the model gives them: an id counts if it stands in the text.
+    Generated ids are random, so an id counts only if it occurs in the text.
     """
     out: list[Event] = []
     for event in normalise(events):
@@ -138,25 +142,25 @@ def comparable(events: Iterable[Event], text: str) -> list[Event]:
 
 
 def without_ids(message: Message | None, text: str) -> Message | None:
-    """The same message, generated ids left out."""
+    """Return the message without generated ids."""
     if message is None:
         return None
 
-    def anonymous(part: Part) -> Part:
+    def without_id(part: Part) -> Part:
         return part if isinstance(part, TextPart) or part.id in text else replace(part, id="")
 
     calls = [call if call.id in text else replace(call, id="") for call in message.tool_calls]
-    return replace(message, tool_calls=tuple(calls), parts=tuple(map(anonymous, message.parts)))
+    return replace(message, tool_calls=tuple(calls), parts=tuple(map(without_id, message.parts)))
 
 
 # -- inputs
 
 
 def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) -> Iterator[list[str]]:
-    """Ways to cut a text: whole, into characters, in two, at random.
+    """Yield ways to split a text: whole, into characters, in two, at random.
 
-    :param random: how many random ones; they contain empty chunks, too.
-    :param splits: a text no longer than this is cut in two at every place.
+    :param random: number of random ways; they also contain empty chunks.
+    :param splits: largest length of a text that is split in two at every position.
 
     >>> list(chunkings("abc", random=0))
     [['abc'], ['a', 'b', 'c'], ['a', 'bc'], ['ab', 'c']]
@@ -180,38 +184,38 @@ _WORDS: Final = ("Sure. ", "\n\n", " ", "`", '"', "{", "}", "x < y ", "</", "<|"
 
 
 def mutate(text: str, rng: Random, markers: Sequence[str] = ()) -> str:
-    """The text with something wrong with it.
+    """Return a broken variant of the text.
 
-    It is cut, doubled, put between words, or loses, gains or swaps pieces; what
-    it gains are pieces of markers, by default those that it seems to have.
+    The variant is truncated, doubled or surrounded by words, or it loses, gains or swaps
+    pieces. It gains pieces of ``markers``, by default of those found in the text.
     """
     pieces: Sequence[str] = markers or _TAG.findall(text) or _WORDS
     a, b = sorted(rng.randint(0, len(text)) for _ in range(2))
-    kind = rng.randrange(9)
-    if kind == 0:  # cut
+    mutation = rng.randrange(9)
+    if mutation == 0:  # truncated at either end
         return text[:b]
-    if kind == 1:
+    if mutation == 1:
         return text[a:]
-    if kind == 2:  # doubled
+    if mutation == 2:  # doubled
         return text + rng.choice(("", "\n", " ")) + text
-    if kind == 3:  # between words
+    if mutation == 3:  # surrounded by words
         return rng.choice(_WORDS) + text + rng.choice(_WORDS)
-    if kind == 4:  # something is missing
+    if mutation == 4:  # a part is missing
         return text[:a] + text[min(b, a + rng.randint(1, 12)) :]
-    if kind == 5:  # something is there twice
+    if mutation == 5:  # a part is repeated
         return text[:b] + text[a:]
-    if kind == 6:  # two pieces have changed places
+    if mutation == 6:  # two parts are swapped
         c = rng.randint(b, len(text))
         return text[:a] + text[b:c] + text[a:b] + text[c:]
     piece = rng.choice(pieces)
-    if kind == 7:  # a marker, or a part of one, where none belongs
+    if mutation == 7:  # a marker or a part of one is inserted
         piece = piece[: rng.randint(1, len(piece))] if rng.random() < 0.5 else piece
         return text[:a] + piece + text[a:]
     return text[:a] + rng.choice(_WORDS) + text[a:]
 
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
-    """Every literal text of a dialect's templates, single characters aside."""
+    """Return every literal text of a dialect's templates that is longer than one character."""
     spec = find(dialect)
     templates = [
         *spec.call,
@@ -224,7 +228,7 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
     ]
     if spec.frame is not None:
         templates += [*spec.frame.open, spec.frame.sep, *spec.frame.ends, *spec.frame.fields]
-    found = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
-    # A bracket next to the calls may be forgotten.
-    found |= {text.removesuffix("[").removeprefix("]") for text in found}
-    return tuple(sorted(text for text in found if len(text.strip()) > 1))
+    texts = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
+    # Models may omit a bracket next to the calls.
+    texts |= {text.removesuffix("[").removeprefix("]") for text in texts}
+    return tuple(sorted(text for text in texts if len(text.strip()) > 1))

@@ -1,4 +1,4 @@
-"""The laws of a reading: how it is cut, what it accounts for, what it holds back, and what may not happen."""
+"""Laws of a parser run: chunking, tiling, places, order, hold-back, cuts, arguments, no error."""
 
 from __future__ import annotations
 
@@ -25,144 +25,149 @@ from ..events import (
 )
 from ..policies import STRICT, Policies
 from ._outputs import (
-    Case,
-    Reading,
-    as_case,
+    ModelOutput,
+    ParseRun,
+    as_model_output,
     chunkings,
     comparable,
     markers,
-    read,
+    run_parser,
     without_ids,
 )
 
 
-def assert_tiles(reading: Reading) -> None:
-    """The spans of the events cover the input, in order, once, and text is what its span says."""
-    text = reading.case.text
+def assert_tiles(run: ParseRun) -> None:
+    """Assert that the spans of the events cover the input once, in order, and match the text."""
+    text = run.case.text
     at = 0
     started: dict[int, int] = {}
-    for event in reading.events:
+    for event in run.events:
         if isinstance(event, Diagnostic):
             if not 0 <= event.start == event.end <= len(text):
-                reading.fail("tiling", f"{event} is not an empty span of the input")
+                run.fail("tiling", f"{event} must be an empty span inside the input")
             continue
         if event.start != at or event.end < at:
-            reading.fail("tiling", f"{event} should begin at {at}")
+            run.fail("tiling", f"{event} must start at {at}")
         at = event.end
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
-            if event.start == event.end == 0 and event.text == reading.dialect.prompt.echo:
-                continue  # of the prompt, not of the input
-            reading.fail("tiling", f"{event} covers {covered!r}")
+            if event.start == event.end == 0 and event.text == run.dialect.prompt.echo:
+                continue  # text of the prompt, not of the input
+            run.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):
             started[event.index] = event.start
         elif isinstance(event, CallEnd) and event.status != "complete":
             covered = text[started[event.index] : event.end]
-            # A call that the prompt began is longer than its span.
-            if event.raw != covered and not (reading.case.prompt and event.raw.endswith(covered)):
-                reading.fail("tiling", f"{event} should have the raw text {covered!r}")
+            # A call that started in the prompt is longer than its span.
+            if event.raw != covered and not (run.case.prompt and event.raw.endswith(covered)):
+                run.fail("tiling", f"{event} must have the raw text {covered!r}")
     if at != len(text):
-        reading.fail("tiling", f"the events end at {at}, the input at {len(text)}")
+        run.fail("tiling", f"the events end at {at}, the input at {len(text)}")
 
 
-def assert_places(reading: Reading) -> None:
-    """A name and arguments stand where their call says, inside it and apart from each other."""
-    arguments = _arguments(reading.events)
+def assert_places(run: ParseRun) -> None:
+    """Assert that a name and arguments are where their call says, inside the call and without overlap."""
+    arguments = _arguments(run.events)
     head: CallStart | None = None
-    for event in reading.events:
+    for event in run.events:
         if isinstance(event, CallStart):
             head = event
-            _assert_name_in_place(reading, event)
+            _assert_name_in_place(run, event)
         elif isinstance(event, CallEnd) and head is not None:
-            _assert_arguments_in_place(reading, head, event, arguments.get(event.index, ""))
+            _assert_arguments_in_place(run, head, event, arguments.get(event.index, ""))
 
 
-def _assert_name_in_place(reading: Reading, head: CallStart) -> None:
+def _assert_name_in_place(run: ParseRun, head: CallStart) -> None:
     if not head.start <= head.name_start <= head.name_end <= head.end:
-        reading.fail("places", f"the name is not in {head}: {head.name_start}:{head.name_end}")
-    written = reading.case.text[head.name_start : head.name_end]
-    # One that is escaped, or that the prompt began, is written otherwise.
-    if written not in ("", head.name) and not (set(written) & {"\\", "&"} or reading.case.prompt):
-        reading.fail("places", f"{head} has its name where {written!r} stands")
+        run.fail("places", f"the name {head.name_start}:{head.name_end} is outside of {head}")
+    span_text = run.case.text[head.name_start : head.name_end]
+    # An escaped name, or one that started in the prompt, differs from the text.
+    if span_text not in ("", head.name) and not (set(span_text) & {"\\", "&"} or run.case.prompt):
+        run.fail("places", f"the span of the name of {head} contains {span_text!r}")
 
 
-def _assert_arguments_in_place(reading: Reading, head: CallStart, tail: CallEnd, said: str) -> None:
+def _assert_arguments_in_place(run: ParseRun, head: CallStart, tail: CallEnd, joined: str) -> None:
     start, end = tail.args_start, tail.args_end
-    written = reading.case.text[start:end]
+    span_text = run.case.text[start:end]
     if not head.start <= start <= end <= tail.start:
-        reading.fail("places", f"the arguments are not in the call that {tail} ends: {start}:{end}")
+        run.fail("places", f"the arguments {start}:{end} are outside of the call that {tail} ends")
     if start < head.name_end and head.name_start < end:
-        reading.fail("places", f"{written!r} are the arguments, and the name stands in them")
-    if reading.case.prompt:  # which may have begun them
+        run.fail("places", f"the name overlaps the arguments {span_text!r}")
+    if run.case.prompt:  # the prompt may contain the beginning of the arguments
         return
-    if written[:1] in tuple(" \t\n\r"):  # what JSON calls blank; other controls are mistakes
-        reading.fail("places", f"{written!r} are the arguments, and begin with a blank")
+    if span_text[:1] in tuple(" \t\n\r"):  # JSON's whitespace; other control characters are errors
+        run.fail("places", f"the span of the arguments starts with whitespace: {span_text!r}")
     if tail.status != "complete":
         return
-    if not written and any(json.loads(said).values()):  # nothing written is no arguments, or empty code
-        reading.fail("places", f"{said!r} are the arguments, and stand nowhere")
-    if written.startswith('{"') and is_json(written) and written != said:
-        # Python's literals are spelt as JSON; these happen to be JSON, which only their end shows.
-        same = "\\" in written or json.loads(written) == json.loads(said)
-        if not (same and _reads_python(reading.dialect)):
-            reading.fail("places", f"{said!r} are the arguments, and {written!r} is written")
+    # An empty text stands for no arguments, or for empty code.
+    if not span_text and any(json.loads(joined).values()):
+        run.fail("places", f"the arguments {joined!r} have an empty span")
+    if span_text.startswith('{"') and is_json(span_text) and span_text != joined:
+        # Python literals are converted to JSON. This text is both, and only its end shows which.
+        same = "\\" in span_text or json.loads(span_text) == json.loads(joined)
+        if not (same and _reads_python(run.dialect)):
+            run.fail("places", f"the arguments are {joined!r}, but their span contains {span_text!r}")
 
 
 def _reads_python(spec: Dialect) -> bool:
-    """Return whether arguments may be written as Python's literals."""
+    """Return whether arguments may be Python literals."""
     return spec.args in ("python", "loose") or any(":python}" in template for template in spec.call)
 
 
-def assert_order(reading: Reading) -> None:
-    """Calls start, get arguments and end, one at a time and counted from 0; ``Finish`` comes last."""
+def assert_order(run: ParseRun) -> None:
+    """Assert that calls start, get arguments and end one at a time, and that ``Finish`` is last."""
     index, is_open = -1, False
-    for event in reading.events:
+    for event in run.events:
         if isinstance(event, CallStart):
             if is_open or event.index != index + 1 or not event.name or not event.id:
-                reading.fail("order", f"{event} after call {index}, {'open' if is_open else 'closed'}")
+                run.fail("order", f"{event} after call {index}, {'open' if is_open else 'closed'}")
             index, is_open = event.index, True
         elif isinstance(event, CallArgs | CallEnd):
             if not is_open or event.index != index:
-                reading.fail("order", f"{event} while no call {event.index} is open")
+                run.fail("order", f"{event} while no call {event.index} is open")
             is_open = isinstance(event, CallArgs)
         elif isinstance(event, Text) and is_open:
-            reading.fail("order", f"{event} inside call {index}")
-    if is_open or not isinstance(reading.events[-1], Finish):
-        reading.fail("order", f"the stream ends with {reading.events[-1]}, call {index} open: {is_open}")
-    if any(isinstance(event, Finish) for event in reading.events[:-1]):
-        reading.fail("order", "two Finish events")
+            run.fail("order", f"{event} inside call {index}")
+    if is_open or not isinstance(run.events[-1], Finish):
+        run.fail("order", f"the stream ends with {run.events[-1]}, call {index} open: {is_open}")
+    if any(isinstance(event, Finish) for event in run.events[:-1]):
+        run.fail("order", "two Finish events")
 
 
-def assert_hold_bound(reading: Reading) -> None:
-    """``Parser.pending`` counts what no event accounts for, and is within ``Parser.max_pending``."""
-    for number, feed in enumerate(reading.feeds):
-        if reading.case.prompt is None and feed.pending < feed.taken - feed.covered:
-            missing = feed.taken - feed.covered
-            reading.fail(
-                "hold-back", f"held={feed.pending} after chunk {number}, but {missing} characters are missing"
+def assert_hold_bound(run: ParseRun) -> None:
+    """Assert that ``Parser.pending`` covers all characters without an event, up to ``Parser.max_pending``."""
+    for number, feed in enumerate(run.feeds):
+        if run.case.prompt is None and feed.pending < feed.fed - feed.covered:
+            missing = feed.fed - feed.covered
+            run.fail(
+                "hold-back",
+                f"{feed.pending} pending after chunk {number}, but {missing} characters have no event",
             )
         if feed.max_pending is not None and feed.pending > feed.max_pending:
-            reading.fail("hold-back", f"held={feed.pending} > bound={feed.max_pending} after chunk {number}")
+            run.fail(
+                "hold-back",
+                f"{feed.pending} pending after chunk {number}, more than max_pending={feed.max_pending}",
+            )
 
 
-def assert_argument_prefixes(reading: Reading, whole: Reading | None = None) -> None:
-    """Argument fragments join to a prefix of the final arguments, which are JSON if the call is complete.
+def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> None:
+    """Assert that argument fragments join to a prefix of the final arguments, and to JSON in a complete call.
 
-    :param whole: the same case read at once; its arguments count as the final ones.
+    :param whole: the run of the same case in one chunk; its arguments are the final ones.
     """
-    final = _arguments((whole or reading).events)
+    final = _arguments((whole or run).events)
     sent: dict[int, str] = {}
-    for event in reading.events:
+    for event in run.events:
         if isinstance(event, CallArgs):
             sent[event.index] = sent.get(event.index, "") + event.json
             if not final.get(event.index, "").startswith(sent[event.index]):
-                reading.fail(
-                    "arguments", f"sent {sent[event.index]!r}, no prefix of {final.get(event.index)!r}"
+                run.fail(
+                    "arguments", f"sent {sent[event.index]!r}, not a prefix of {final.get(event.index)!r}"
                 )
         elif isinstance(event, CallEnd) and event.status == "complete":
             arguments = sent.get(event.index, "")
             if arguments != final.get(event.index, "") or not is_json(arguments):
-                reading.fail("arguments", f"call {event.index} is complete, its arguments are {arguments!r}")
+                run.fail("arguments", f"call {event.index} is complete with the arguments {arguments!r}")
 
 
 def _arguments(events: Iterable[Event]) -> dict[int, str]:
@@ -173,16 +178,16 @@ def _arguments(events: Iterable[Event]) -> dict[int, str]:
     return {index: "".join(pieces) for index, pieces in found.items()}
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is one JSON value."""
+    """Return whether a text is one JSON value."""
     try:
-        json.loads(text, parse_constant=_refuse, parse_int=str)
+        json.loads(text, parse_constant=_reject_constant, parse_int=str)
     except RecursionError:
-        return True  # too deep for this judge
+        return True  # too deep for Python's JSON parser
     except ValueError:
         return False
     return True
@@ -190,25 +195,25 @@ def is_json(text: str) -> bool:
 
 def assert_chunking_invariant(
     dialect: str | Dialect,
-    case: str | Case,
+    case: str | ModelOutput,
     ways: Iterable[Sequence[str]] | None = None,
     *,
-    each: Callable[[Reading, Reading], None] | None = None,
-) -> Reading:
-    """However the text is cut, the same events and the same message come out.
+    each: Callable[[ParseRun, ParseRun], None] | None = None,
+) -> ParseRun:
+    """Assert that every chunking of a text gives the same events and the same message.
 
     :param ways: the chunkings to try, by default those of :func:`chunkings`.
-    :param each: called with every reading and the one at once, for further laws.
-    :return: the reading of the text at once.
+    :param each: called with every run and the run in one chunk, for further laws.
+    :return: the run of the text in one chunk.
     """
-    case = as_case(case)
-    whole = read(dialect, case)
+    case = as_model_output(case)
+    whole = run_parser(dialect, case)
     if each is not None:
         each(whole, whole)
     for chunks in chunkings(case.text) if ways is None else ways:
         if len(chunks) == 1:
             continue
-        other = read(dialect, case, chunks)
+        other = run_parser(dialect, case, chunks)
         why = difference(whole, other)
         if why:
             smallest = _fewest_chunks(whole, list(chunks))
@@ -218,8 +223,8 @@ def assert_chunking_invariant(
     return whole
 
 
-def difference(whole: Reading, other: Reading) -> str:
-    """Return the first difference between two readings of one text, for people; empty if there is none."""
+def difference(whole: ParseRun, other: ParseRun) -> str:
+    """Describe the first difference between two runs of one text; return an empty string if they agree."""
     text = whole.case.text
     pairs = zip_longest(comparable(whole.events, text), comparable(other.events, text))
     for number, (expected, got) in enumerate(pairs):
@@ -231,38 +236,38 @@ def difference(whole: Reading, other: Reading) -> str:
     return ""
 
 
-def _fewest_chunks(whole: Reading, chunks: list[str]) -> Reading:
-    """A reading that differs from ``whole``, with as few cuts as that takes."""
-    found = read(whole.dialect, whole.case, chunks)
+def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
+    """Return a run that differs from ``whole``, with as few chunks as possible."""
+    found = run_parser(whole.dialect, whole.case, chunks)
     at = 0
     while at + 1 < len(chunks):
         joined = [*chunks[:at], chunks[at] + chunks[at + 1], *chunks[at + 2 :]]
-        reading = read(whole.dialect, whole.case, joined)
-        if difference(whole, reading):
-            chunks, found = joined, reading
+        run = run_parser(whole.dialect, whole.case, joined)
+        if difference(whole, run):
+            chunks, found = joined, run
         else:
             at += 1
     return found
 
 
 def assert_laws(
-    dialect: str | Dialect, case: str | Case, ways: Iterable[Sequence[str]] | None = None
-) -> Reading:
-    """Every law that holds for a single text: chunking, tiling, places, order, hold-back, arguments."""
-    return assert_chunking_invariant(dialect, case, ways, each=_laws_of_a_reading)
+    dialect: str | Dialect, case: str | ModelOutput, ways: Iterable[Sequence[str]] | None = None
+) -> ParseRun:
+    """Assert every law of a single text: chunking, tiling, places, order, hold-back, arguments."""
+    return assert_chunking_invariant(dialect, case, ways, each=_assert_run_laws)
 
 
-def _laws_of_a_reading(reading: Reading, whole: Reading) -> None:
-    assert_tiles(reading)
-    assert_places(reading)
-    assert_order(reading)
-    assert_hold_bound(reading)
-    assert_argument_prefixes(reading, whole)
+def _assert_run_laws(run: ParseRun, whole: ParseRun) -> None:
+    assert_tiles(run)
+    assert_places(run)
+    assert_order(run)
+    assert_hold_bound(run)
+    assert_argument_prefixes(run, whole)
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call as its events tell it."""
+    """Call as described by its events."""
 
     name: str
     arguments: str = ""
@@ -282,40 +287,40 @@ def _calls(events: Iterable[Event]) -> dict[int, _Call]:
 
 
 def _common(one: str, other: str) -> str:
-    """What both begin with."""
-    return commonprefix((one, other))  # noqa: RUF071 - not of paths
+    """Return the common prefix of two texts."""
+    return commonprefix((one, other))  # noqa: RUF071 - the texts are not paths
 
 
-def assert_cuts(dialect: str | Dialect, case: str | Case) -> None:
-    """Wherever generation is stopped, the output is cut there, and nothing else is wrong with it.
+def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
+    """Assert that an output that stops at any position is truncated there, and has no other fault.
 
-    What is shown of it is shown of the whole output, too: no half of a marker, no markup of a call that
-    was begun.  A call is complete only with all the arguments that it has in the end, and malformed
-    only if it is in the end.  Words may be text, even those that a marker begins with; so may be a brace,
-    where nothing else marks a call.
+    The truncated output shows only text that the complete output shows as well: no half of a
+    marker, no markup of an open call. A call is complete only with all of its final arguments,
+    and malformed only if it is malformed in the end. Words may be text, even if a marker begins
+    with them; so may a brace if calls have no other marker.
     """
-    case = as_case(case)
-    whole = read(dialect, case)
+    case = as_model_output(case)
+    whole = run_parser(dialect, case)
     calls = _calls(whole.events)
-    marks = markers(dialect)
+    dialect_markers = markers(dialect)
     for at in range(len(case.text)):
-        part = read(dialect, replace(case, text=case.text[:at], finish_reason="length"))
+        part = run_parser(dialect, replace(case, text=case.text[:at], finish_reason="length"))
         for index, call in _calls(part.events).items():
             final = calls.get(index)
             same = final is not None and (
                 final.status == "malformed" or (final.name, final.arguments) == (call.name, call.arguments)
             )
             if call.status == "complete" and not same:
-                part.fail("cuts", f"{call} is complete; in the end it is {final}")
+                part.fail("cuts", f"{call} is complete, but the complete output has {final}")
             if call.status == "malformed" and (final is None or final.status != "malformed"):
-                part.fail("cuts", f"{call} is only cut; in the end it is {final}")
+                part.fail("cuts", f"{call} is malformed, but the complete output has {final}")
         if part.message is None or whole.message is None:
             continue
         for channel in ("content", "reasoning"):
             shown = (getattr(part.message, channel) or "").rstrip()
-            more = shown[len(_common(shown, getattr(whole.message, channel) or "")) :].strip()
-            if SIGN.search(more) and (more[0] != "{" or any(mark in more for mark in marks)):
-                part.fail("cuts", f"{more!r} is {channel}; it is no text of the whole output")
+            extra = shown[len(_common(shown, getattr(whole.message, channel) or "")) :].strip()
+            if SIGN.search(extra) and (extra[0] != "{" or any(mark in extra for mark in dialect_markers)):
+                part.fail("cuts", f"{extra!r} is {channel}, but is not text of the complete output")
 
 
 POLICIES: Final[Mapping[str, Policies]] = {
@@ -330,25 +335,25 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "strict": STRICT,
     "blanks": Policies(whitespace_around_calls="keep", after_calls="content"),
 }
-"""Policies that between them exercise every choice, under names for test reports."""
+"""Policies that together exercise every choice, by names for test reports."""
 
 
 def assert_never_raises(
-    dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None = None
+    dialect: str | Dialect, case: str | ModelOutput, chunks: Sequence[str] | None = None
 ) -> None:
-    """Whatever the model wrote, and whatever the policies, nothing raises.
+    """Assert that no output raises under any policy.
 
-    Of strict policies: nothing but ``MalformedOutput``, and only when folding.
+    Strict policies may raise ``MalformedOutput``, but only while the message is built.
     """
-    case = as_case(case)
+    case = as_model_output(case)
     for name, policies in POLICIES.items():
         for tools in (case.tools, None, ()):
             changed = replace(case, policies=policies, tools=tools)
             try:
-                read(dialect, changed, chunks)
-            except Exception as error:  # noqa: BLE001 - any at all breaks the law
-                reading = Reading(find(dialect), changed, chunks or [case.text], [], None, [])
+                run_parser(dialect, changed, chunks)
+            except Exception as error:  # noqa: BLE001 - any exception breaks the law
+                run = ParseRun(find(dialect), changed, chunks or [case.text], [], None, [])
                 try:
-                    reading.fail("no error", f"{type(error).__name__}: {error} (policies {name})")
+                    run.fail("no error", f"{type(error).__name__}: {error} (policies {name})")
                 except AssertionError as report:
                     raise report from error

@@ -1,4 +1,4 @@
-"""The law of policies: each value shows, in each dialect that has the thing."""
+"""Law of policies: each value of a policy has an effect, in every dialect with the feature."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from ..dialects._registry import find
 from ..events import CallArgs
 from ..message import Message, Part, TextPart, ToolCall
 from ..policies import Policies
-from ._outputs import Case, Reading, ToolList, read
+from ._outputs import ModelOutput, ParseRun, ToolList, run_parser
 from ._parsing_laws import is_json
-from ._round_trip_law import Ability
+from ._round_trip_law import MessageCapabilities
 
 
-class Wording:
-    """A call in the words of a dialect."""
+class SampleCall:
+    """Sample call, rendered in a dialect."""
 
     name: Final = "get_weather"
     arguments: Final = '{"city": "Oslo", "days": 3}'
 
     def __init__(self, spec: Dialect) -> None:
         tagged = [template for template in spec.call if "{params}" in template]
-        self.ability = Ability(spec)
-        self.params = bool(tagged) or self.ability.payload == "params"
-        """Whether a call may have its arguments between tags; then it has."""
+        self.capabilities = MessageCapabilities(spec)
+        self.params = bool(tagged) or self.capabilities.payload == "params"
+        """True if a call may have its arguments between tags; the sample call then has."""
         self.spec = replace(spec, call=(*tagged, *spec.call)) if tagged else spec
-        self.notation = "params" if self.params else self.ability.notation
+        self.notation = "params" if self.params else self.capabilities.notation
         self.id = spec.id_format.new(self.name, 7)
 
     def call(self, arguments: str = arguments) -> ToolCall:
         return ToolCall(self.id, self.spec.names.fixed or self.name, arguments)
 
     def write(self, *parts: Part) -> str:
-        """The text of a message; by default of one call and nothing else."""
+        """Render a message, by default one with the sample call only."""
         return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
 
     def tools(self, **types: str) -> ToolList:
-        """A request that declares the function, and the parameters of these types."""
+        """Return tools that declare the function with parameters of these types."""
         properties = {key: {"type": type_} for key, type_ in types.items()}
         function = {"name": self.call().name, "parameters": {"type": "object", "properties": properties}}
         return ({"type": "function", "function": function},)
 
 
 class _Outcome:
-    """What came of an output, as far as policies decide it."""
+    """Result of an output, as far as policies affect it."""
 
-    def __init__(self, reading: Reading) -> None:
-        message = reading.message
-        self.raised = message is None
+    def __init__(self, run: ParseRun) -> None:
+        message = run.message
+        self.has_failed = message is None
         self.calls = message.tool_calls if message is not None else ()
         self.arguments = self.calls[0].arguments if len(self.calls) == 1 else ""
         self.content = (message.content if message is not None else None) or ""
@@ -62,234 +62,239 @@ class _Outcome:
         self.diagnostics = (
             {diagnostic.kind for diagnostic in message.diagnostics} if message is not None else set()
         )
-        self.sent = [event.json for event in reading.events if isinstance(event, CallArgs)]
+        self.sent = [event.json for event in run.events if isinstance(event, CallArgs)]
 
     @property
-    def called(self) -> bool:
-        """There is one call, and it is whole."""
+    def has_call(self) -> bool:
+        """True if there is one complete call."""
         return is_json(self.arguments) and not self.diagnostics & {"malformed_call", "truncated_call"}
 
     @property
-    def shown(self) -> bool:
-        """There is no call, and the text of one is content."""
-        return not self.calls and Wording.name in self.content
+    def is_text(self) -> bool:
+        """True if there is no call, and the call's text is content."""
+        return not self.calls and SampleCall.name in self.content
 
     @property
-    def gone(self) -> bool:
-        """There is neither."""
-        return not self.raised and not self.calls and Wording.name not in self.content
+    def is_removed(self) -> bool:
+        """True if there is neither a call nor its text."""
+        return not self.has_failed and not self.calls and SampleCall.name not in self.content
 
     def value(self, key: str) -> object:
-        """An argument of the call."""
-        return json.loads(self.arguments).get(key) if self.called else None
+        """Return an argument of the call."""
+        return json.loads(self.arguments).get(key) if self.has_call else None
 
 
-_Shows = Callable[[_Outcome], bool]
+_Predicate = Callable[[_Outcome], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """What a policy is about, and how each of its values shows."""
+    """Effect of a policy: how each of its values shows."""
 
-    shows: Callable[[Wording], Mapping[str, _Shows]]
-    """What each value makes of the same output."""
-    cases: Callable[[Wording], Iterable[Case]] = lambda wording: (Case(wording.write()),)
-    """Outputs; in one of them all values must show."""
-    applies: Callable[[Wording], bool] = lambda _: True
-    """Whether a dialect that has calls has the thing."""
+    predicates: Callable[[SampleCall], Mapping[str, _Predicate]]
+    """Predicates for the result of one output, by value of the policy."""
+    cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
+    """Outputs to try; in one of them every value must show."""
+    applies: Callable[[SampleCall], bool] = lambda _: True
+    """Predicate that selects the dialects with the feature, among those with calls."""
     streamed: bool = False
-    """It shows only in what is sent meanwhile."""
+    """True if the effect shows only in the stream, not in the message."""
 
 
-def _broken_calls(wording: Wording) -> Iterator[Case]:
-    """Something is there that does not belong there, or the other way round."""
-    text = wording.write()
-    # A closing tag that is not confirmed would be data, and so would be what stands behind it.
+def _broken_calls(sample: SampleCall) -> Iterator[ModelOutput]:
+    """Yield calls with one superfluous or one missing piece."""
+    text = sample.write()
+    # An unconfirmed closing tag would be data, and so would the text after it.
     policies = Policies(close_in_value="first")
     for piece in ("}", "]", ")", "{", " !! ", ","):
         for at in range(len(text), 0, -1):
-            yield Case(text[:at] + piece + text[at:], policies=policies)
+            yield ModelOutput(text[:at] + piece + text[at:], policies=policies)
     for at in range(len(text), 0, -1):
-        yield Case(text[: at - 1] + text[at:], policies=policies)
+        yield ModelOutput(text[: at - 1] + text[at:], policies=policies)
 
 
-def _cut_calls(wording: Wording) -> Iterator[Case]:
-    text = wording.write()
+def _cut_calls(sample: SampleCall) -> Iterator[ModelOutput]:
+    text = sample.write()
     for at in range(len(text) - 1, 0, -1):
-        yield Case(text[:at])
+        yield ModelOutput(text[:at])
 
 
-def _odd_spelling(wording: Wording) -> Iterator[Case]:
-    """Arguments without blanks, or with an object in a tag that has none."""
-    yield Case(wording.write(wording.call('{"city":"Oslo"}')))
-    yield Case(wording.write().replace("3", '{"a":1}'), wording.tools(days="object"))
+def _unusual_spellings(sample: SampleCall) -> Iterator[ModelOutput]:
+    """Yield arguments without whitespace, and an object as the text of a tag."""
+    yield ModelOutput(sample.write(sample.call('{"city":"Oslo"}')))
+    yield ModelOutput(sample.write().replace("3", '{"a":1}'), sample.tools(days="object"))
 
 
-def _closers_in_value(wording: Wording) -> Iterator[Case]:
-    """A value with the beginning of what follows values."""
-    text = wording.write()
+def _closers_in_value(sample: SampleCall) -> Iterator[ModelOutput]:
+    """Yield values that contain the beginning of the text after values."""
+    text = sample.write()
     at = text.index("Oslo") + len("Oslo")
     for end in range(at + 1, len(text)):
         value = json.dumps({"city": f"Os{text[at:end]}lo", "days": 3})
-        yield Case(wording.write(wording.call(value)), wording.tools(city="string"))
+        yield ModelOutput(sample.write(sample.call(value)), sample.tools(city="string"))
 
 
-def _numbers_in_tags(wording: Wording) -> Iterator[Case]:
-    """A value that nothing says the type of."""
-    text = wording.write()
-    yield Case(text)
-    attributes = re.findall(r"([\w:.-]+)=[\"']?\{(?:type|string)\}", " ".join(wording.spec.param))
+def _untyped_numbers(sample: SampleCall) -> Iterator[ModelOutput]:
+    """Yield a number whose type is not declared."""
+    text = sample.write()
+    yield ModelOutput(text)
+    attributes = re.findall(r"([\w:.-]+)=[\"']?\{(?:type|string)\}", " ".join(sample.spec.param))
     for attribute in dict.fromkeys(attributes):
         text = re.sub(rf""" {re.escape(attribute)}=("[^"]*"|'[^']*'|[^\s>]*)""", "", text)
-    yield Case(text)
+    yield ModelOutput(text)
 
 
 EFFECTS: Final[Mapping[str, _Effect]] = {
     "calls_in_reasoning": _Effect(
-        lambda wording: {
-            "call": lambda seen: seen.called,
-            "text": lambda seen: seen.gone and wording.name in seen.reasoning,
+        lambda sample: {
+            "call": lambda outcome: outcome.has_call,
+            "text": lambda outcome: outcome.is_removed and sample.name in outcome.reasoning,
         },
-        lambda wording: (Case(wording.write(TextPart("reasoning", f"Hm.{wording.write()}"))),),
-        # The header of a call ends the message before it, and text ends the place for anchored calls.
-        lambda wording: (
-            wording.ability.reasoning and wording.spec.frame is None and not wording.ability.anchored
+        lambda sample: (ModelOutput(sample.write(TextPart("reasoning", f"Hm.{sample.write()}"))),),
+        # The header of a call ends the message before it, and no text may precede an anchored call.
+        lambda sample: (
+            sample.capabilities.reasoning and sample.spec.frame is None and not sample.capabilities.anchored
         ),
     ),
     "unknown_tool": _Effect(
-        lambda _: {"forward": lambda seen: seen.called, "text": lambda seen: seen.shown},
-        lambda wording: (Case(wording.write(), ({"type": "function", "function": {"name": "other"}},)),),
+        lambda _: {"forward": lambda outcome: outcome.has_call, "text": lambda outcome: outcome.is_text},
+        lambda sample: (ModelOutput(sample.write(), ({"type": "function", "function": {"name": "other"}},)),),
     ),
     "malformed_call": _Effect(
-        lambda wording: {
-            "text": lambda seen: seen.shown and "malformed_call" in seen.diagnostics,
-            # Where tags are missing nobody knows which.
-            "repair": lambda seen: seen.shown if wording.params else seen.called,
-            "keep": lambda seen: bool(seen.calls) and "malformed_call" in seen.diagnostics,
-            "drop": lambda seen: seen.gone and "malformed_call" in seen.diagnostics,
-            "error": lambda seen: seen.raised,
+        lambda sample: {
+            "text": lambda outcome: outcome.is_text and "malformed_call" in outcome.diagnostics,
+            # If tags are missing, the parser cannot know which.
+            "repair": lambda outcome: outcome.is_text if sample.params else outcome.has_call,
+            "keep": lambda outcome: bool(outcome.calls) and "malformed_call" in outcome.diagnostics,
+            "drop": lambda outcome: outcome.is_removed and "malformed_call" in outcome.diagnostics,
+            "error": lambda outcome: outcome.has_failed,
         },
         _broken_calls,
     ),
     "truncated_call": _Effect(
         lambda _: {
-            "drop": lambda seen: seen.gone and "truncated_call" in seen.diagnostics,
-            "text": lambda seen: seen.shown and "truncated_call" in seen.diagnostics,
-            "keep": lambda seen: bool(seen.calls) and "truncated_call" in seen.diagnostics,
-            "error": lambda seen: seen.raised,
+            "drop": lambda outcome: outcome.is_removed and "truncated_call" in outcome.diagnostics,
+            "text": lambda outcome: outcome.is_text and "truncated_call" in outcome.diagnostics,
+            "keep": lambda outcome: bool(outcome.calls) and "truncated_call" in outcome.diagnostics,
+            "error": lambda outcome: outcome.has_failed,
         },
         _cut_calls,
     ),
     "commit": _Effect(
         lambda _: {
-            "name": lambda seen: seen.called and len(seen.sent) > 1,
-            "call": lambda seen: seen.called and len(seen.sent) == 1,
+            "name": lambda outcome: outcome.has_call and len(outcome.sent) > 1,
+            "call": lambda outcome: outcome.has_call and len(outcome.sent) == 1,
         },
         streamed=True,
     ),
     "arguments": _Effect(
         lambda _: {
-            "verbatim": lambda seen: seen.called and seen.arguments != canonical_json(seen.arguments),
-            "canonical": lambda seen: seen.called and seen.arguments == canonical_json(seen.arguments),
+            "verbatim": lambda outcome: (
+                outcome.has_call and outcome.arguments != canonical_json(outcome.arguments)
+            ),
+            "canonical": lambda outcome: (
+                outcome.has_call and outcome.arguments == canonical_json(outcome.arguments)
+            ),
         },
-        _odd_spelling,
-        # What is no JSON is spelt by us, and in one way.
-        lambda wording: wording.notation in ("json", "params"),
+        _unusual_spellings,
+        # Arguments in other notations are converted to JSON in one fixed spelling.
+        lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
-        lambda wording: {
-            "content": lambda seen: seen.called and "Bye." in seen.content,
-            "drop": lambda seen: seen.called and "Bye." not in seen.content,
-            "dialect": lambda seen: (
-                seen.called and ("Bye." in seen.content) == (wording.spec.after_calls == "content")
+        lambda sample: {
+            "content": lambda outcome: outcome.has_call and "Bye." in outcome.content,
+            "drop": lambda outcome: outcome.has_call and "Bye." not in outcome.content,
+            "dialect": lambda outcome: (
+                outcome.has_call and ("Bye." in outcome.content) == (sample.spec.after_calls == "content")
             ),
         },
-        lambda wording: (Case(wording.write(wording.call(), TextPart("content", "Bye."))),),
-        lambda wording: wording.ability.content,
+        lambda sample: (ModelOutput(sample.write(sample.call(), TextPart("content", "Bye."))),),
+        lambda sample: sample.capabilities.content,
     ),
     "whitespace_around_calls": _Effect(
-        lambda wording: {
-            "framing": lambda seen: (
-                seen.called and wording.spec.keep_whitespace == seen.content.endswith("\n\n")
+        lambda sample: {
+            "framing": lambda outcome: (
+                outcome.has_call and sample.spec.keep_whitespace == outcome.content.endswith("\n\n")
             ),
-            "keep": lambda seen: seen.called and seen.content == "Let me see. \n\n",
+            "keep": lambda outcome: outcome.has_call and outcome.content == "Let me see. \n\n",
         },
-        lambda wording: (Case(f"Let me see. \n\n{wording.write().lstrip()}"),),
-        # A message with a header ends where it says; before an anchored call there is no text.
-        lambda wording: wording.spec.frame is None and not wording.ability.anchored,
+        lambda sample: (ModelOutput(f"Let me see. \n\n{sample.write().lstrip()}"),),
+        # A header determines the end of a message; no text may precede an anchored call.
+        lambda sample: sample.spec.frame is None and not sample.capabilities.anchored,
     ),
     "close_in_value": _Effect(
         lambda _: {
-            "confirmed": lambda seen: str(seen.value("city")).endswith("lo"),
-            "first": lambda seen: '"Os"' in "".join(seen.sent),
+            "confirmed": lambda outcome: str(outcome.value("city")).endswith("lo"),
+            "first": lambda outcome: '"Os"' in "".join(outcome.sent),
         },
         _closers_in_value,
-        lambda wording: wording.params,
+        lambda sample: sample.params,
     ),
     "no_tools": _Effect(
         lambda _: {
-            # The header of a message is framing, whatever the message is.
-            "verbatim": lambda seen: not seen.calls and "Oslo" in seen.content,
-            "strip": lambda seen: seen.gone and "Oslo" not in seen.content,
+            # The header of a message is framing, regardless of the message.
+            "verbatim": lambda outcome: not outcome.calls and "Oslo" in outcome.content,
+            "strip": lambda outcome: outcome.is_removed and "Oslo" not in outcome.content,
         },
-        lambda wording: (Case(wording.write(), ()),),
+        lambda sample: (ModelOutput(sample.write(), ()),),
     ),
     "schemaless_value": _Effect(
         lambda _: {
-            "string": lambda seen: seen.value("days") == "3",
-            "json": lambda seen: seen.value("days") == 3,
+            "string": lambda outcome: outcome.value("days") == "3",
+            "json": lambda outcome: outcome.value("days") == 3,
         },
-        _numbers_in_tags,
-        lambda wording: wording.params,
+        _untyped_numbers,
+        lambda sample: sample.params,
     ),
     "call_ids": _Effect(
-        lambda wording: {
-            "native": lambda seen: seen.called and seen.calls[0].id == wording.id,
-            "generated": lambda seen: seen.called and seen.calls[0].id != wording.id,
+        lambda sample: {
+            "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
+            "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id behind the arguments counts only where calls are announced whole.
-        lambda wording: (Case(_numbered(wording), policies=Policies(commit="call")),),
-        lambda wording: wording.id in _numbered(wording),
+        # An id after the arguments counts only if calls are announced as a whole.
+        lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
+        lambda sample: sample.id in _render_with_id(sample),
     ),
 }
-"""By the policy.  Those of the wire are not here."""
+"""Effects by policy, without the policies of the wire."""
 
 
-def _numbered(wording: Wording) -> str:
-    """A call with an id that is not the first that we would give it, if it can have one."""
-    spec = wording.spec
+def _render_with_id(sample: SampleCall) -> str:
+    """Render a call with an id other than the first generated one, if the dialect has ids."""
+    spec = sample.spec
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
     envelope = replace(spec.envelope, order=("id", "name", "args"))
     spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
-    text = render(spec, Message(tool_calls=(wording.call(),)), check=False)
-    return text.replace(spec.id_format.new(wording.name, 0), wording.id)
+    text = render(spec, Message(tool_calls=(sample.call(),)), check=False)
+    return text.replace(spec.id_format.new(sample.name, 0), sample.id)
 
 
-def assert_policy(dialect: str | Dialect, policy: str) -> Case | None:
-    """There is an output in which every value of a policy shows.
+def assert_policy(dialect: str | Dialect, policy: str) -> ModelOutput | None:
+    """Assert that some output shows the effect of every value of a policy.
 
     :param policy: the name of a field of ``Policies``, other than those of the wire.
-    :return: the output; None if the dialect has nothing that the policy is about.
+    :return: the output; None if the dialect lacks the feature.
     """
     spec = find(dialect)
-    wording, effect = Wording(spec), EFFECTS[policy]
-    raw = wording.ability.payload == "code"  # neither malformed nor cut off, and without parameters
-    if raw or not wording.ability.calls or not effect.applies(wording):
+    sample, effect = SampleCall(spec), EFFECTS[policy]
+    # Code is never malformed or truncated, and has no parameters.
+    is_code = sample.capabilities.payload == "code"
+    if is_code or not sample.capabilities.calls or not effect.applies(sample):
         return None
-    shows = effect.shows(wording)
-    fewest: list[Reading] = []
-    for case in effect.cases(wording):
-        silent: list[Reading] = []
-        for value, is_shown in shows.items():
-            chosen: dict[str, Any] = {policy: value}
-            policies = replace(case.policies or Policies(), **chosen)
+    predicates = effect.predicates(sample)
+    fewest: list[ParseRun] = []
+    for case in effect.cases(sample):
+        without_effect: list[ParseRun] = []
+        for value, shows_effect in predicates.items():
+            setting: dict[str, Any] = {policy: value}
+            policies = replace(case.policies or Policies(), **setting)
             chunks = list(case.text) if effect.streamed else [case.text]
-            reading = read(spec, replace(case, policies=policies), chunks)
-            if not is_shown(_Outcome(reading)):
-                silent.append(reading)
-        if not silent:
+            run = run_parser(spec, replace(case, policies=policies), chunks)
+            if not shows_effect(_Outcome(run)):
+                without_effect.append(run)
+        if not without_effect:
             return case
-        if not fewest or len(silent) < len(fewest):
-            fewest = silent
-    values = [getattr(reading.case.policies, policy) for reading in fewest]
-    raise fewest[0].broken("policies", f"{policy}={' and '.join(values)} makes no difference")
+        if not fewest or len(without_effect) < len(fewest):
+            fewest = without_effect
+    values = [getattr(run.case.policies, policy) for run in fewest]
+    raise fewest[0].broken("policies", f"{policy}={' and '.join(values)} has no effect")

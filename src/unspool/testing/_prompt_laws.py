@@ -1,4 +1,4 @@
-"""The laws of prompts: what is said in a prompt is not part of the output that follows it."""
+"""Laws of prompts: text in a prompt is not part of the output after it."""
 
 from __future__ import annotations
 
@@ -13,162 +13,175 @@ from ..dialects._request_facts import ANY
 from ..dialects._templates import parse_template, split_at, split_marks
 from ..events import CallStart
 from ..policies import ENGINES, STRICT, Policies, policy_choices
-from ._outputs import Case, Reading, ToolList, markers, read
+from ._outputs import ModelOutput, ParseRun, ToolList, markers, run_parser
 from ._parsing_laws import difference
-from ._policy_laws import Wording
+from ._policy_laws import SampleCall
 
-_CUTS: Final = 8
-"""Places at which a quotation is cut off."""
+_PART_COUNT: Final = 8
+"""Number of parts of a quotation; it is cut at every border between them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """How a chat template writes a conversation."""
+class TurnFormat:
+    """Format in which a chat template writes a conversation."""
 
     message: str
-    """One message, with the holes ``{role}`` and ``{text}``."""
+    """Format of one message, with the fields ``{role}`` and ``{text}``."""
     last: str
-    """What stands before the output."""
+    """Text right before the output."""
 
 
-CHATML: Final = Turns("<|im_start|>{role}\n{text}<|im_end|>\n", "<|im_start|>assistant\n")
+CHATML: Final = TurnFormat("<|im_start|>{role}\n{text}<|im_end|>\n", "<|im_start|>assistant\n")
 PLAIN: Final = (
-    Turns("{role}: {text}\n\n", "Assistant:"),
-    Turns("### {role}:\n{text}\n\n", "### Response:\n"),
+    TurnFormat("{role}: {text}\n\n", "Assistant:"),
+    TurnFormat("### {role}:\n{text}\n\n", "### Response:\n"),
 )
-"""Templates whose turns begin with plain words."""
+"""Formats whose turns begin with ordinary words."""
 ROLES: Final = ("system", "user", "tool", "assistant")
 
 
 def every_policy() -> list[Policies]:
-    """Return every value of every policy, and every engine's set."""
+    """Return the policies with every single value, and every engine's preset."""
     values = [(name, value) for name, allowed in policy_choices().items() for value in allowed]
-    chosen: list[dict[str, Any]] = [{name: value} for name, value in values]
-    found = [Policies(**each) for each in chosen] + [Policies.preset(engine) for engine in ENGINES]
-    return list(dict.fromkeys([*found, STRICT]))
+    settings: list[dict[str, Any]] = [{name: value} for name, value in values]
+    every = [Policies(**each) for each in settings] + [Policies.preset(engine) for engine in ENGINES]
+    return list(dict.fromkeys([*every, STRICT]))
 
 
 def assert_quotations(
     dialect: str | Dialect, text: str = "Hello world", *, policies: Sequence[Policies] | None = None
 ) -> None:
-    """Nothing that is quoted in a prompt changes how the output is read, whoever quotes it.
+    """Assert that a quotation in the prompt does not change how the output is parsed, in any role.
 
-    Whole calls, begun calls, openers, headers and all other markers are quoted in every role,
-    in templates whose turns begin with control tokens and in those where plain words do.
+    Complete calls, open calls, openers, headers and all other markers are quoted in every role,
+    in formats whose turns begin with control tokens and in those that begin with words.
 
     :param text: the output.
-    :param policies: each quotation is read under all of these; by default under one of every policy.
+    :param policies: policies for each quotation; by default one of :func:`every_policy` in turn.
     """
     spec = find(dialect)
     quoted = list(quotations(spec))
-    tools = Wording(spec).tools(city="string", days="integer")
-    chosen = every_policy()
-    turn = cycle(chosen)
-    plain: dict[tuple[str, Policies], Reading] = {}
-    for turns, seed in product((*_own_turns(spec), CHATML, *PLAIN), _seeds(spec)):
-        end = turns.last + seed
+    tools = SampleCall(spec).tools(city="string", days="integer")
+    all_policies = every_policy()
+    next_policy = cycle(all_policies)
+    unquoted: dict[tuple[str, Policies], ParseRun] = {}
+    for turn_format, seed in product((*_own_turns(spec), CHATML, *PLAIN), _seeds(spec)):
+        end = turn_format.last + seed
         for quotation, role in product(quoted, ROLES):
-            prompt = _conversation(turns, end, role, quotation)
-            for policy in policies or (next(turn),):
-                case = Case(text, tools, policies=policy)
-                if (end, policy) not in plain:
-                    plain[end, policy] = read(spec, replace(case, prompt=_conversation(turns, end)))
-                reading = read(spec, replace(case, prompt=prompt))
-                why = difference(plain[end, policy], reading)
+            prompt = _conversation(turn_format, end, role, quotation)
+            for policy in policies or (next(next_policy),):
+                case = ModelOutput(text, tools, policies=policy)
+                if (end, policy) not in unquoted:
+                    unquoted[end, policy] = run_parser(
+                        spec, replace(case, prompt=_conversation(turn_format, end))
+                    )
+                run = run_parser(spec, replace(case, prompt=prompt))
+                why = difference(unquoted[end, policy], run)
                 if why:
-                    reading.fail("quotation", f"{quotation!r} in the words of the {role} counts: {why}")
-    for reading in plain.values():
-        _assert_only_text(reading)
+                    run.fail("quotation", f"{quotation!r}, quoted by the {role}, changes the output: {why}")
+    for run in unquoted.values():
+        _assert_only_text(run)
 
 
-def _assert_only_text(reading: Reading) -> None:
-    message = reading.message
-    assert message is not None  # noqa: S101 - text breaks no policy
-    said = (message.content or "") + (message.reasoning or "")
-    if message.tool_calls or not said.endswith(reading.case.text):
-        reading.fail("quotation", f"the message is {message}")
+def _assert_only_text(run: ParseRun) -> None:
+    message = run.message
+    assert message is not None  # noqa: S101 - plain text violates no policy
+    conversation = (message.content or "") + (message.reasoning or "")
+    if message.tool_calls or not conversation.endswith(run.case.text):
+        run.fail("quotation", f"the message is {message}")
 
 
-def _conversation(turns: Turns, end: str, role: str = "", quotation: str = "") -> str:
-    """Write a conversation in which one role quotes; that message is the last but for a user's."""
-    said = [(each, "What is it?") for each in ROLES]
-    said.append((role or "user", f"What does {quotation or 'it'} mean, and {quotation or 'it'}"))
+def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: str = "") -> str:
+    """Write a conversation in which one role quotes; only a user's message may follow."""
+    conversation = [(each, "What is it?") for each in ROLES]
+    conversation.append((role or "user", f"What does {quotation or 'it'} mean, and {quotation or 'it'}"))
     if role in ("system", "assistant"):
-        said.append(("user", "What is it?"))
-    return "".join(turns.message.format(role=each, text=words) for each, words in said) + end
+        conversation.append(("user", "What is it?"))
+    return "".join(turn_format.message.format(role=each, text=text) for each, text in conversation) + end
 
 
 def _seeds(spec: Dialect) -> list[str]:
-    """Return what a template may put before the output: nothing, or the opener of reasoning."""
+    """Return the texts that a template may put before the output: none, or a reasoning opener."""
     wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
 
-def _own_turns(spec: Dialect) -> Iterator[Turns]:
-    """Return the turns of the family's own templates, as far as they are known."""
+def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
+    """Yield the turn formats of the family's own templates, if known."""
     facts = facts_of(spec) if spec.request is not None else None
     ends = [*spec.prompt.turn]
     if facts is not None and ANY not in facts.prompts:
         ends += facts.prompts
     for end in ends:
-        yield Turns("{text}", end + "\n")
+        yield TurnFormat("{text}", end + "\n")
 
 
 def quotations(spec: Dialect) -> Iterator[str]:
-    """Yield what somebody may quote: markers, calls, begun calls, and a call before a begun one."""
+    """Yield quotable texts: markers, calls, open calls, and a call followed by an open one."""
     yield from (*markers(spec), *spec.prompt.turn)
-    wording = Wording(spec)
-    if not wording.ability.calls:
+    sample = SampleCall(spec)
+    if not sample.capabilities.calls:
         return
-    call = wording.call('{"code": "Oslo"}') if wording.ability.payload == "code" else wording.call()
-    whole = spec.prompt.start + wording.write(call)
-    other = whole.replace(wording.call().name, "no_such_tool")
-    yield from (whole, other)
-    for text in (whole, other):
-        for at in _places(text):
+    call = sample.call('{"code": "Oslo"}') if sample.capabilities.payload == "code" else sample.call()
+    whole = spec.prompt.start + sample.write(call)
+    unknown_call = whole.replace(sample.call().name, "no_such_tool")
+    yield from (whole, unknown_call)
+    for text in (whole, unknown_call):
+        for at in _cut_positions(text):
             yield from (text[:at], whole + text[:at])
 
 
-def _places(text: str) -> Iterator[int]:
-    for number in range(1, _CUTS):
-        yield len(text) * number // _CUTS
+def _cut_positions(text: str) -> Iterator[int]:
+    for number in range(1, _PART_COUNT):
+        yield len(text) * number // _PART_COUNT
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """A call that a continued turn has begun goes on in the output, and no other call does.
+    """Assert that an open call of a continued turn goes on in the output, and that no other call does.
 
-    :param text: what the model writes after a whole call.
+    :param text: the model's output after a complete call.
     """
     spec = find(dialect)
-    wording = Wording(spec)
-    if not wording.ability.calls or wording.ability.payload == "code":
+    sample = SampleCall(spec)
+    if not sample.capabilities.calls or sample.capabilities.payload == "code":
         return
-    tools = wording.tools(city="string", days="integer")
-    one = spec.prompt.start + wording.write()
-    two = spec.prompt.start + wording.write(wording.call(), wording.call())
-    unknown = replace(wording.call(), name="no_such_tool")
-    refused = spec.prompt.start + wording.write(wording.call(), wording.call(), unknown)
+    tools = sample.tools(city="string", days="integer")
+    one = spec.prompt.start + sample.write()
+    two = spec.prompt.start + sample.write(sample.call(), sample.call())
+    unknown = replace(sample.call(), name="no_such_tool")
+    with_unknown_call = spec.prompt.start + sample.write(sample.call(), sample.call(), unknown)
     for number, policy in enumerate(every_policy()):
-        turns = (CHATML, *PLAIN)[number % 3]
+        turn_format = (CHATML, *PLAIN)[number % 3]
         for whole in (one, two):
             for continues in (True, False):
-                _assert_over(read(spec, Case(text, tools, whole, policy, continues=continues)))
-            _assert_continued(spec, tools, policy, _conversation(turns, turns.last), whole)
+                _assert_no_call(
+                    run_parser(spec, ModelOutput(text, tools, whole, policy, continues=continues))
+                )
+            _assert_continued(spec, tools, policy, _conversation(turn_format, turn_format.last), whole)
         if policy.unknown_tool == "text" and not spec.names.fixed:
-            at = refused.rindex("Oslo") + 2
-            _assert_over(read(spec, Case(refused[at:], tools, refused[:at], policy, continues=True)))
+            at = with_unknown_call.rindex("Oslo") + 2
+            _assert_no_call(
+                run_parser(
+                    spec,
+                    ModelOutput(
+                        with_unknown_call[at:], tools, with_unknown_call[:at], policy, continues=True
+                    ),
+                )
+            )
 
 
-def _assert_over(reading: Reading) -> None:
-    if any(isinstance(event, CallStart) for event in reading.events):
-        reading.fail("continuation", "a call of the prompt is a call of the output")
+def _assert_no_call(run: ParseRun) -> None:
+    if any(isinstance(event, CallStart) for event in run.events):
+        run.fail("continuation", "the output has a call that is only in the prompt")
 
 
-def _assert_continued(spec: Dialect, tools: ToolList, policy: Policies, said: str, whole: str) -> None:
-    at = whole.rindex("Oslo") + 2  # in the last call
-    begun, rest = whole[:at], whole[at:]
-    reading = read(spec, Case(rest, tools, begun, policy, continues=True))
-    calls = reading.message.tool_calls if reading.message is not None else ()
+def _assert_continued(
+    spec: Dialect, tools: ToolList, policy: Policies, conversation: str, whole: str
+) -> None:
+    at = whole.rindex("Oslo") + 2  # inside the last call
+    open_call, rest = whole[:at], whole[at:]
+    run = run_parser(spec, ModelOutput(rest, tools, open_call, policy, continues=True))
+    calls = run.message.tool_calls if run.message is not None else ()
     if len(calls) != 1 or "Oslo" not in calls[0].arguments:
-        reading.fail("continuation", f"the output continues one call, and has {calls}")
-    _assert_over(read(spec, Case(rest, tools, said + begun, policy)))
+        run.fail("continuation", f"the output should continue one call, got {calls}")
+    _assert_no_call(run_parser(spec, ModelOutput(rest, tools, conversation + open_call, policy)))

@@ -1,4 +1,4 @@
-"""The law of the round trip, and messages to try it on."""
+"""Law of the round trip, and generated messages to check it with."""
 
 from __future__ import annotations
 
@@ -27,65 +27,67 @@ from ..policies import Policies
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-from ._outputs import Case, Reading, ToolList, markers
+from ._outputs import ModelOutput, ParseRun, ToolList, markers
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """A message that a dialect can express, and tools that declare its calls."""
+class SampleMessage:
+    """Message that a dialect can express, and tools that declare its calls."""
 
     message: Message
     tools: tuple[dict[str, Any], ...]
 
 
-def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: ToolList | None = None) -> str:
-    """``parse(render(message))`` gives the message back, without problems; returns the rendered text.
+def assert_round_trip(
+    dialect: str | Dialect, sample: SampleMessage | Message, tools: ToolList | None = None
+) -> str:
+    """Assert that ``parse(render(message))`` returns the message without diagnostics; return the text.
 
-    Arguments must come back as the same text where the dialect carries JSON,
-    else as the same value, with types and the order of keys.
+    Arguments must have the same text if the dialect carries JSON. Otherwise they must have the
+    same value, including types and the order of keys.
     """
     spec = find(dialect)
-    message, tools = (sample.message, sample.tools) if isinstance(sample, Sample) else (sample, tools)
+    message, tools = (sample.message, sample.tools) if isinstance(sample, SampleMessage) else (sample, tools)
     text = render(spec, message, check=False)
-    if _begins_a_call_in_a_value(spec, message):
+    if _has_call_start_in_value(spec, message):
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id behind the arguments counts only where calls are announced whole.
+        # An id after the arguments counts only if calls are announced as a whole.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
         why = f"{what}\n    expected: {expected!r}\n    got:      {found!r}"
-        Reading(spec, Case(text, tools), [text], [], None, []).fail("round trip", why)
+        ParseRun(spec, ModelOutput(text, tools), [text], [], None, []).fail("round trip", why)
 
     if got.diagnostics:
         fail("diagnostics", (), got.diagnostics)
     for field in ("reasoning", "content"):
         if getattr(got, field) != getattr(message, field):
             fail(field, getattr(message, field), getattr(got, field))
-    ability = Ability(spec)
+    capabilities = MessageCapabilities(spec)
     for expected, found in zip_longest(message.tool_calls, got.tool_calls):
         if expected is None or found is None or expected.name != found.name:
             fail("calls", message.tool_calls, got.tool_calls)
-        if not ability.same(expected.arguments, found.arguments):
+        if not capabilities.same_arguments(expected.arguments, found.arguments):
             fail(f"arguments of {expected.name}", expected.arguments, found.arguments)
         if expected.id and expected.id in text and expected.id != found.id:
             fail(f"id of {expected.name}", expected.id, found.id)
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    return render(spec, message)  # its own proof must find the same
+    return render(spec, message)  # render checks the round trip as well
 
 
-def _begins_a_call_in_a_value(spec: Dialect, message: Message) -> bool:
-    """Whether a value between tags holds the beginning of a call: its end would be taken for the value's."""
+def _has_call_start_in_value(spec: Dialect, message: Message) -> bool:
+    """Return whether a value between tags contains the start of a call, whose end would end the value."""
     found = [literals(parse_template(template)) for template in (spec.call if spec.param else ())]
     openers = [literal.strip() for own in found for literal in own[:1]]
     return any(opener in call.arguments for call in message.tool_calls for opener in openers)
 
 
-class Ability:
-    """What a dialect can express."""
+class MessageCapabilities:
+    """Capabilities of a dialect, for generated messages."""
 
     def __init__(self, spec: Dialect) -> None:
         self.spec = spec
@@ -109,26 +111,26 @@ class Ability:
             *spec.names.null_calls,
             *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
         }
-        """Names that mean something else than a function."""
+        """Names that do not refer to a function."""
         nameless = self.payload == "code" and "{name}" not in template
         self.fixed = spec.names.fixed or ("python" if nameless else "")
-        """The one function that it can call."""
+        """Name of the only function that the dialect can call, or an empty string."""
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
-        """Calls only where no content came before."""
+        """True if calls count only without content in front of them."""
         self.plain_keys = not self.verbatim
-        """Keys of arguments are identifiers."""
+        """True if keys of arguments must be identifiers."""
         self.markers = markers(spec)
 
-    def same(self, expected: str, found: str) -> bool:
-        """Whether arguments came back; 1, 1.0, "1" and true are different values."""
+    def same_arguments(self, expected: str, found: str) -> bool:
+        """Return whether arguments are equal; 1, 1.0, "1" and true are different values."""
         if self.verbatim:
             return expected == found
-        # The templates of models that write bare keys sort them.
+        # The templates of models with bare keys sort them.
         by_name = self.notation == "bare"
-        return _spelt(expected, by_name=by_name) == _spelt(found, by_name=by_name)
+        return _canonical_arguments(expected, by_name=by_name) == _canonical_arguments(found, by_name=by_name)
 
     def openers(self) -> set[str]:
-        """Single characters that may begin a call in running text."""
+        """Return the characters that may start a call in running text on their own."""
         found: set[str] = set()
         for section in self.spec.section:
             marks, body = split_marks(section)
@@ -143,38 +145,38 @@ class Ability:
         return found
 
 
-def _spelt(arguments: str, *, by_name: bool) -> str:
+def _canonical_arguments(arguments: str, *, by_name: bool) -> str:
     return json.dumps(json.loads(arguments), sort_keys=by_name)
 
 
-def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sample]:
-    """Messages that a dialect can express, as a hypothesis strategy.
+def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[SampleMessage]:
+    """Return a hypothesis strategy for messages that a dialect can express.
 
-    Text of any script, quotes, line breaks and markers inside the strings of
-    arguments, numbers of any size, nested and empty values, parallel calls,
-    reasoning and content.  Kept to what the rules for white space preserve:
+    The messages have text in any script; quotes, newlines and markers inside the strings of
+    arguments; numbers of any size; nested and empty values; parallel calls; reasoning and content.
+    The rules for whitespace restrict them:
 
-    - reasoning does not begin with line breaks and does not end in blanks;
-    - content does not begin with blanks if reasoning or calls are there, and
-      does not end in blanks before calls;
-    - there is no content before calls that may only begin an output;
-    - prose does not contain whole markers of the dialect;
-    - strings between tags do not contain a closing tag with what may follow it.
+    - reasoning does not start with newlines and does not end with whitespace;
+    - content does not start with whitespace if there is reasoning or a call, and does not end
+      with whitespace before calls;
+    - there is no content before calls that must be at the start of an output;
+    - prose does not contain complete markers of the dialect;
+    - strings between tags do not contain a closing tag with text that may follow it.
     """
-    return _Inventor(Ability(find(dialect))).samples(max_calls)
+    return _MessageStrategies(MessageCapabilities(find(dialect))).samples(max_calls)
 
 
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>")
-"""Part of a marker, but no longer something that people write."""
+"""Text like a control token, which does not occur in prose."""
 
 
-class _Inventor:
-    """Strategies for what a dialect can express, each built once."""
+class _MessageStrategies:
+    """Strategies for a dialect's messages, each of them built once."""
 
-    def __init__(self, ability: Ability) -> None:
+    def __init__(self, capabilities: MessageCapabilities) -> None:
         from hypothesis import strategies as st
 
-        self.ability = ability
+        self.capabilities = capabilities
         self.words = st.text(st.characters(codec="utf-8"), max_size=8)
         self.numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**40), 10**40)
         self.strings = self._strings()
@@ -193,87 +195,87 @@ class _Inventor:
             "array": st.lists(self.anything, max_size=3),
             "object": st.dictionaries(self.strings, self.anything, max_size=3),
         }
-        """By the type that a schema names, or by the schema."""
+        """Strategies by the type that a schema names, or by the schema."""
 
-    def samples(self, max_calls: int) -> SearchStrategy[Sample]:
+    def samples(self, max_calls: int) -> SearchStrategy[SampleMessage]:
         from hypothesis import strategies as st
 
-        ability, spec = self.ability, self.ability.spec
+        capabilities, spec = self.capabilities, self.capabilities.spec
         reasoning = self.prose.map(lambda text: text.lstrip("\r\n").rstrip()).filter(bool)
         trimmed = self.prose.map(str.strip).filter(bool)
         verbatim = self.prose.filter(bool)
         tool_lists = self._tools()
 
         @st.composite
-        def samples(draw: Callable[[SearchStrategy[Any]], Any]) -> Sample:
-            tools: tuple[dict[str, Any], ...] = draw(tool_lists) if ability.calls else ()
+        def samples(draw: Callable[[SearchStrategy[Any]], Any]) -> SampleMessage:
+            tools: tuple[dict[str, Any], ...] = draw(tool_lists) if capabilities.calls else ()
             calls = [self._call(draw, tools) for _ in range(draw(st.integers(0, max_calls)))] if tools else []
-            thought = draw(st.none() | reasoning) if ability.reasoning else None
+            reasoning_text = draw(st.none() | reasoning) if capabilities.reasoning else None
             content = None
-            if ability.content and not (calls and ability.anchored):
-                content = draw(st.none() | trimmed if calls or thought is not None else verbatim)
+            if capabilities.content and not (calls and capabilities.anchored):
+                content = draw(st.none() | trimmed if calls or reasoning_text is not None else verbatim)
                 content = content and spec.prompt.echo + content
-            numbered = tuple(
+            with_ids = tuple(
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
             declared = tuple({"type": "function", "function": tool} for tool in tools)
-            return Sample(Message(thought, content, numbered), declared)
+            return SampleMessage(Message(reasoning_text, content, with_ids), declared)
 
         return samples()
 
     def _prose(self) -> SearchStrategy[str]:
-        """Text with everything in it but whole markers."""
+        """Return a strategy for text with any contents but complete markers."""
         from hypothesis import strategies as st
 
-        ability = self.ability
-        openers = ability.openers()
+        capabilities = self.capabilities
+        openers = capabilities.openers()
         words = ("Hello", "the tool", " ", "\n", "\n\n", ". ", "é", "天気", "🙂", "`x`", '"', "a < b", "{}")
-        pieces = [marker[:at] for marker in ability.markers for at in range(1, len(marker))]
+        pieces = [marker[:at] for marker in capabilities.markers for at in range(1, len(marker))]
         atoms = st.sampled_from(words) | self.words
         if pieces:
             atoms |= st.sampled_from(pieces)
 
         def is_prose(text: str) -> bool:
-            # Nor does a marker that follows begin inside the text.
-            whole = any((text + marker).find(marker) < len(text) for marker in ability.markers)
+            # Nor may a marker after the text start inside it.
+            whole = any((text + marker).find(marker) < len(text) for marker in capabilities.markers)
             return not whole and not _CONTROL_TOKEN.search(text) and not openers & set(text)
 
         return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
 
     def _strings(self) -> SearchStrategy[str]:
-        """Strings with markers, quotes and escapes in them."""
+        """Return a strategy for strings with markers, quotes and escapes."""
         from hypothesis import strategies as st
 
-        ability = self.ability
+        capabilities = self.capabilities
         samples = ["Paris", "a b", "\n", " ", "\\n", "é", "東京", "🙂", "5", "null", "", ", ", *"\"'\\{}[]"]
         words = self.words
-        quoted = [marker for marker in ability.markers if ability.spec.values.quote not in marker]
-        if ability.typed:
-            # A closing tag is data unless what may follow it follows.
+        quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
+        if capabilities.typed:
+            # A closing tag is data unless text that may follow it comes next.
             quoted = [f"{marker} x" for marker in quoted]
-        if ability.notation == "loose":
-            # Nothing is escaped, so a quote may well be the end.
+        if capabilities.notation == "loose":
+            # Without escapes a quote may be the end of the string.
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if ability.spec.values.nested:  # there a parameter inside a value is structure, not data
-            heads = [param.partition("{")[0].split(" ")[0] for param in ability.spec.param]
+        if capabilities.spec.values.nested:  # a parameter inside a value would be structure, not data
+            heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:
             atoms |= st.sampled_from(quoted)
         return st.lists(atoms, max_size=4).map("".join)
 
     def _tools(self) -> SearchStrategy[tuple[dict[str, Any], ...]]:
-        """Functions with typed parameters, as a request declares them."""
+        """Return a strategy for functions with typed parameters, as declared in a request."""
         from hypothesis import strategies as st
 
-        ability = self.ability
+        capabilities = self.capabilities
         names = st.sampled_from(("get_weather", "now", "write-file", "f"))
         names |= st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,12}", fullmatch=True)
-        if ability.fixed:
-            names = st.just(ability.fixed)
+        if capabilities.fixed:
+            names = st.just(capabilities.fixed)
         types = ["string", "integer", "number", "boolean", "null"]
-        if not ability.spec.values.nested:
+        if not capabilities.spec.values.nested:
             types += ["array", "object"]
         schemas: SearchStrategy[dict[str, Any]] = st.recursive(
             st.sampled_from(types).map(lambda type_: {"type": type_}),
@@ -283,11 +285,11 @@ class _Inventor:
             ),
             max_leaves=4,
         )
-        parameters = self._properties(schemas, plain=ability.plain_keys).map(
+        parameters = self._properties(schemas, plain=capabilities.plain_keys).map(
             lambda properties: {"type": "object", "properties": properties}
         )
         functions: SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-            {"name": names.filter(lambda name: name not in ability.reserved), "parameters": parameters}
+            {"name": names.filter(lambda name: name not in capabilities.reserved), "parameters": parameters}
         )
         return st.lists(functions, min_size=1, max_size=3, unique_by=lambda tool: tool["name"]).map(tuple)
 
@@ -297,7 +299,7 @@ class _Inventor:
         from hypothesis import strategies as st
 
         keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
-        if self.ability.spec.values.unescape:
+        if self.capabilities.spec.values.unescape:
             keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
         return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
 
@@ -305,11 +307,11 @@ class _Inventor:
         from hypothesis import strategies as st
 
         tool = draw(st.sampled_from(tools))
-        if self.ability.payload == "code":
+        if self.capabilities.payload == "code":
             return ToolCall("", tool["name"], json.dumps({"code": draw(self.prose).strip()}))
         properties: dict[str, dict[str, Any]] = tool["parameters"]["properties"]
-        given = {key: schema for key, schema in properties.items() if draw(st.booleans())}
-        arguments = {key: draw(self._value(schema)) for key, schema in given.items()}
+        chosen = {key: schema for key, schema in properties.items() if draw(st.booleans())}
+        arguments = {key: draw(self._value(schema)) for key, schema in chosen.items()}
         layouts: tuple[dict[str, Any], ...] = (
             {},
             {"ensure_ascii": False},
@@ -319,7 +321,7 @@ class _Inventor:
         return ToolCall("", tool["name"], json.dumps(arguments, **draw(st.sampled_from(layouts))))
 
     def _value(self, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
-        """Values that a schema allows."""
+        """Return a strategy for the values that a schema allows."""
         from hypothesis import strategies as st
 
         if len(schema) == 1:

@@ -1,6 +1,6 @@
-"""The law of the wires: what a client gets of a stream is what the whole response has, and only that can run.
+"""Law of the wires: a streaming client ends up with the complete response, and can run only that.
 
-For each API a client that puts a stream together by that API's rules, and no other.
+Each API has a client here that assembles a stream strictly by that API's rules.
 """
 
 from __future__ import annotations
@@ -24,102 +24,104 @@ from ..wire import (
     OllamaStream,
     ResponsesStream,
 )
-from ._outputs import Case, Reading, as_case
+from ._outputs import ModelOutput, ParseRun, as_model_output
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a client has when the response is over."""
+    """Response as assembled by a client."""
 
     content: str
     reasoning: str
     calls: tuple[tuple[str, str], ...]
-    """Names and arguments, as the text that the response has."""
+    """Names and arguments, with the arguments as text."""
     reason: str
     error: bool = False
-    """The response is an error; what came before it does not count."""
+    """True if the response is an error, which makes all of it invalid."""
 
 
 _ERROR: Final = Received("", "", (), "", error=True)
 
 
 def assert_wires(
-    dialect: str | Dialect, case: str | Case, ways: Iterable[Sequence[str]] | None = None
+    dialect: str | Dialect, case: str | ModelOutput, ways: Iterable[Sequence[str]] | None = None
 ) -> None:
-    """On every wire, streamed in any way and whole, a client gets the same, and runs what the model wrote.
+    """Assert that a client of any wire gets the same response from a stream as without one.
 
-    - The calls that it puts together are those of the response that is not streamed.
-    - Arguments that it can read are those of a complete call; those of any other cannot be read.
-    - Every complete call is among them, and so are all text and all reasoning.
+    - The calls that it assembles are those of the response without streaming.
+    - It can parse the arguments of complete calls only.
+    - It gets every complete call, all text and all reasoning.
 
-    Arguments are compared as text: Python's values would hide how a number is spelled, that it is
-    infinite, and a key that is given twice.
+    Arguments are compared as text, since Python values would hide the spelling of numbers,
+    infinite numbers and duplicate keys.
 
-    :param ways: the chunkings to try; by default at once and in single characters.
+    :param ways: the chunkings to try, by default one chunk and single characters.
     """
-    case = as_case(case)
+    case = as_model_output(case)
     for chunks in ([case.text], list(case.text)) if ways is None else ways:
         for name, wire in WIRES.items():
             _assert_wire(dialect, case, chunks, name, wire)
 
 
-def _assert_wire(dialect: str | Dialect, case: Case, chunks: Sequence[str], name: str, wire: Wire) -> None:
+def _assert_wire(
+    dialect: str | Dialect, case: ModelOutput, chunks: Sequence[str], name: str, wire: Wire
+) -> None:
     parser = _parser(dialect, case)
     stream = wire.stream(parser)
     sent: list[Chunk] = stream.encode(())
-    fold = parser.fold()
+    builder = parser.fold()
     events: list[Event] = []
     failed = False
-    for portion in (*(parser.feed(chunk) for chunk in chunks), parser.finish(case.finish_reason)):
-        events += portion
-        sent += stream.encode(portion)
+    for batch in (*(parser.feed(chunk) for chunk in chunks), parser.finish(case.finish_reason)):
+        events += batch
+        sent += stream.encode(batch)
         try:
-            fold.push(portion)
+            builder.push(batch)
         except MalformedOutput:
             failed = True
             break
 
-    def complain(why: str) -> AssertionError:
-        return Reading(parser.dialect, case, chunks, events, None, []).broken(f"wires ({name})", why)
+    def make_error(why: str) -> AssertionError:
+        return ParseRun(parser.dialect, case, chunks, events, None, []).broken(f"wires ({name})", why)
 
     try:
         streamed = wire.read_stream(sent)
     except ProtocolError as error:
-        raise complain(str(error)) from error
+        raise make_error(str(error)) from error
     try:
-        message = None if failed else fold.message()
+        message = None if failed else builder.message()
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
-    if wire.carries_objects:  # a broken call is not in it, or it is an error
+    if wire.carries_objects:  # an object cannot hold a broken call: the response lacks it or is an error
         if not streamed.error:
-            readable = tuple(call for call in streamed.calls if _reads(call[1]))
+            readable = tuple(call for call in streamed.calls if _is_runnable(call[1]))
             if whole.error and len(readable) == len(streamed.calls):
-                raise complain("the whole response is an error, and the stream is none")
+                raise make_error("the complete response is an error, but the stream is not")
             streamed = replace(streamed, calls=readable)
         if whole.error:
             streamed = _ERROR
-    spell = _canonical if parser.policies.arguments == "canonical" else tuple
-    streamed = replace(streamed, calls=spell(streamed.calls))
+    normalize = _canonical if parser.policies.arguments == "canonical" else tuple
+    streamed = replace(streamed, calls=normalize(streamed.calls))
     if streamed != whole:
-        raise complain(f"\n    streamed: {streamed}\n    whole:    {whole}")
+        raise make_error(f"\n    streamed: {streamed}\n    whole:    {whole}")
     if streamed.error:
         return
-    written = list(spell(_complete(events)))
-    runs = [call for call in streamed.calls if _reads(call[1])]
-    if runs != written:
-        raise complain(f"a client can run {runs}, and the model wrote {written}")
+    complete_calls = list(normalize(_complete(events)))
+    runs = [call for call in streamed.calls if _is_runnable(call[1])]
+    if runs != complete_calls:
+        raise make_error(f"a client can run {runs}, but the model wrote {complete_calls}")
     if any(not arguments for _, arguments in streamed.calls):
-        raise complain("a call has no arguments, which clients take for {}")
+        raise make_error("a call has empty arguments, which clients read as {}")
 
 
 def _canonical(calls: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return calls as a whole message has them; a stream sends arguments as they were written."""
-    return tuple((name, canonical_json(text) if _reads(text) else text) for name, text in calls)
+    """Return calls with canonical arguments, as in a message; a stream sends the model's spelling."""
+    return tuple((name, canonical_json(text) if _is_runnable(text) else text) for name, text in calls)
 
 
 def _complete(events: Iterable[Event]) -> list[tuple[str, str]]:
-    """The complete calls."""
+    """Return the names and arguments of the complete calls."""
     names: dict[int, str] = {}
     pieces: dict[int, list[str]] = {}
     out: list[tuple[str, str]] = []
@@ -134,7 +136,7 @@ def _complete(events: Iterable[Event]) -> list[tuple[str, str]]:
     return out
 
 
-def _parser(dialect: str | Dialect, case: Case) -> Parser:
+def _parser(dialect: str | Dialect, case: ModelOutput) -> Parser:
     return Parser(
         dialect,
         tools=case.tools,
@@ -186,11 +188,11 @@ def _responses_stream(chunks: Sequence[Any]) -> Received:
                 item["type"] == "function_call"
                 and pieces.get(chunk["output_index"], "{}") != item["arguments"]
             ):
-                raise ProtocolError(f"the deltas of {item} are {pieces.get(chunk['output_index'])!r}")
+                raise ProtocolError(f"the deltas of {item} join to {pieces.get(chunk['output_index'])!r}")
             items.append(item)
     response = chunks[-1]["response"]
     if response["output"] != items:
-        raise ProtocolError(f"the items done are {items}, those of the response {response['output']}")
+        raise ProtocolError(f"the finished items are {items}, but the response has {response['output']}")
     return _responses_whole(response)
 
 
@@ -200,8 +202,10 @@ def _responses_whole(response: Any) -> Received:
     for item in response["output"]:
         if item["type"] == "function_call":
             calls.append((item["name"], item["arguments"]))
-            if (item["status"] == "completed") != _reads(item["arguments"]):
-                raise ProtocolError(f"the status is {item['status']}, the arguments {item['arguments']!r}")
+            if (item["status"] == "completed") != _is_runnable(item["arguments"]):
+                raise ProtocolError(
+                    f"the status is {item['status']} with the arguments {item['arguments']!r}"
+                )
         else:
             texts[item["type"]] += "".join(part["text"] for part in item["content"])
     details = response["incomplete_details"] or {}
@@ -226,7 +230,7 @@ def _messages_stream(chunks: Sequence[Any]) -> Received:
             else:
                 pieces += delta.get("partial_json", "")
         elif kind == "content_block_stop" and block["type"] == "tool_use":
-            # What the SDKs do: no pieces mean the input that the block began with.
+            # As in the SDKs: without deltas, the input is that of the block's start.
             calls.append((block["name"], pieces or json.dumps(block["input"])))
         elif kind == "message_delta":
             reason = chunk["delta"]["stop_reason"]
@@ -250,11 +254,11 @@ def _ollama_stream(lines: Sequence[Any]) -> Received:
     for line in lines:
         if "error" in line:
             return _ERROR
-        said = _ollama_whole(line)
-        content, reasoning = content + said.content, reasoning + said.reasoning
-        calls += said.calls
+        line_content = _ollama_whole(line)
+        content, reasoning = content + line_content.content, reasoning + line_content.reasoning
+        calls += line_content.calls
     if [line["done"] for line in lines] != [False] * (len(lines) - 1) + [True]:
-        raise ProtocolError("the last line, and no other, is to say that it is done")
+        raise ProtocolError("exactly the last line must have done set")
     return Received(content, reasoning, tuple(calls), lines[-1]["done_reason"])
 
 
@@ -269,30 +273,30 @@ def _ollama_whole(line: Any) -> Received:
     )
 
 
-def _reads(arguments: str) -> bool:
-    """Whether a client could run a call with these."""
+def _is_runnable(arguments: str) -> bool:
+    """Return whether a client could run a call with these arguments."""
     try:
         return isinstance(json.loads(arguments, strict=False, parse_int=str), dict)
     except RecursionError:
-        return True  # too deep for this judge
+        return True  # too deep for Python's JSON parser
     except ValueError:
         return False
 
 
 def _as_text(arguments: str) -> str:
-    """Return arguments as their text, where the response has an object."""
+    """Return arguments unchanged, so that they stay text where the response has an object."""
     return arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """An API, and a client of it."""
+    """API, and a client for it."""
 
     stream: Callable[[Parser], Any]
     read_stream: Callable[[Sequence[Any]], Received]
     read_whole: Callable[[Any], Received]
     carries_objects: bool = False
-    """The whole response has arguments as objects, so that a broken call has no place in it."""
+    """True if the complete response has arguments as objects, which cannot represent a broken call."""
 
 
 WIRES: Final[Mapping[str, Wire]] = {
@@ -308,4 +312,4 @@ WIRES: Final[Mapping[str, Wire]] = {
         partial(OllamaStream, load_arguments=_as_text), _ollama_stream, _ollama_whole, carries_objects=True
     ),
 }
-"""The wires, by the names of their APIs."""
+"""Wires by name of the API."""

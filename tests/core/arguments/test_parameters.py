@@ -7,7 +7,7 @@ import json
 import pytest
 
 from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
-from unspool.testing import Case, assert_laws, assert_round_trip, chunkings
+from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkings
 
 # In a nested value tags are its members.
 TAGGED = [
@@ -32,7 +32,7 @@ def test_calls_that_a_value_holds_are_data(dialect: Dialect) -> None:
     for text in (pending, f"Write\n{pending}\nso."):
         message = call("note", text=text, more="z")
         written = assert_round_trip(dialect, message, TOOLS)
-        assert_laws(dialect, Case(written, TOOLS), chunkings(written, splits=4, random=1))
+        assert_laws(dialect, ModelOutput(written, TOOLS), chunkings(written, splits=4, random=1))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unspool import CallStart, Dialect, Parser, get_dialect, parse
-from unspool.testing import Case, assert_laws, chunkings
+from unspool.testing import ModelOutput, assert_laws, chunkings
 
 
 def tool(name: str, *keys: str) -> dict[str, object]:
@@ -36,7 +36,7 @@ def test_the_arguments_tell_the_function_or_it_is_text(
     tools: list[dict[str, object]] | None, arguments: str, name: str | None
 ) -> None:
     text = f"Hi.<|call|>0<|args|>{arguments}<|end|>"
-    reading = assert_laws(DIALECT, Case(text, tools=tools), chunkings(text, splits=9, random=2))
+    reading = assert_laws(DIALECT, ModelOutput(text, tools=tools), chunkings(text, splits=9, random=2))
     message = reading.message
     assert message is not None
     if name is None:

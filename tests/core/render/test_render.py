@@ -26,9 +26,9 @@ from unspool import (
     render,
 )
 from unspool.chat_templates import ChatTemplate, normalise_history
-from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._scenarios.capabilities import Capabilities
 from unspool.dialects._templates import split_marks
-from unspool.testing import markers, read
+from unspool.testing import markers, run_parser
 
 NAMES = [dialect.name for dialect in list_dialects()]
 CHANNELS: tuple[Channel, ...] = ("content", "reasoning")
@@ -67,13 +67,13 @@ def assert_proved(name: str, *parts: Part) -> None:
 @pytest.mark.parametrize("name", [dialect.name for dialect in callers()])
 def test_calls_are_written_as_models_write_them(name: str) -> None:
     """The corpus has the very text: that it reads back would not show a format that nobody else writes."""
-    most = 1 if "parallel" in Able(get_dialect(name)).lacks else 2
+    most = 1 if "parallel" in Capabilities(get_dialect(name)).missing else 2
     written = []
     for vector in corpus_cases.load():
         dialect = dialect_of(vector)
         if dialect is None or dialect.name != name or len(vector.calls) < most or vector.policies:
             continue
-        message = read(dialect, case_of(vector, dialect)).message
+        message = run_parser(dialect, case_of(vector, dialect)).message
         assert message is not None
         if not message.diagnostics:
             written.append(

@@ -37,8 +37,8 @@ from unspool import (
     seeded_ids,
 )
 from unspool.events import FinishReason
-from unspool.testing import Case, assert_laws, chunkings, comparable, read
-from unspool.testing._policy_laws import Wording
+from unspool.testing import ModelOutput, assert_laws, chunkings, comparable, run_parser
+from unspool.testing._policy_laws import SampleCall
 
 MALFORMED = '<tool_call>{"name": "f", "arguments": {"a": 1, oops}}</tool_call>'
 TRUNCATED = '<tool_call>{"name": "f", "arguments": {"a": "b'
@@ -57,7 +57,7 @@ def outcome(text: str, dialect: str | Dialect = "hermes", **options: Any) -> Mes
     """The message, which the laws say is the same for every chunking."""
     prompt, tools = options.pop("prompt", None), options.pop("tools", None)
     policies = Policies(**options)
-    reading = assert_laws(dialect, Case(text, tools, prompt, policies), chunkings(text, splits=0))
+    reading = assert_laws(dialect, ModelOutput(text, tools, prompt, policies), chunkings(text, splits=0))
     assert reading.message is not None
     return reading.message
 
@@ -239,14 +239,14 @@ def test_commit_call_announces_only_complete_calls() -> None:
 def test_commit_call_returns_the_rest_as_text() -> None:
     message = outcome(f"Hi. {MALFORMED} {GOOD} {TRUNCATED}", commit="call")
     assert calls(message) == [("g", '{"b": 2}')]
-    reading = read("hermes", Case(f"Hi. {MALFORMED}", policies=Policies(commit="call")))
+    reading = run_parser("hermes", ModelOutput(f"Hi. {MALFORMED}", policies=Policies(commit="call")))
     assert not any(isinstance(event, CallStart | CallArgs | CallEnd) for event in reading.events)
     text = "".join(event.text for event in reading.events if isinstance(event, Text))
     assert text == f"Hi. {MALFORMED}"
 
 
 def test_commit_call_counts_what_it_announces() -> None:
-    reading = read("hermes", Case(MALFORMED + GOOD + GOOD, policies=Policies(commit="call")))
+    reading = run_parser("hermes", ModelOutput(MALFORMED + GOOD + GOOD, policies=Policies(commit="call")))
     starts = [event for event in reading.events if isinstance(event, CallStart)]
     assert [(event.index, event.name) for event in starts] == [(0, "g"), (1, "g")]
 
@@ -398,7 +398,7 @@ def test_close_in_value() -> None:
     assert calls(outcome(text, "qwen3_coder")) == [("f", '{"v": "a</parameter>b"}')]
     first = outcome(text, "qwen3_coder", close_in_value="first")
     assert calls(first) != [("f", '{"v": "a</parameter>b"}')]
-    reading = read("qwen3_coder", Case(text, policies=Policies(close_in_value="first")))
+    reading = run_parser("qwen3_coder", ModelOutput(text, policies=Policies(close_in_value="first")))
     sent = "".join(event.json for event in reading.events if isinstance(event, CallArgs))
     assert sent.startswith('{"v": "a"')
 
@@ -823,7 +823,7 @@ def test_what_is_in_a_parameter_given_twice_is_not_noted_by_itself() -> None:
 def test_key_given_twice_is_noted(name: str, text: str, arguments: str, keys: str) -> None:
     parameters = {"type": "object", "properties": {"a": {"type": ["object", "integer"]}}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
-    message = assert_laws(name, Case(text, tools), chunkings(text, splits=0)).message
+    message = assert_laws(name, ModelOutput(text, tools), chunkings(text, splits=0)).message
     assert message is not None
     (call,) = message.tool_calls
     assert call.arguments == arguments
@@ -853,15 +853,15 @@ UNFRAMED = [dialect.name for dialect in list_dialects() if dialect.frame is None
 
 @pytest.mark.parametrize("name", UNFRAMED)
 def test_blanks_next_to_text_are_kept_and_others_are_not(name: str) -> None:
-    wording = Wording(get_dialect(name))
+    wording = SampleCall(get_dialect(name))
     once = wording.write().strip()
-    before = "" if wording.ability.anchored else "See: \n\n"
+    before = "" if wording.capabilities.anchored else "See: \n\n"
     for text, content in (
         (f"{before}{once}\n\n", before or None),
         (f"\n \n{once}\n", None),
         (f"{before}{once} \n\nBye. \n", f"{before} \n\nBye. \n"),
     ):
-        case = Case(text, wording.tools(city="string", days="integer"), policies=KEEP)
+        case = ModelOutput(text, wording.tools(city="string", days="integer"), policies=KEEP)
         message = assert_laws(name, case, chunkings(text, splits=0, random=2)).message
         assert message is not None
         assert len(message.tool_calls) == 1
@@ -881,6 +881,6 @@ def test_blanks_next_to_text_are_kept_and_others_are_not(name: str) -> None:
 )
 def test_blanks_that_are_kept(text: str, content: str | None) -> None:
     for chunks in chunkings(text):
-        message = read("hermes", Case(text, policies=KEEP), chunks).message
+        message = run_parser("hermes", ModelOutput(text, policies=KEEP), chunks).message
         assert message is not None
         assert message.content == content

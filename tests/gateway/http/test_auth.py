@@ -36,7 +36,7 @@ from unspool.gateway.telemetry.logs import MAX_MESSAGE
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.parser import Parser
 from unspool.planning import Plan
-from unspool.testing._complexity import steps
+from unspool.testing._complexity import count_lines
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -260,8 +260,8 @@ def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -
 @pytest.mark.parametrize("unit", ['"a",', '"",', '"', '\\"', "\\\\", "[", "1,"])
 def test_to_count_them_takes_no_step_for_each(unit: str) -> None:
     size = 200_000
-    plain = steps(lambda: passes(b'["' + b"x" * size, size - 1))
-    assert steps(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
+    plain = count_lines(lambda: passes(b'["' + b"x" * size, size - 1))
+    assert count_lines(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
 
 
 def test_quotes_that_are_no_json_are_too_many_values() -> None:
@@ -287,7 +287,7 @@ def test_strings_are_not_counted() -> None:
 def test_others_can_run_between_any_two_numbers(number: bytes) -> None:
     """The decoder itself would hold the interpreter for 8 us for some of them."""
     one, many = (
-        steps(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
+        count_lines(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
         for count in (1, 501)
     )
     assert many - one >= 500

@@ -9,11 +9,12 @@ is plain text again, with spans in plain text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ...dialects._templates import dialect_texts
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.runs import BOUND
@@ -32,8 +33,6 @@ from .tokenizers import (
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
 
-_TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop")
-
 
 class TokenDialect:
     """What a dialect is in a vocabulary."""
@@ -41,7 +40,7 @@ class TokenDialect:
     __slots__ = ("back", "code_points", "dialect", "nobodys", "texts")
 
     def __init__(self, dialect: Dialect, tokenizer: Tokenizer) -> None:
-        own = assign_code_points(literals(dialect), tokenizer)
+        own = assign_code_points(dialect_texts(dialect), tokenizer)
         others = more_code_points(own, tokenizer)
         self.code_points: Final = {**own, **others}
         self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
@@ -162,23 +161,7 @@ class TokenReader(Detokenizer):
 
 def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
     """The special tokens of a vocabulary that the dialect's markup contains."""
-    return frozenset(assign_code_points(literals(dialect), as_tokenizer(tokenizer)))
-
-
-def literals(dialect: Dialect) -> Iterator[str]:
-    """Every template and marker of the dialect, as text."""
-    for field in _TEMPLATES:
-        templates: tuple[str, ...] = getattr(dialect, field)
-        yield from templates
-    for foreign in dialect.also_accepts:
-        yield from literals(foreign)
-    yield dialect.values.quote
-    yield dialect.prompt.start
-    yield from dialect.prompt.turn
-    frame = dialect.frame
-    if frame is not None:
-        yield from (*frame.open, frame.sep, *frame.ends, *frame.fields, frame.call_end)
-        yield from (route.header for route in frame.routes)
+    return frozenset(assign_code_points(dialect_texts(dialect), as_tokenizer(tokenizer)))
 
 
 @lru_cache(maxsize=256)

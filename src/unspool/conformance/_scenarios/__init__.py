@@ -1,7 +1,7 @@
-"""Scenarios: written once, in no dialect, and rendered into each.
+"""Scenarios of the suite, which are written once and rendered in every dialect.
 
-To add one, put it into the module of its group.  :func:`cases` renders every
-scenario into every dialect; where a dialect cannot express one, it says why.
+Add a scenario to the module of its group. :func:`cases` renders every scenario in every
+dialect; for a dialect that cannot express it, the scenario gives a reason.
 """
 
 from __future__ import annotations
@@ -15,46 +15,33 @@ from typing import Final
 from ...dialects._registry import get_dialect, list_dialects
 from ...errors import UsageError
 from .._cases import TestCase
-from . import (
-    arguments,
-    markers,
-    order,
-    requests,
-    standard,
-    truncation,
-)
-from . import (
-    faulty_calls as calls,
-)
-from . import (
-    lookalikes as answers,
-)
-from .capabilities import Able
+from . import arguments, faulty_calls, lookalikes, markers, order, requests, standard, truncation
+from .capabilities import Capabilities
 from .scenario import Scenario
 
 GROUPS: Final[dict[str, str]] = {
     "standard": standard.TITLE,
     "order": order.TITLE,
     "arguments": arguments.TITLE,
-    "answers": answers.TITLE,
+    "answers": lookalikes.TITLE,
     "truncation": truncation.TITLE,
     **markers.TITLES,
-    **calls.TITLES,
+    **faulty_calls.TITLES,
     **requests.TITLES,
 }
 """Titles of the groups, by name."""
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.full_name: scenario
-    for module in (standard, order, arguments, answers, truncation, markers, calls, requests)
+    for module in (standard, order, arguments, lookalikes, truncation, markers, faulty_calls, requests)
     for scenario in module.SCENARIOS
 }
-"""Every scenario, by its full name."""
+"""Return the JSON object for the results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inapplicable:
-    """A scenario that a dialect cannot express."""
+    """Scenario that a dialect cannot express."""
 
     dialect: str
     scenario: str
@@ -62,7 +49,7 @@ class Inapplicable:
     reason: str
 
     def to_json(self) -> dict[str, str]:
-        """As it stands in the results."""
+        """Return the JSON object for the results."""
         return {
             "dialect": self.dialect,
             "scenario": self.scenario,
@@ -72,32 +59,34 @@ class Inapplicable:
 
 
 @cache
-def able(dialect: str) -> Able:
-    """What a dialect can express."""
-    return Able(get_dialect(dialect))
+def capabilities_of(dialect: str) -> Capabilities:
+    """Return the capabilities of a dialect."""
+    return Capabilities(get_dialect(dialect))
 
 
 def select(patterns: Sequence[str] = ()) -> list[Scenario]:
-    """The scenarios that a name, a group or a pattern such as ``order/*`` selects; all, if there are none."""
+    """Return the scenarios that match a group, a name or a pattern such as ``order/*``; by default all."""
     if not patterns:
         return list(SCENARIOS.values())
-    found = [
+    matches = [
         scenario
         for scenario in SCENARIOS.values()
         if any(scenario.group == pattern or fnmatchcase(scenario.full_name, pattern) for pattern in patterns)
     ]
-    if not found:
-        raise UsageError(f"no scenario matches {', '.join(patterns)}: see unspool conformance list")
-    return found
+    if not matches:
+        raise UsageError(
+            f"no scenario matches {', '.join(patterns)}; run unspool conformance list to see all"
+        )
+    return matches
 
 
 def cases(dialects: Sequence[str] = (), scenarios: Sequence[str] = ()) -> Iterator[TestCase | Inapplicable]:
-    """Every scenario in every dialect, or some of both."""
+    """Yield every selected scenario as a case in every selected dialect; by default all."""
     names = [get_dialect(name).name for name in dialects] or [dialect.name for dialect in list_dialects()]
-    chosen = select(scenarios)
+    selected = select(scenarios)
     for name in names:
-        for scenario in chosen:
-            case = scenario.case(able(name))
+        for scenario in selected:
+            case = scenario.case(capabilities_of(name))
             if isinstance(case, str):
                 yield Inapplicable(name, scenario.full_name, scenario.group, case)
             else:

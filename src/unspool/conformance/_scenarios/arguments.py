@@ -1,7 +1,7 @@
-"""Fidelity of arguments: every value arrives as it was meant, whatever the notation.
+"""Fidelity of arguments: every value arrives unchanged, in every notation.
 
-A value is put into one call, and the dialects whose notation cannot write it say so.
-Tagged dialects take types from the tools of the request.
+Each scenario puts one value into one call. A dialect whose notation cannot express the
+value gives a reason. Tagged dialects take the types from the request's tools.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...testing import markers
-from .capabilities import Able
+from .capabilities import Capabilities
 from .message_parts import PING, Call, values, write
-from .scenario import Draft, Meant, Scenario, Twist, make_draft
+from .scenario import Draft, DraftEdit, ExpectedCall, Scenario, make_draft
 
 TITLE: Final = "Fidelity of arguments"
-MEANT: Final = "The arguments have the value that the model wrote."
+SAME_VALUE: Final = "The arguments have the value that the model wrote."
 
 
-def _text(name: str, text: str, needs: Sequence[str] = ()) -> Scenario:
-    return Scenario("arguments", f"text: {name}", [write("a", text)], MEANT, needs, _followed)
+def _text_scenario(name: str, text: str, needs: Sequence[str] = ()) -> Scenario:
+    return Scenario("arguments", f"text: {name}", [write("a", text)], SAME_VALUE, needs, _append_call)
 
 
-def _followed(draft: Draft) -> None:
-    """Another call behind it, where a turn may have two: it shows that the first has ended."""
-    calls = [part.call for part in draft.order if isinstance(part, Meant)]
-    if "parallel" not in draft.able.lacks:
-        _say(draft, [*calls, PING])
+def _append_call(draft: Draft) -> None:
+    """Append another call if a turn may have two; it shows that the first one has ended."""
+    calls = [part.call for part in draft.order if isinstance(part, ExpectedCall)]
+    if "parallel" not in draft.capabilities.missing:
+        _replace_calls(draft, [*calls, PING])
 
 
-def _say(draft: Draft, calls: Sequence[Call]) -> None:
-    """Say this instead."""
-    other = make_draft(calls, draft.able)
+def _replace_calls(draft: Draft, calls: Sequence[Call]) -> None:
+    """Replace the parts of the draft with these calls."""
+    other = make_draft(calls, draft.capabilities)
     draft.pieces, draft.order = other.pieces, other.order
 
 
 _TEXTS: Final = {
     "empty": "",
-    "one blank": " ",
-    "blanks at both ends": "  a  ",
-    "line breaks at both ends": "\n\na\n\n",
+    "one space": " ",
+    "spaces at both ends": "  a  ",
+    "newlines at both ends": "\n\na\n\n",
     "carriage returns": "a\r\nb\rc",
     "tabs": "\ta\tb\t",
     "accents": "Crème brûlée à la carte, ñ, ß, Ø",
@@ -52,7 +52,7 @@ _TEXTS: Final = {
     "invisible characters": "a\u200bb\u2060c\ufeffd\u00ad",
     "line separators": "a\u2028b\u2029c\u0085d",
     "the last code points": "\uffff \U0010ffff \ue000",
-    "full-width signs": "｜▁\uff1c\uff1e",
+    "full-width punctuation": "｜▁\uff1c\uff1e",
     "null": "null",
     "true": "true",
     "a number": "42",
@@ -65,18 +65,18 @@ _TEXTS: Final = {
     "commas and equals signs": "a=1, b=2",
     "HTML entities": "&lt;b&gt; &amp;amp; &#39;",
     "HTML": '<p class="x">1 < 2</p><br/>',
-    "a fence": "```python\nprint(1)\n```",
+    "a code fence": "```python\nprint(1)\n```",
     "brackets": "[[ ]] (( )) {{ }}",
     "unbalanced brackets": "}]) {[(",
     "percent and dollar": "%s ${x} {0} $1",
-    "an URL": "https://example.org/a?b=1&c=%20#d",
+    "a URL": "https://example.org/a?b=1&c=%20#d",
 }
 _ESCAPED: Final = {
     "double quotes": 'say "hi"',
     "single quotes": "it's 'so'",
     "backslashes": "C:\\new\\table\\",
     "backslash before quote": 'a\\"b\\\\"',
-    "escapes spelt out": "\\n \\t \\u00e9 \\x41",
+    "literal escape sequences": "\\n \\t \\u00e9 \\x41",
     "triple quotes": "\"\"\"doc\"\"\" '''doc'''",
     "JSON in a string": '{"a": "b\\n", "c": ["\\"d\\""]}',
     "control characters": "a\x01b\x1fc\x7fd",
@@ -85,78 +85,78 @@ _ESCAPED: Final = {
 }
 
 
-def _marker(which: int) -> Twist:
-    """Puts a marker of the dialect's own grammar into the value."""
+def _insert_marker(which: int) -> DraftEdit:
+    """Put a marker of the dialect's own grammar into the value."""
 
-    def twist(draft: Draft) -> str | None:
-        found = _own_markers(draft.able)
+    def edit(draft: Draft) -> str | None:
+        found = _own_markers(draft.capabilities)
         if which >= len(found):
-            return "it has fewer markers"
-        _say(draft, [write("a", f"see {found[which]} x")])
-        _followed(draft)
+            return "the dialect has fewer markers"
+        _replace_calls(draft, [write("a", f"see {found[which]} x")])
+        _append_call(draft)
         return None
 
-    return twist
+    return edit
 
 
-def _own_markers(able: Able) -> list[str]:
-    """Markers that a string may hold; those that end a turn or a message cannot be quoted."""
-    dialect = able.dialect
-    ends = dialect.frame.ends if dialect.frame is not None and able.tagged else ()
+def _own_markers(capabilities: Capabilities) -> list[str]:
+    """Return the markers that a string may contain, without those that end a turn or a message."""
+    dialect = capabilities.dialect
+    ends = dialect.frame.ends if dialect.frame is not None and capabilities.tagged else ()
     forbidden = {*(stop.strip() for stop in dialect.stop), *ends}
     found = []
     for marker in markers(dialect):
         text = marker.strip()
         if text in forbidden or any(stop and stop in text for stop in forbidden):
             continue
-        if not able.verbatim and able.notation != "tagged" and dialect.values.quote in text:
+        if not capabilities.verbatim and capabilities.notation != "tagged" and dialect.values.quote in text:
             continue
-        if able.tagged and dialect.values.nested and _opens_param(text, able):
+        if capabilities.tagged and dialect.values.nested and _opens_param(text, capabilities):
             continue
         found.append(text)
     return found
 
 
-def _opens_param(marker: str, able: Able) -> bool:
-    heads = [param.partition("{")[0].split(" ")[0] for param in able.dialect.param]
+def _opens_param(marker: str, capabilities: Capabilities) -> bool:
+    heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.dialect.param]
     return marker.startswith(tuple(heads))
 
 
-def _spelt(arguments: str) -> Call:
+def _call_from_json(arguments: str) -> Call:
     return Call("set_all", json.loads(arguments), arguments)
 
 
-def _json_only(draft: Draft) -> str | None:
-    return None if draft.able.verbatim else "its notation is not JSON"
+def _require_json(draft: Draft) -> str | None:
+    return None if draft.capabilities.verbatim else "its notation is not JSON"
 
 
-def _deep(depth: int) -> Any:
+def _nested_value(depth: int) -> Any:
     value: Any = "bottom"
     for level in range(depth):
         value = {f"k{level % 3}": value} if level % 2 else [value]
     return {"root": value}
 
 
-def _plain_dicts(draft: Draft) -> str | None:
-    """Lists and objects without a schema come back only where their text is JSON."""
-    nested = draft.able.dialect.values.nested
-    return "values are made of values, whose types only a schema could tell" if nested else None
+def _require_typed_values(draft: Draft) -> str | None:
+    """Refuse dialects in which lists and objects without a schema cannot be restored."""
+    nested = draft.capabilities.dialect.values.nested
+    return "nested values have no types without a schema" if nested else None
 
 
-_BIG: Final = 'Line {} of a long file, with "quotes" and é.\n'
+_LONG_LINE: Final = 'Line {} of a long file, with "quotes" and é.\n'
 
 _ROME: Final = {"city": "Rome", "zip": "00100", "floor": 2}
 _ITEMS: Final = [{"sku": "a", "qty": 1}, {"sku": "b,}", "qty": 2}]
 
 
 def _choose(**arguments: Any) -> Call:
-    """A call whose arguments have schemas with alternatives."""
+    """Return a call whose arguments have schemas with alternatives."""
     return Call("choose", arguments)
 
 
 _VALUES: Final = {
     "null": values(n=None),
-    "the string null, where null is allowed, too": values(n="no null", s="null"),
+    "the string null, where null is also allowed": values(n="no null", s="null"),
     "booleans": values(b=True, s="False"),
     "zero": values(i=0, f=0.5),
     "a negative integer": values(i=-7),
@@ -179,7 +179,7 @@ _VALUES: Final = {
     "boolean or list: a boolean": _choose(flag_or_list=True),
     "an enum of numbers": _choose(level=2),
     "an enum of strings": _choose(word="on"),
-    "an enum of strings, one like a number": _choose(word="1"),
+    "an enum of strings, one of them numeric": _choose(word="1"),
     "a constant": _choose(always="yes"),
     "allOf": _choose(narrowed=12),
     "nullable object: an object": _choose(place=_ROME),
@@ -188,7 +188,7 @@ _VALUES: Final = {
     "references to scalars": Call("refer", {"count": 3, "label": "3"}),
 }
 _STRUCTURES: Final = {
-    "deep nesting": Call("nest", {"tree": _deep(24)}),
+    "deep nesting": Call("nest", {"tree": _nested_value(24)}),
     "a list of everything": Call("nest", {"list": [1, "1", None, True, [], {}, {"a": [0.5]}]}),
 }
 _SPELLINGS: Final = {
@@ -197,28 +197,32 @@ _SPELLINGS: Final = {
     "escapes": '{"s": "Z\\u00fcrich \\ud83d\\ude42 \\/ \\b"}',
     "numbers": '{"f": 1.50, "i": 1E3}',
 }
-_AS_WRITTEN: Final = "JSON is passed on as it is written."
-_DATA: Final = "A marker inside a string is data."
+_UNCHANGED: Final = "JSON is passed on unchanged."
+_MARKER_IS_DATA: Final = "A marker inside a string is data."
 
 
 def _scenario(
-    name: str, call: Call, rule: str = MEANT, needs: Sequence[str] = (), twist: Twist | None = None
+    name: str, call: Call, rule: str = SAME_VALUE, needs: Sequence[str] = (), edit: DraftEdit | None = None
 ) -> Scenario:
-    return Scenario("arguments", name, [call], rule, needs, twist)
+    return Scenario("arguments", name, [call], rule, needs, edit)
 
 
 SCENARIOS: Final = (
-    *(_text(name, text) for name, text in _TEXTS.items()),
-    *(_text(name, text, ["escapes"]) for name, text in _ESCAPED.items()),
+    *(_text_scenario(name, text) for name, text in _TEXTS.items()),
+    *(_text_scenario(name, text, ["escapes"]) for name, text in _ESCAPED.items()),
     *(
-        _scenario(f"own marker {number + 1} in a string", PING, _DATA, ["escapes"], _marker(number))
+        _scenario(
+            f"own marker {number + 1} in a string", PING, _MARKER_IS_DATA, ["escapes"], _insert_marker(number)
+        )
         for number in range(12)
     ),
     *(_scenario(name, call) for name, call in _VALUES.items()),
-    *(_scenario(name, call, twist=_plain_dicts) for name, call in _STRUCTURES.items()),
+    *(_scenario(name, call, edit=_require_typed_values) for name, call in _STRUCTURES.items()),
     *(
-        _scenario(f"spelling: {name}", _spelt(text), _AS_WRITTEN, twist=_json_only)
+        _scenario(f"spelling: {name}", _call_from_json(text), _UNCHANGED, edit=_require_json)
         for name, text in _SPELLINGS.items()
     ),
-    _scenario("a value of 100 kB", write("a", "".join(map(_BIG.format, range(2400)))), needs=["escapes"]),
+    _scenario(
+        "a value of 100 kB", write("a", "".join(map(_LONG_LINE.format, range(2400)))), needs=["escapes"]
+    ),
 )

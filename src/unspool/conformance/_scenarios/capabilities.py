@@ -1,4 +1,4 @@
-"""What a dialect can express, by rule, out of its declaration."""
+"""Capabilities of a dialect: the scenario parts that it can express, derived from its declaration."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ...dialects._templates import (
     split_at,
     split_marks,
 )
-from .message_parts import Call, Say, Thought
+from .message_parts import Call, Reasoning, ScenarioPart
 
+"""Dialects whose turns have at most one call, with the reason."""
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
 
 
-class Able:
-    """What a dialect can express, and why not where it cannot."""
+class Capabilities:
+    """Capabilities of a dialect, with the reason for each missing one."""
 
     def __init__(self, dialect: Dialect) -> None:
         frame = dialect.frame
         routes = [route for route in frame.routes if route.header] if frame is not None else []
         into = {route.into: route.header for route in routes}
-        calls = [header for hole, header in into.items() if hole.startswith("{")]
+        call_headers = [header for hole, header in into.items() if hole.startswith("{")]
         self.dialect: Final = dialect
         self.framed: Final = frame is not None
         template = next(
@@ -38,97 +39,97 @@ class Able:
         _, payload, _ = split_at(parse_template(template), *PAYLOADS)
         field = payload.field if payload is not None else ""
         notation = (payload.notation if payload is not None else "") or dialect.args
-        self.calls: Final = bool(field)
+        self.has_calls: Final = bool(field)
         self.tagged: Final = field == "params"
         self.notation: Final = "tagged" if self.tagged else notation
-        """How arguments are written: ``json``, ``python``, ``loose``, ``bare`` or ``tagged``."""
+        """Notation of arguments: ``json``, ``python``, ``loose``, ``bare`` or ``tagged``."""
         self.verbatim: Final = self.notation == "json"
-        """Arguments are JSON, and stay as they are."""
+        """True if arguments are JSON, which the parser passes on unchanged."""
         self.enveloped: Final = field == "envelope"
-        """The name is in the same object as the arguments."""
-        self.sorts: Final = dialect.args == "bare"
-        """The templates of this notation sort keys, and so do the models."""
-        self.carries_ids: Final = self.calls and (
-            "{id}" in "".join([template, *calls])
+        """True if one object holds the name and the arguments."""
+        self.sorts_keys: Final = dialect.args == "bare"
+        """True if the templates of this notation sort keys; the models then do so as well."""
+        self.carries_ids: Final = self.has_calls and (
+            "{id}" in "".join([template, *call_headers])
             or dialect.names.forms[0] == dialect.id_format.pattern
             or (self.enveloped and "id" in dialect.envelope.order)
         )
         self.wrapped: Final = bool(dialect.content)
-        """Content has a wrapper of its own."""
-        self.anchored: Final = self.calls and dialect.section[0].startswith("^")
-        """Calls count only at the beginning."""
-        self.marked: Final = self.framed or (self.calls and not isinstance(parse_template(template)[0], Hole))
-        """A call has an opening marker of its own."""
-        self.end: Final = self._end(template)
-        """What ends a call, or the calls."""
-        self.thinks: Final = ("reasoning" in into) if self.framed else bool(dialect.reasoning)
-        self.lacks: Final = self._lacks(template)
-        """What it cannot express, and why."""
+        """True if content has a wrapper of its own."""
+        self.anchored: Final = self.has_calls and dialect.section[0].startswith("^")
+        """True if calls count only at the beginning of the output."""
+        self.marked: Final = self.framed or (
+            self.has_calls and not isinstance(parse_template(template)[0], Hole)
+        )
+        """True if each call has an opening marker of its own."""
+        self.end_marker: Final = self._find_end_marker(template)
+        """Marker that ends a call, or the section of calls."""
+        self.has_reasoning: Final = ("reasoning" in into) if self.framed else bool(dialect.reasoning)
+        self.missing: Final = self._find_missing(template)
+        """Reason for each capability that the dialect lacks."""
 
-    def _lacks(self, template: str) -> dict[str, str]:  # noqa: C901 - one question after the other
+    def _find_missing(self, template: str) -> dict[str, str]:  # noqa: C901 - independent checks in a row
         dialect = self.dialect
         found: dict[str, str] = {}
-        if not self.calls:
-            found["calls"] = "it has no calls"
+        if not self.has_calls:
+            found["calls"] = "the dialect has no calls"
         if dialect.names.fixed:
-            found["name"] = "every call is one of the same function"
-        if not self.thinks:
-            found["reasoning"] = "it has no reasoning"
+            found["name"] = "every call has the same function name"
+        if not self.has_reasoning:
+            found["reasoning"] = "the dialect has no reasoning"
         elif not self.framed and split_marks(dialect.reasoning[0])[0]:
             found["late reasoning"] = "reasoning counts only at the beginning"
         if dialect.name in ONE_CALL:
             found["parallel"] = ONE_CALL[dialect.name]
         if self.anchored:
-            found["before"] = "calls count only where no text came before"
+            found["before"] = "calls count only if no text precedes them"
         if dialect.args == "loose":
             found["escapes"] = "strings are written without escapes"
-        if not self.end:
+        if not self.end_marker:
             found["end"] = "no marker ends a call"
         elif self.framed and self.tagged:
-            found["end"] = "a control token ends the message, wherever it stands"
-        if self.calls and not self.marked:
-            found["marker"] = (
-                "a call has no marker of its own, so that nothing tells where the next one begins"
-            )
-        elif self.calls and not self.tagged and not self.verbatim:
-            found["marker"] = "what is broken in this notation is a matter of taste"
-        elif self.tagged and not self.framed and _name_is_open(template):
-            found["marker"] = "the name ends where the parameters begin"
+            found["end"] = "a control token ends the message at any position"
+        if self.has_calls and not self.marked:
+            found["marker"] = "a call has no marker of its own, so the start of the next one is unknown"
+        elif self.has_calls and not self.tagged and not self.verbatim:
+            found["marker"] = "the notation does not define which calls are malformed"
+        elif self.tagged and not self.framed and _has_open_name(template):
+            found["marker"] = "only the parameters mark the end of the name"
         if not self.wrapped or self.framed:
             found["wrapper"] = "content has no wrapper"
         if not dialect.stop:
-            found["stop"] = "nothing ends a turn"
+            found["stop"] = "no marker ends a turn"
         if self.framed:
-            found["prose"] = "text stands in messages with a header"
+            found["prose"] = "text is in messages with a header"
         facts = facts_of(dialect)
         if "json" not in facts.forced:
             for choice in ("required", "named"):
                 found[choice] = f"a forced call ({choice}) is written in its own markup"
         thinking = facts.thinking
         if (thinking.default == "off" or thinking.json_off) and thinking.when_off != "read":
-            found["forced reasoning"] = "it does not reason before forced calls unless told to"
+            found["forced reasoning"] = "the model does not reason before forced calls by default"
         elif thinking.named_off and thinking.when_off != "read":
-            found["named reasoning"] = "it does not reason where the function is named"
+            found["named reasoning"] = "the model does not reason if the request names the function"
         return found
 
-    def _end(self, template: str) -> str:
+    def _find_end_marker(self, template: str) -> str:
         frame = self.dialect.frame
         if frame is not None:
             return frame.call_end or (frame.ends[0] if frame.ends else "")
-        for whole in (template, self.dialect.section[0].lstrip("^?")):
-            before, _, after = split_at(parse_template(whole), "calls", *PAYLOADS)
+        for candidate in (template, self.dialect.section[0].lstrip("^?")):
+            before, _, after = split_at(parse_template(candidate), "calls", *PAYLOADS)
             array = bool(before) and before[-1].text.endswith("[")
             text = "".join(piece.text for piece in after).strip()
             if text := text.removeprefix("]").strip() if array else text:
                 return text.split("\n")[-1]
         return ""
 
-    def needs(self, parts: Sequence[Say]) -> set[str]:
-        """What it takes to say this."""
+    def requirements(self, parts: Sequence[ScenarioPart]) -> set[str]:
+        """Return the capabilities that these parts require."""
         found: set[str] = set()
         calls = [i for i, part in enumerate(parts) if isinstance(part, Call)]
         texts = [i for i, part in enumerate(parts) if isinstance(part, str)]
-        thoughts = [i for i, part in enumerate(parts) if isinstance(part, Thought)]
+        thoughts = [i for i, part in enumerate(parts) if isinstance(part, Reasoning)]
         if calls:
             found |= {"calls", "name"}
         if len(calls) > 1:
@@ -141,38 +142,40 @@ class Able:
             found.add("late reasoning")
         return found
 
-    def why_not(self, needs: set[str]) -> str:
-        """Why a scenario that takes all this is left out; empty if it is not."""
-        return "; ".join(self.lacks[need] for need in sorted(needs & self.lacks.keys()))
+    def explain_missing(self, requirements: set[str]) -> str:
+        """Return the reasons why a scenario with these requirements is not applicable, or an empty string."""
+        return "; ".join(
+            self.missing[requirement] for requirement in sorted(requirements & self.missing.keys())
+        )
 
     def opener(self, wrappers: Sequence[str]) -> str:
-        """What opens a wrapper, with the white space that the template writes behind it."""
+        """Return the opening text of a wrapper, with the whitespace that the template writes after it."""
         before, _, _ = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
         return "".join(piece.text for piece in before if not isinstance(piece, Hole))
 
     def closer(self, wrappers: Sequence[str]) -> str:
-        """What closes it, without white space around."""
+        """Return the closing marker of a wrapper, without surrounding whitespace."""
         _, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
         return "".join(piece.text for piece in after).strip()
 
     @staticmethod
     def is_control(marker: str) -> bool:
-        """Whether nobody writes this marker in prose."""
+        """Return whether the marker is a control token, which does not occur in prose."""
         return is_control(marker)
 
 
-def _name_is_open(template: str) -> bool:
+def _has_open_name(template: str) -> bool:
     for piece, following in pairwise(parse_template(template)):
         if isinstance(piece, Hole) and piece.field == "name":
             return isinstance(following, Hole) or not following.text.strip()
     return False
 
 
-# -- the markers of a dialect
+# -- markers of a dialect
 
 
 def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
-    """What opens and closes text, without the white space around."""
+    """Return the opening and the closing marker around text, without surrounding whitespace."""
     if not wrappers:
         return "", ""
     before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
@@ -180,29 +183,29 @@ def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
     return opening[0].strip() if opening else "", closing[-1].strip() if closing else ""
 
 
-def reasoning_markers(able: Able) -> tuple[str, str]:
-    """What opens and closes reasoning; empty in messages with headers."""
-    return ("", "") if able.framed else _wrapper(able.dialect.reasoning)
+def reasoning_markers(capabilities: Capabilities) -> tuple[str, str]:
+    """Return the markers that open and close reasoning; empty for messages with headers."""
+    return ("", "") if capabilities.framed else _wrapper(capabilities.dialect.reasoning)
 
 
-def section_markers(able: Able) -> tuple[str, str]:
-    """What opens and closes the calls; empty if they need no section."""
-    if able.framed or not able.calls:
+def section_markers(capabilities: Capabilities) -> tuple[str, str]:
+    """Return the markers that open and close the section of calls; empty if there is no section."""
+    if capabilities.framed or not capabilities.has_calls:
         return "", ""
-    before, _, after = split_at(parse_template(split_marks(able.dialect.section[0])[1]), "calls")
+    before, _, after = split_at(parse_template(split_marks(capabilities.dialect.section[0])[1]), "calls")
     opening = literals(before)[0].strip() if literals(before) else ""
     closing = literals(after)[-1].strip() if literals(after) else ""
-    if "".join(literals(before)).endswith("["):  # the brackets of an array are no markers
+    if "".join(literals(before)).endswith("["):  # the brackets of an array are not markers
         return opening.removesuffix("["), closing.removeprefix("]")
     return opening, closing
 
 
-def call_markers(able: Able) -> tuple[str, str]:
-    """What opens and closes one call."""
-    if able.framed or not able.calls:
+def call_markers(capabilities: Capabilities) -> tuple[str, str]:
+    """Return the markers that open and close one call."""
+    if capabilities.framed or not capabilities.has_calls:
         return "", ""
-    pieces = parse_template(able.dialect.call[0])
+    pieces = parse_template(capabilities.dialect.call[0])
     before, _, after = split_at(pieces, *PAYLOADS)
     opening, closing = literals(before), literals(after)
-    first = opening[0].strip() if opening and able.marked else ""
+    first = opening[0].strip() if opening and capabilities.marked else ""
     return first, closing[-1].strip() if closing else ""

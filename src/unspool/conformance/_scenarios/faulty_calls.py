@@ -1,11 +1,11 @@
-"""Calls that are broken, that come twice, or that no tool was declared for.
+"""Scenarios with calls that are malformed, duplicated or undeclared.
 
-- A broken call is no call: its raw text is content, or, where it was announced
-  already, it stays as far as it got.  The finish reason is never ``tool_calls``
-  because of it, and calls around it are good.
-- A call that comes twice was meant twice.
-- A call of a tool that the request did not declare is handed on, so that the caller
-  can tell the model.
+- A malformed call is not a call. Its raw text is content; if a stream has already
+  announced the call, the client keeps the part that was sent. The finish reason is
+  never ``tool_calls`` because of it, and the calls around it stay valid.
+- Duplicate calls are all kept.
+- A call to a tool that the request did not declare is passed on, so that the caller
+  can report it to the model.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from .._cases import Stretch, Unfinished
+from ...testing._rendered_pieces import RenderedPiece
+from .._cases import TextSegment, Unfinished
 from .capabilities import reasoning_markers
-from .message_parts import PARIS, PING, THOUGHT, Call, Say, weather
-from .rendering import Wording
-from .scenario import Draft, Meant, Scenario, Twist
+from .message_parts import PARIS, PING, REASONING, Call, ScenarioPart, weather
+from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
 from .standard import LONG, break_value
 
 TITLES: Final = {
@@ -30,46 +30,46 @@ TITLES: Final = {
 # -- malformed
 
 _BROKEN: Final = weather(LONG)
-_NO_CALL: Final = "A broken call is no call; what is around it is good."
+_NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it are valid."
 
 
-def _spoil(change: Callable[[str], str], why: str = "") -> Twist:
-    """Change the payload of the call that has the long value."""
+def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEdit:
+    """Apply a change to the payload of the call with the long value."""
 
-    def twist(draft: Draft) -> str | None:
-        if not draft.able.verbatim:
+    def edit(draft: Draft) -> str | None:
+        if not draft.capabilities.verbatim:
             return "its notation is not JSON"
         at, call = next(
             (i, part.call)
             for i, part in enumerate(draft.order)
-            if isinstance(part, Meant) and LONG in part.call.json
+            if isinstance(part, ExpectedCall) and LONG in part.call.json
         )
         number = next(i for i, piece in enumerate(draft.pieces) if LONG in piece.text)
         piece = draft.pieces[number]
-        spoilt = change(piece.text)
-        if spoilt == piece.text:
-            return why or "it writes nothing of the kind"
-        draft.pieces[number] = Wording(piece.role, spoilt, piece.part)
-        draft.order[at] = Unfinished("malformed", draft.around(piece.part), call.name, call.json)
+        changed = change(piece.text)
+        if changed == piece.text:
+            return obstacle or "the change does not apply to its notation"
+        draft.pieces[number] = RenderedPiece(piece.kind, changed, piece.part)
+        draft.order[at] = Unfinished("malformed", draft.call_text(piece.part), call.name, call.json)
         return None
 
-    return twist
+    return edit
 
 
-def _junk(draft: Draft) -> str | None:
-    """Words where the call should be."""
+def _replace_payload_with_prose(draft: Draft) -> str | None:
+    """Replace the payload of the call with prose."""
     number = draft.find("payload", 0)
-    if number < 0 or not draft.able.enveloped:
-        return "the name stands before the arguments, so that there is a call"
-    if draft.able.notation != "json":
+    if number < 0 or not draft.capabilities.enveloped:
+        return "the name precedes the arguments, so a call has already begun"
+    if draft.capabilities.notation != "json":
         return "its notation is not JSON"
-    draft.pieces[number] = Wording("payload", "there is no JSON here", 0)
+    draft.pieces[number] = RenderedPiece("payload", "there is no JSON here", 0)
     draft.order = [Unfinished("malformed", draft.text)]
     return None
 
 
 _ARGUMENTS: Final = re.compile(rf'\{{[^{{}}]*"{LONG}"[^{{}}]*\}}')
-_SPOILT: Final[dict[str, Callable[[str], str]]] = {
+_CHANGES: Final[dict[str, Callable[[str], str]]] = {
     "single quotes": lambda text: text.replace('"city"', "'city'"),
     "a trailing comma": lambda text: text.replace(f'"{LONG}"', f'"{LONG}",'),
     "a missing colon": lambda text: text.replace('"city":', '"city"'),
@@ -78,118 +78,130 @@ _SPOILT: Final[dict[str, Callable[[str], str]]] = {
     "NaN": lambda text: text.replace(f'"{LONG}"', "NaN"),
     "a comment": lambda text: text.replace(f'"{LONG}"', f'"{LONG}" // here'),
     "arguments in a list": lambda text: _ARGUMENTS.sub(f'["{LONG}"]', text),
-    "arguments that are a text": lambda text: _ARGUMENTS.sub(f'"{LONG}"', text),
+    "arguments as a string": lambda text: _ARGUMENTS.sub(f'"{LONG}"', text),
     "a bracket of the wrong kind": lambda text: text.replace(f'"{LONG}"}}', f'"{LONG}"]'),
 }
 
-_WHERE: Final[tuple[tuple[str, list[Say], list[str]], ...]] = (
+_POSITIONS: Final[tuple[tuple[str, list[ScenarioPart], list[str]], ...]] = (
     ("alone", [_BROKEN], ["marker"]),
     ("first", [_BROKEN, PING], ["marker"]),
     ("last", [PARIS, _BROKEN], ["marker"]),
-    ("behind text", ["See:", _BROKEN], ["marker"]),
-    ("behind reasoning", [THOUGHT, _BROKEN], ["marker"]),
+    ("after text", ["See:", _BROKEN], ["marker"]),
+    ("after reasoning", [REASONING, _BROKEN], ["marker"]),
     ("before text", [_BROKEN, "Well."], ["marker", "end"]),
 )
 
 MALFORMED: Final = (
     *(
-        Scenario("malformed", f"{where}: {what}", parts, _NO_CALL, ["marker"], _spoil(change))
-        for what, change in _SPOILT.items()
-        for where, parts in (("alone", [_BROKEN]), ("between good ones", [PARIS, _BROKEN, PING]))
+        Scenario("malformed", f"{where}: {what}", parts, _NOT_A_CALL, ["marker"], _change_payload(change))
+        for what, change in _CHANGES.items()
+        for where, parts in (("alone", [_BROKEN]), ("between valid calls", [PARIS, _BROKEN, PING]))
     ),
     *(
-        Scenario("malformed", f"{where}: a word where none belongs", parts, _NO_CALL, needs, break_value)
-        for where, parts, needs in _WHERE
+        Scenario("malformed", f"{where}: an unexpected word", parts, _NOT_A_CALL, needs, break_value)
+        for where, parts, needs in _POSITIONS
     ),
-    Scenario("malformed", "alone: no JSON at all", [PARIS], _NO_CALL, ["marker"], _junk),
+    Scenario(
+        "malformed", "alone: no JSON at all", [PARIS], _NOT_A_CALL, ["marker"], _replace_payload_with_prose
+    ),
 )
 
 # -- duplicates
 
-_TWICE: Final = "A call that comes twice was meant twice."
+_DUPLICATES_RULE: Final = "Duplicate calls are intended."
 
-_REPEATED: Final[dict[str, list[Say]]] = {
+_DUPLICATE_PARTS: Final[dict[str, list[ScenarioPart]]] = {
     "twice": [PARIS, PARIS],
     "three times": [PARIS, PARIS, PARIS],
     "twice without arguments": [PING, PING],
-    "twice with another between": [PARIS, PING, PARIS],
+    "twice with another call between": [PARIS, PING, PARIS],
     "twice with text between": [PARIS, "Again.", PARIS],
-    "twice after reasoning": [THOUGHT, PARIS, PARIS],
+    "twice after reasoning": [REASONING, PARIS, PARIS],
     "text twice": ["Well, well.\n\nWell, well.", PARIS],
 }
 
-DUPLICATES: Final = tuple(Scenario("duplicates", name, parts, _TWICE) for name, parts in _REPEATED.items())
+DUPLICATES: Final = tuple(
+    Scenario("duplicates", name, parts, _DUPLICATES_RULE) for name, parts in _DUPLICATE_PARTS.items()
+)
 
 # -- unknown
 
 _ROCKET: Final = Call("launch_rocket", {"when": "now", "where": "Kourou"})
-_FORWARDED: Final = "A call of an undeclared tool is handed on."
-_VERBATIM: Final = "If no tools were offered, markup of calls is text."
+_PASSED_ON: Final = "A call to an undeclared tool is passed on."
+_MARKUP_IS_TEXT: Final = "If no tool may be called, call markup is text."
 
 
-def _offer(*names: str) -> Twist:
-    """The request declares only these tools."""
+def _declare_only(*names: str) -> DraftEdit:
+    """Declare only these tools in the request."""
 
-    def twist(draft: Draft) -> str | None:
+    def edit(draft: Draft) -> str | None:
         draft.tools = tuple(tool for tool in draft.tools if tool["function"]["name"] in names)
         return None
 
-    return twist
+    return edit
 
 
-def _offer_none(draft: Draft) -> str | None:
-    """Calls are not welcome: tool_choice is none."""
-    if draft.able.framed:
-        return "a header says that a message is a call, whatever the request offered"
+def _forbid_calls(draft: Draft) -> str | None:
+    """Forbid calls with ``tool_choice: none``, so that their markup becomes text."""
+    if draft.capabilities.framed:
+        return "the header marks a message as a call, even if tool_choice is none"
     draft.tool_choice = "none"
-    texts = [part for part in draft.order if isinstance(part, Stretch)]
-    first = min(i for i, piece in enumerate(draft.pieces) if piece.role not in ("open", "text", "close"))
-    markup = _text_of("".join(piece.text for piece in draft.pieces[first:]), draft)
-    said = "".join(piece.text for piece in draft.pieces[:first])
+    texts = [part for part in draft.order if isinstance(part, TextSegment)]
+    first = min(i for i, piece in enumerate(draft.pieces) if piece.kind not in ("open", "text", "close"))
+    markup = _markup_as_text("".join(piece.text for piece in draft.pieces[first:]), draft)
+    text_before = "".join(piece.text for piece in draft.pieces[:first])
     if not texts:
-        draft.order = [Stretch("content", markup)]
-    elif texts[-1].channel == "content" and said[-1:].strip() and markup[:1].strip():
-        draft.order = [*texts[:-1], Stretch("content", texts[-1].text + markup)]
+        draft.order = [TextSegment("content", markup)]
+    elif texts[-1].channel == "content" and text_before[-1:].strip() and markup[:1].strip():
+        draft.order = [*texts[:-1], TextSegment("content", texts[-1].text + markup)]
     else:
-        draft.order = [*texts, Stretch("content", markup.strip())]
+        draft.order = [*texts, TextSegment("content", markup.strip())]
     return None
 
 
-def _text_of(markup: str, draft: Draft) -> str:
-    """Markup of calls as text: only what vanishes everywhere is not in it."""
-    dialect = draft.able.dialect
+def _markup_as_text(markup: str, draft: Draft) -> str:
+    """Return call markup as text, without the markers that the parser removes everywhere."""
+    dialect = draft.capabilities.dialect
     closers = [
-        reasoning_markers(draft.able)[1],
-        *(draft.able.closer([wrapper]) for wrapper in dialect.content),
+        reasoning_markers(draft.capabilities)[1],
+        *(draft.capabilities.closer([wrapper]) for wrapper in dialect.content),
     ]
-    # Markers that only calls have are whole with them, unless calls are messages like any other.
+    # Markers that occur only in calls stay in the text, unless calls are ordinary messages.
     ends = tuple(filter(None, closers))
-    own = (
+    call_templates = (
         "" if any(call.endswith(ends) for call in dialect.call) else "\n".join(dialect.call + dialect.section)
     )
-    furniture = [literal for literal in (*dialect.drop, *dialect.stop) if literal not in own]
-    for vanishing in (*furniture, *ends):
-        markup = markup.replace(vanishing, "")
+    removed = [literal for literal in (*dialect.drop, *dialect.stop) if literal not in call_templates]
+    for marker in (*removed, *ends):
+        markup = markup.replace(marker, "")
     return markup
 
 
-def _unknown(name: str, parts: list[Say], twist: Twist, rule: str = _FORWARDED) -> Scenario:
-    return Scenario("unknown", name, parts, rule, (), twist)
+def _unknown_scenario(
+    name: str, parts: list[ScenarioPart], edit: DraftEdit, rule: str = _PASSED_ON
+) -> Scenario:
+    return Scenario("unknown", name, parts, rule, (), edit)
 
 
 UNKNOWN: Final = (
-    _unknown("a tool that nobody declared", [_ROCKET], _offer("ping")),
-    _unknown("after text", ["See:", _ROCKET], _offer("ping")),
-    _unknown("after reasoning", [THOUGHT, _ROCKET], _offer("ping")),
-    _unknown("beside a declared one", [PING, _ROCKET], _offer("ping")),
-    _unknown("before a declared one", [_ROCKET, PING], _offer("ping")),
-    _unknown("a name that begins like a declared one", [Call("ping_all", {})], _offer("ping")),
-    _unknown("a name that is the beginning of a declared one", [Call("get", {})], _offer("get_weather")),
-    _unknown("an undeclared argument", [Call("ping", {"loud": "yes"})], _offer("ping")),
-    _unknown("no tools at all: a call", [PARIS], _offer_none, _VERBATIM),
-    _unknown("no tools at all: a call behind text", ["See:", PARIS], _offer_none, _VERBATIM),
-    _unknown("no tools at all: a call behind reasoning", [THOUGHT, PARIS], _offer_none, _VERBATIM),
-    _unknown("no tools at all: two calls", [PARIS, PING], _offer_none, _VERBATIM),
+    _unknown_scenario("an undeclared tool", [_ROCKET], _declare_only("ping")),
+    _unknown_scenario("after text", ["See:", _ROCKET], _declare_only("ping")),
+    _unknown_scenario("after reasoning", [REASONING, _ROCKET], _declare_only("ping")),
+    _unknown_scenario("after a declared tool", [PING, _ROCKET], _declare_only("ping")),
+    _unknown_scenario("before a declared tool", [_ROCKET, PING], _declare_only("ping")),
+    _unknown_scenario(
+        "a name that starts with a declared name", [Call("ping_all", {})], _declare_only("ping")
+    ),
+    _unknown_scenario(
+        "a name that is a prefix of a declared name", [Call("get", {})], _declare_only("get_weather")
+    ),
+    _unknown_scenario("an undeclared argument", [Call("ping", {"loud": "yes"})], _declare_only("ping")),
+    _unknown_scenario("tool_choice none: a call", [PARIS], _forbid_calls, _MARKUP_IS_TEXT),
+    _unknown_scenario("tool_choice none: a call after text", ["See:", PARIS], _forbid_calls, _MARKUP_IS_TEXT),
+    _unknown_scenario(
+        "tool_choice none: a call after reasoning", [REASONING, PARIS], _forbid_calls, _MARKUP_IS_TEXT
+    ),
+    _unknown_scenario("tool_choice none: two calls", [PARIS, PING], _forbid_calls, _MARKUP_IS_TEXT),
 )
 
 SCENARIOS: Final = (*MALFORMED, *DUPLICATES, *UNKNOWN)

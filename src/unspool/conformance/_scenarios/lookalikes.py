@@ -1,7 +1,7 @@
-"""Answers that look like something else: JSON that is no call, and markers that somebody else wrote.
+"""Answers that look like something else: JSON that is not a call, and quoted markers.
 
-A client must never get a call that the model did not write, and an answer is an
-answer whatever it looks like.
+A client must never receive a call that the model did not make, and an answer stays
+an answer whatever it looks like.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from typing import Final
 
 from ...dialects._registry import facts_of
-from .._cases import Stretch
+from ...testing._rendered_pieces import RenderedPiece
+from .._cases import TextSegment
 from .capabilities import reasoning_markers
-from .message_parts import THOUGHT, Say
-from .rendering import Wording
+from .message_parts import REASONING, ScenarioPart
 from .scenario import Draft, Scenario
 
 TITLE: Final = "Answers that look like something else"
 
-_NO_CALL: Final = (
-    "JSON is a call only if it names a function and has a member for arguments, or nothing but the name of a "
-    "declared one; anything else is the answer, verbatim."
+_JSON_RULE: Final = (
+    "JSON is a call only if it has a function name and arguments, or only the name of a declared "
+    "function; any other JSON is an answer and stays unchanged."
 )
-_JSON: Final = {
+_JSON_ANSWERS: Final = {
     "an object with a name": '{"name": "Alice", "age": 30}',
     "an object with a name, over several lines": '{\n  "name": "Alice",\n  "address": {"city": "Oslo"}\n}',
-    "an object without one": '{"city": "Oslo", "days": 3}',
+    "an object without a name": '{"city": "Oslo", "days": 3}',
     "an empty object": "{}",
     "a list of objects with names": '[{"name": "Alice", "age": 30}, {"name": "Bob", "age": 31}]',
     "a list of numbers": "[1, 2, 3]",
@@ -32,75 +32,73 @@ _JSON: Final = {
 }
 
 
-def _quoting(draft: Draft) -> str | None:
-    """The user's message, which the prompt ends with, mentions what opens reasoning."""
-    opener, _ = reasoning_markers(draft.able)
-    facts = facts_of(draft.able.dialect)
+def _quote_in_prompt(draft: Draft) -> str | None:
+    """Mention the reasoning opener in the user's message at the end of the prompt."""
+    opener, _ = reasoning_markers(draft.capabilities)
+    facts = facts_of(draft.capabilities.dialect)
     if not opener:
         return "reasoning has no marker of its own"
     if facts.thinking.default == "always":
         return "its prompts always open reasoning"
     turn = next((prompt for prompt in facts.prompts if prompt != "any"), "<|im_start|>assistant\n")
-    stop = draft.able.dialect.stop[0] if draft.able.dialect.stop else "<|im_end|>"
+    stop = draft.capabilities.dialect.stop[0] if draft.capabilities.dialect.stop else "<|im_end|>"
     draft.prompt = f"What does {opener} mean?{stop}{turn}"
     return None
 
 
-def _opener_in_a_line(draft: Draft) -> str | None:
-    """An opener of reasoning stands among other words of a line."""
-    opener, _ = reasoning_markers(draft.able)
-    if not opener or draft.able.is_control(opener):
-        return (
-            "nobody writes what opens reasoning in prose" if opener else "reasoning has no marker of its own"
-        )
+def _insert_opener_in_line(draft: Draft) -> str | None:
+    """Put a reasoning opener among other words of a line."""
+    opener, _ = reasoning_markers(draft.capabilities)
+    if not opener or draft.capabilities.is_control(opener):
+        return "a control token does not occur in prose" if opener else "reasoning has no marker of its own"
     number = draft.find("text")
     text = f"Write {opener} there, and go on."
     piece = draft.pieces[number]
-    draft.order = [Stretch("content", draft.able.dialect.prompt.echo + text)]
-    draft.pieces[number] = Wording(piece.role, text, piece.part)
+    draft.order = [TextSegment("content", draft.capabilities.dialect.prompt.echo + text)]
+    draft.pieces[number] = RenderedPiece(piece.kind, text, piece.part)
     return None
 
 
-def _before_the_header(draft: Draft) -> str | None:
-    """Text comes before the first header."""
-    if not draft.able.framed:
+def _insert_before_header(draft: Draft) -> str | None:
+    """Insert text before the first header."""
+    if not draft.capabilities.framed:
         return "messages have no headers"
     if draft.text[0].isalnum():
         return "the prompt has opened the header"
-    draft.pieces.insert(0, Wording("text", "Hello there. ", 0))
-    draft.order.insert(0, Stretch("content", "Hello there."))
+    draft.pieces.insert(0, RenderedPiece("text", "Hello there. ", 0))
+    draft.order.insert(0, TextSegment("content", "Hello there."))
     return None
 
 
-def _json(parts: list[Say], what: str, where: str) -> Scenario:
-    return Scenario("answers", f"JSON: {what}{where}", parts, _NO_CALL)
+def _json_scenario(parts: list[ScenarioPart], what: str, where: str) -> Scenario:
+    return Scenario("answers", f"JSON: {what}{where}", parts, _JSON_RULE)
 
 
 SCENARIOS: Final = [
-    *(_json([text], what, "") for what, text in _JSON.items()),
-    *(_json([THOUGHT, text], what, ", behind reasoning") for what, text in _JSON.items()),
+    *(_json_scenario([text], what, "") for what, text in _JSON_ANSWERS.items()),
+    *(_json_scenario([REASONING, text], what, ", after reasoning") for what, text in _JSON_ANSWERS.items()),
     Scenario(
         "answers",
-        "the user quotes what opens reasoning",
+        "the user quotes the opener of reasoning",
         ["It opens a thought."],
-        "Only what stands behind the last border of a turn says where the output begins.",
+        "Only the text after the last start of a turn decides where the output begins.",
         ["reasoning"],
-        _quoting,
+        _quote_in_prompt,
     ),
     Scenario(
         "answers",
         "an opener of reasoning in the middle of a line",
         ["Write it there, and go on."],
-        "In text an opener counts where the output or a line begins, or directly behind markup.",
+        "In text an opener counts at the start of the output or a line, or right after markup.",
         ["reasoning"],
-        _opener_in_a_line,
+        _insert_opener_in_line,
     ),
     Scenario(
         "answers",
         "text before the first header",
         ["It is sunny."],
-        "What comes before a header is text, and nothing of it is lost.",
+        "Text before a header is content and is kept completely.",
         [],
-        _before_the_header,
+        _insert_before_header,
     ),
 ]

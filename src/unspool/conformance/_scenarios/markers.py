@@ -1,15 +1,15 @@
-"""Markers that are missing, that stand alone, that frame nothing, or that are only mentioned.
+"""Scenarios with markers that are missing, stray, empty or only mentioned.
 
-The rules, as docs/policies.md and docs/rulings.md have them:
+The rules, as in docs/policies.md and docs/rulings.md:
 
-- Reasoning that is never closed stays reasoning, up to a call, which ends it.
-- A closing marker that is missing at the end, where nothing else of a call is, does
-  no harm; nor does one before the next call.
-- A call that the dialect also writes without its section is a call without it.
-- A stray closer of reasoning vanishes; one of calls vanishes behind a call, or if it
-  is a control token; elsewhere it is text.
-- A section with nothing in it vanishes, and so does reasoning.
-- A marker behind a quote or a backtick is only mentioned, and so is one that opens a
+- Reasoning without a closer stays reasoning up to the next call, which ends it.
+- A missing closer does no harm at the end of a call that is otherwise complete, or
+  before the next call.
+- Calls without their section are calls if the dialect also writes them that way.
+- A stray closer of reasoning is removed. A stray closer of calls is removed after a
+  call or if it is a control token; elsewhere it is text.
+- An empty section is removed, and so is empty reasoning.
+- A marker after a quote or a backtick is only mentioned, and so is one that opens a
   call where no call follows.
 """
 
@@ -19,11 +19,11 @@ from collections.abc import Callable
 from typing import Final
 
 from ...dialects._templates import split_marks
-from .._cases import Stretch
-from .capabilities import Able, call_markers, reasoning_markers, section_markers
-from .message_parts import PARIS, PING, THOUGHT, Say, weather
-from .rendering import Wording
-from .scenario import Draft, Meant, Outcome, Scenario, Twist
+from ...testing._rendered_pieces import RenderedPiece
+from .._cases import TextSegment
+from .capabilities import Capabilities, call_markers, reasoning_markers, section_markers
+from .message_parts import PARIS, PING, REASONING, ScenarioPart, weather
+from .scenario import Draft, DraftEdit, ExpectedCall, ExpectedPart, Scenario
 
 TITLES: Final = {
     "missing": "Missing openers and closers",
@@ -32,257 +32,324 @@ TITLES: Final = {
     "quoted": "Quoted markers in prose",
 }
 
-_FURNITURE: Final = "it is furniture, which vanishes wherever it stands"
-_WORDS: Final = "it counts only at the beginning, and is text elsewhere"
-_CONTROL: Final = "a control token counts wherever it stands; only ids could tell that it is mentioned"
+_REMOVED_EVERYWHERE: Final = "the parser removes this token at every position"
+_ONLY_AT_BEGINNING: Final = "it counts only at the beginning and is text elsewhere"
+_COUNTS_EVERYWHERE: Final = (
+    "a control token counts at every position; only token ids could show that it is mentioned"
+)
 
-Pick = Callable[[Able], str]
-_PICKS: Final[dict[str, Pick]] = {
-    "the opener of reasoning": lambda able: reasoning_markers(able)[0],
-    "the closer of reasoning": lambda able: reasoning_markers(able)[1],
-    "the opener of the calls": lambda able: section_markers(able)[0],
-    "the closer of the calls": lambda able: section_markers(able)[1],
-    "the opener of a call": lambda able: call_markers(able)[0],
-    "the closer of a call": lambda able: call_markers(able)[1],
+MarkerGetter = Callable[[Capabilities], str]
+_MARKERS: Final[dict[str, MarkerGetter]] = {
+    "the opener of reasoning": lambda capabilities: reasoning_markers(capabilities)[0],
+    "the closer of reasoning": lambda capabilities: reasoning_markers(capabilities)[1],
+    "the opener of the calls": lambda capabilities: section_markers(capabilities)[0],
+    "the closer of the calls": lambda capabilities: section_markers(capabilities)[1],
+    "the opener of a call": lambda capabilities: call_markers(capabilities)[0],
+    "the closer of a call": lambda capabilities: call_markers(capabilities)[1],
 }
 
 
-def _without(pieces: list[Wording], role: str, part: int) -> list[Wording]:
-    return [piece for piece in pieces if not (piece.role == role and piece.part == part)]
+def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[RenderedPiece]:
+    return [piece for piece in pieces if not (piece.kind == kind and piece.part == part)]
 
 
 # -- missing
 
 
-def _drop(role: str, part: int, *more: str) -> Twist:
-    """Leave out a piece of a part, and what its further roles are."""
+def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
+    """Remove the pieces of these kinds from a part."""
 
-    def twist(draft: Draft) -> str | None:
-        before = draft.text
+    def edit(draft: Draft) -> str | None:
+        text_before = draft.text
         pieces = draft.pieces
-        for one in (role, *more):
-            pieces = _without(pieces, one, part)
+        for piece_kind in (kind, *other_kinds):
+            pieces = _remove_pieces(pieces, piece_kind, part)
         draft.pieces = pieces
-        if "".join(draft.text.split()) == "".join(before.split()):
-            return "it writes no such marker"
+        if "".join(draft.text.split()) == "".join(text_before.split()):
+            return "the dialect writes no such marker"
         return None
 
-    return twist
+    return edit
 
 
-def _drop_closers(draft: Draft) -> str | None:
-    """The last call's closing marker, and that of its section."""
-    return _drop("tail", len(draft.order) - 1, "section_close")(draft)
+def _remove_last_closers(draft: Draft) -> str | None:
+    """Remove the closers of the last call and of its section."""
+    return _remove_marker("tail", len(draft.order) - 1, "section_close")(draft)
 
 
-def _drop_section_open(part: int) -> Twist:
-    def twist(draft: Draft) -> str | None:
-        able = draft.able
-        alone = any(split_marks(section)[1].strip() == "{calls}" for section in able.dialect.section[1:])
-        if not alone or not able.marked:
-            return "its calls count only in their section"
-        return _drop("section_open", part)(draft)
+def _remove_section_opener(part: int) -> DraftEdit:
+    def edit(draft: Draft) -> str | None:
+        capabilities = draft.capabilities
+        alone = any(
+            split_marks(section)[1].strip() == "{calls}" for section in capabilities.dialect.section[1:]
+        )
+        if not alone or not capabilities.marked:
+            return "calls count only inside their section"
+        return _remove_marker("section_open", part)(draft)
 
-    return twist
-
-
-def _drop_inner_tail(draft: Draft) -> str | None:
-    able = draft.able
-    if not able.marked:
-        return able.lacks.get("marker", "a call has no marker of its own")
-    if able.framed:
-        return _drop("tail", 0)(draft)
-    if section_markers(able)[0]:
-        return "the closer of a call tells where the next one of its section begins"
-    return _drop("tail", 0)(draft)
+    return edit
 
 
-def _unclosed_reasoning(draft: Draft) -> str | None:
-    """Reasoning, and then at once what follows; text is taken for reasoning, too."""
-    if draft.able.framed:
+def _remove_inner_closer(draft: Draft) -> str | None:
+    capabilities = draft.capabilities
+    if not capabilities.marked:
+        return capabilities.missing.get("marker", "a call has no marker of its own")
+    if capabilities.framed:
+        return _remove_marker("tail", 0)(draft)
+    if section_markers(capabilities)[0]:
+        return "the closer of a call separates it from the next one in its section"
+    return _remove_marker("tail", 0)(draft)
+
+
+def _remove_reasoning_closer(draft: Draft) -> str | None:
+    """Remove the reasoning closer; text after it then counts as reasoning as well."""
+    if draft.capabilities.framed:
         return "the header of the next message ends reasoning"
-    marked = draft.able.marked or section_markers(draft.able)[0]
-    if any(isinstance(part, Meant) for part in draft.order) and not marked:
+    marked = draft.capabilities.marked or section_markers(draft.capabilities)[0]
+    if any(isinstance(part, ExpectedCall) for part in draft.order) and not marked:
         return "calls have no marker that could end reasoning"
     closing = draft.find("close", 0)
     text = draft.pieces[closing].text
-    white = text[len(text.rstrip()) :] or "\n"
-    draft.pieces[closing] = Wording("close", white, 0)
-    if not draft.able.wrapped:  # else the wrapper of the answer ends it
+    whitespace = text[len(text.rstrip()) :] or "\n"
+    draft.pieces[closing] = RenderedPiece("close", whitespace, 0)
+    if not draft.capabilities.wrapped:  # otherwise the wrapper of the answer ends the reasoning
         draft.order = [
-            Stretch("reasoning", part.text) if isinstance(part, Stretch) else part for part in draft.order
+            TextSegment("reasoning", part.text) if isinstance(part, TextSegment) else part
+            for part in draft.order
         ]
     return None
 
 
-def _no_opener(draft: Draft) -> str | None:
-    """Nothing opened the reasoning: it is text."""
+def _remove_reasoning_opener(draft: Draft) -> str | None:
+    """Remove the reasoning opener; the text before the closer is then content."""
     opening = draft.find("open", 0)
-    if draft.able.framed or opening < 0:
+    if draft.capabilities.framed or opening < 0:
         return "reasoning is a message with a header"
-    if "late reasoning" in draft.able.lacks:
-        return _WORDS
+    if "late reasoning" in draft.capabilities.missing:
+        return _ONLY_AT_BEGINNING
     del draft.pieces[opening]
     number = draft.find("close", 0)
     closer = draft.pieces[number].text.strip()
-    draft.pieces[number] = Wording("close", f" {closer} ", 0)
+    draft.pieces[number] = RenderedPiece("close", f" {closer} ", 0)
     draft.order = [
-        Stretch("content", part.text) if isinstance(part, Stretch) else part for part in draft.order
+        TextSegment("content", part.text) if isinstance(part, TextSegment) else part for part in draft.order
     ]
     return None
 
 
-def _missing(name: str, parts: list[Say], twist: Twist, rule: str, needs: tuple[str, ...] = ()) -> Scenario:
-    return Scenario("missing", name, parts, rule, needs, twist)
+def _missing_scenario(
+    name: str, parts: list[ScenarioPart], edit: DraftEdit, rule: str, requirements: tuple[str, ...] = ()
+) -> Scenario:
+    return Scenario("missing", name, parts, rule, requirements, edit)
 
 
-_KEPT: Final = "Nothing of the call is missing but its closing marker."
-_ENDLESS: Final = "Reasoning that is never closed stays reasoning, up to a call or the wrapper of the answer."
+_ONLY_CLOSER_MISSING: Final = "The call is complete except for its closing marker."
+_REASONING_CONTINUES: Final = (
+    "Reasoning without a closer stays reasoning up to a call or the wrapper of the answer."
+)
 
 MISSING: Final = (
-    _missing("closer of reasoning", [THOUGHT], _unclosed_reasoning, _ENDLESS),
-    _missing("closer of reasoning, then text", [THOUGHT, "Is it sunny?"], _unclosed_reasoning, _ENDLESS),
-    _missing("closer of reasoning, then a call", [THOUGHT, PARIS], _unclosed_reasoning, _ENDLESS),
-    _missing("closer of reasoning, then two calls", [THOUGHT, PARIS, PING], _unclosed_reasoning, _ENDLESS),
-    _missing(
-        "opener of reasoning",
-        [THOUGHT, "It is sunny in Paris."],
-        _no_opener,
-        "What nothing opened is content; the stray closer vanishes.",
+    _missing_scenario("closer of reasoning", [REASONING], _remove_reasoning_closer, _REASONING_CONTINUES),
+    _missing_scenario(
+        "closer of reasoning, then text",
+        [REASONING, "Is it sunny?"],
+        _remove_reasoning_closer,
+        _REASONING_CONTINUES,
     ),
-    _missing("closer of the calls", [PARIS], _drop("section_close", 0), _KEPT),
-    _missing("closer of the calls, two calls", [PARIS, PING], _drop("section_close", 1), _KEPT),
-    _missing("closer of the calls, after text", ["See:", PARIS], _drop("section_close", 1), _KEPT),
-    _missing("closer of the call", [PARIS], _drop_closers, _KEPT),
-    _missing("closer of the last call", [PARIS, weather("Rome")], _drop_closers, _KEPT),
-    _missing("closer of a call without arguments", [PING], _drop_closers, _KEPT),
-    _missing("closer of the first call", [PARIS, weather("Rome")], _drop_inner_tail, _KEPT),
-    _missing(
+    _missing_scenario(
+        "closer of reasoning, then a call", [REASONING, PARIS], _remove_reasoning_closer, _REASONING_CONTINUES
+    ),
+    _missing_scenario(
+        "closer of reasoning, then two calls",
+        [REASONING, PARIS, PING],
+        _remove_reasoning_closer,
+        _REASONING_CONTINUES,
+    ),
+    _missing_scenario(
+        "opener of reasoning",
+        [REASONING, "It is sunny in Paris."],
+        _remove_reasoning_opener,
+        "Text without an opener is content; the stray closer is removed.",
+    ),
+    _missing_scenario(
+        "closer of the calls", [PARIS], _remove_marker("section_close", 0), _ONLY_CLOSER_MISSING
+    ),
+    _missing_scenario(
+        "closer of the calls, two calls",
+        [PARIS, PING],
+        _remove_marker("section_close", 1),
+        _ONLY_CLOSER_MISSING,
+    ),
+    _missing_scenario(
+        "closer of the calls, after text",
+        ["See:", PARIS],
+        _remove_marker("section_close", 1),
+        _ONLY_CLOSER_MISSING,
+    ),
+    _missing_scenario("closer of the call", [PARIS], _remove_last_closers, _ONLY_CLOSER_MISSING),
+    _missing_scenario(
+        "closer of the last call", [PARIS, weather("Rome")], _remove_last_closers, _ONLY_CLOSER_MISSING
+    ),
+    _missing_scenario(
+        "closer of a call without arguments", [PING], _remove_last_closers, _ONLY_CLOSER_MISSING
+    ),
+    _missing_scenario(
+        "closer of the first call", [PARIS, weather("Rome")], _remove_inner_closer, _ONLY_CLOSER_MISSING
+    ),
+    _missing_scenario(
         "opener of the calls",
         [PARIS],
-        _drop_section_open(0),
-        "Calls that the dialect also writes without their section are calls.",
+        _remove_section_opener(0),
+        "Calls without their section are calls if the dialect also writes them that way.",
     ),
-    _missing(
+    _missing_scenario(
         "opener of the calls, after text",
         ["See:", PARIS],
-        _drop_section_open(1),
-        "Calls that the dialect also writes without their section are calls.",
+        _remove_section_opener(1),
+        "Calls without their section are calls if the dialect also writes them that way.",
     ),
-    _missing(
+    _missing_scenario(
         "closer of the answer",
         ["It is sunny."],
-        _drop("close", 0),
-        "Text that is never closed stays text.",
+        _remove_marker("close", 0),
+        "Text without a closer stays text.",
         ("wrapper",),
     ),
-    _missing(
+    _missing_scenario(
         "opener of the answer",
         ["It is sunny."],
-        _drop("open", 0),
-        "Text is text; the stray closer vanishes.",
+        _remove_marker("open", 0),
+        "Text stays text; the stray closer is removed.",
         ("wrapper",),
     ),
-    _missing("closer of the answer, then a call", ["Sunny?", PARIS], _drop("close", 0), _KEPT, ("wrapper",)),
+    _missing_scenario(
+        "closer of the answer, then a call",
+        ["Sunny?", PARIS],
+        _remove_marker("close", 0),
+        _ONLY_CLOSER_MISSING,
+        ("wrapper",),
+    ),
 )
 
 
 # -- orphans
 
 
-def _closer_first(draft: Draft) -> str | None:
-    """The closer of reasoning before all else."""
-    marker = reasoning_markers(draft.able)[1]
+def _insert_closer_first(draft: Draft) -> str | None:
+    """Put a reasoning closer in front of the output."""
+    marker = reasoning_markers(draft.capabilities)[1]
     if not marker:
-        return "it has no such marker"
-    if "late reasoning" in draft.able.lacks:
-        return _WORDS
-    draft.pieces.insert(0, Wording("text", marker + "\n", -1))
+        return "the dialect has no such marker"
+    if "late reasoning" in draft.capabilities.missing:
+        return _ONLY_AT_BEGINNING
+    draft.pieces.insert(0, RenderedPiece("text", marker + "\n", -1))
     return None
 
 
-def _in_text(pick: Pick, *, after_call: bool) -> Twist:
-    """``One. <marker> Two.``, behind a call or not."""
+def _insert_in_text(get_marker: MarkerGetter, *, after_call: bool) -> DraftEdit:
+    """Put a marker between two sentences, as in ``One. <marker> Two``."""
 
-    def twist(draft: Draft) -> str | None:
-        able = draft.able
-        marker = pick(able)
+    def edit(draft: Draft) -> str | None:
+        capabilities = draft.capabilities
+        marker = get_marker(capabilities)
         if not marker:
-            return "it has no such marker"
+            return "the dialect has no such marker"
         number = next(i for i, piece in enumerate(draft.pieces) if "One. Two." in piece.text)
         piece = draft.pieces[number]
-        draft.pieces[number] = Wording("text", piece.text.replace("One. ", f"One. {marker} "), piece.part)
-        closes_reasoning = marker == reasoning_markers(able)[1]
-        if closes_reasoning and "late reasoning" in able.lacks:
-            return _WORDS
-        vanishes = closes_reasoning or after_call or able.is_control(marker)
-        text: list[Outcome] = (
-            [Stretch("content", "One."), Stretch("content", "Two.")]
-            if vanishes
-            else [Stretch("content", _without_furniture(f"One. {marker} Two.", able))]
+        draft.pieces[number] = RenderedPiece(
+            "text", piece.text.replace("One. ", f"One. {marker} "), piece.part
+        )
+        closes_reasoning = marker == reasoning_markers(capabilities)[1]
+        if closes_reasoning and "late reasoning" in capabilities.missing:
+            return _ONLY_AT_BEGINNING
+        removed = closes_reasoning or after_call or capabilities.is_control(marker)
+        text: list[ExpectedPart] = (
+            [TextSegment("content", "One."), TextSegment("content", "Two.")]
+            if removed
+            else [TextSegment("content", _remove_dropped_tokens(f"One. {marker} Two.", capabilities))]
         )
         where = next(
-            (i for i, part in enumerate(draft.order) if isinstance(part, Stretch) and "One" in part.text), -1
+            (i for i, part in enumerate(draft.order) if isinstance(part, TextSegment) and "One" in part.text),
+            -1,
         )
         if where >= 0:
             draft.order[where : where + 1] = text
         return None
 
-    return twist
+    return edit
 
 
-def _without_furniture(text: str, able: Able) -> str:
-    for furniture in able.dialect.drop:
-        text = text.replace(furniture, "")
+def _remove_dropped_tokens(text: str, capabilities: Capabilities) -> str:
+    for token in capabilities.dialect.drop:
+        text = text.replace(token, "")
     return text
 
 
-def _twice(pick: Pick) -> Twist:
-    """The closer of reasoning or of a call, a second time."""
+def _repeat_closer(get_marker: MarkerGetter) -> DraftEdit:
+    """Repeat a closer of reasoning or of a call."""
 
-    def twist(draft: Draft) -> str | None:
-        marker = pick(draft.able)
+    def edit(draft: Draft) -> str | None:
+        marker = get_marker(draft.capabilities)
         if not marker:
-            return "it has no such marker"
-        if marker == reasoning_markers(draft.able)[1] and "late reasoning" in draft.able.lacks:
-            return _WORDS
+            return "the dialect has no such marker"
+        if (
+            marker == reasoning_markers(draft.capabilities)[1]
+            and "late reasoning" in draft.capabilities.missing
+        ):
+            return _ONLY_AT_BEGINNING
         number = max(i for i, piece in enumerate(draft.pieces) if marker in piece.text)
         piece = draft.pieces[number]
-        draft.pieces[number] = Wording(piece.role, piece.text.replace(marker, marker * 2), piece.part)
+        draft.pieces[number] = RenderedPiece(piece.kind, piece.text.replace(marker, marker * 2), piece.part)
         return None
 
-    return twist
+    return edit
 
 
-_ALONE: Final = "A stray closer vanishes if it is reasoning's or a control token; else it is text."
-_SAID: Final = "One. Two."
+_STRAY_CLOSER: Final = (
+    "A stray closer is removed if it belongs to reasoning or is a control token; otherwise it is text."
+)
+_TEXT: Final = "One. Two."
 
 ORPHANS: Final = (
     *(
-        Scenario("orphans", f"{what} in text", [_SAID], _ALONE, (), _in_text(_PICKS[what], after_call=False))
+        Scenario(
+            "orphans",
+            f"{what} in text",
+            [_TEXT],
+            _STRAY_CLOSER,
+            (),
+            _insert_in_text(_MARKERS[what], after_call=False),
+        )
         for what in ("the closer of reasoning", "the closer of a call", "the closer of the calls")
     ),
     *(
         Scenario(
             "orphans",
-            f"{what} in text behind a call",
-            [PARIS, _SAID],
-            "Behind a call a stray closer vanishes.",
+            f"{what} in text after a call",
+            [PARIS, _TEXT],
+            "A stray closer after a call is removed.",
             (),
-            _in_text(_PICKS[what], after_call=True),
+            _insert_in_text(_MARKERS[what], after_call=True),
         )
         for what in ("the closer of reasoning", "the closer of a call", "the closer of the calls")
     ),
     Scenario(
         "orphans",
         "the closer of reasoning, twice",
-        [THOUGHT, "It is sunny."],
-        "The second one vanishes.",
+        [REASONING, "It is sunny."],
+        "The second one is removed.",
         (),
-        _twice(_PICKS["the closer of reasoning"]),
+        _repeat_closer(_MARKERS["the closer of reasoning"]),
     ),
     *(
-        Scenario("orphans", f"{what}, twice", [PARIS], "The second one vanishes.", (), _twice(_PICKS[what]))
+        Scenario(
+            "orphans",
+            f"{what}, twice",
+            [PARIS],
+            "The second one is removed.",
+            (),
+            _repeat_closer(_MARKERS[what]),
+        )
         for what in ("the closer of a call", "the closer of the calls")
     ),
     *(
@@ -290,73 +357,90 @@ ORPHANS: Final = (
             "orphans",
             f"{what}, twice, then text",
             [PARIS, "Well."],
-            "The second one vanishes.",
+            "The second one is removed.",
             (),
-            _twice(_PICKS[what]),
+            _repeat_closer(_MARKERS[what]),
         )
         for what in ("the closer of a call", "the closer of the calls")
     ),
     Scenario(
         "orphans",
         "the closer of reasoning before reasoning",
-        [THOUGHT, "It is sunny."],
-        _ALONE,
+        [REASONING, "It is sunny."],
+        _STRAY_CLOSER,
         (),
-        _closer_first,
+        _insert_closer_first,
     ),
 )
 
 # -- empty
 
 
-def _nothing(draft: Draft) -> str | None:
-    echo = draft.able.dialect.prompt.echo
-    draft.pieces, draft.order = [], [Stretch("content", echo)] if echo else []
+def _remove_everything(draft: Draft) -> str | None:
+    echo = draft.capabilities.dialect.prompt.echo
+    draft.pieces, draft.order = [], [TextSegment("content", echo)] if echo else []
     return None
 
 
-def _empty_reasoning(inside: str) -> Twist:
-    """Reasoning with nothing or with blanks in it."""
+def _replace_reasoning(inside: str) -> DraftEdit:
+    """Replace the reasoning by an empty text or by whitespace."""
 
-    def twist(draft: Draft) -> str | None:
+    def edit(draft: Draft) -> str | None:
         number = draft.find("text", 0)
-        draft.pieces[number] = Wording("text", inside, 0)
+        draft.pieces[number] = RenderedPiece("text", inside, 0)
         del draft.order[0]
         return None
 
-    return twist
+    return edit
 
 
-def _empty_section(draft: Draft) -> str | None:
-    """The section of the first call, without it."""
-    opening, closing = section_markers(draft.able)
+def _empty_first_section(draft: Draft) -> str | None:
+    """Remove the calls from their section."""
+    opening, closing = section_markers(draft.capabilities)
     if not opening or not closing:
-        return "calls have no section, or one that nothing ends"
-    first = min(i for i, piece in enumerate(draft.pieces) if piece.role == "section_open")
-    last = max(i for i, piece in enumerate(draft.pieces) if piece.role == "section_close")
+        return "calls have no section, or a section without a closer"
+    first = min(i for i, piece in enumerate(draft.pieces) if piece.kind == "section_open")
+    last = max(i for i, piece in enumerate(draft.pieces) if piece.kind == "section_close")
     draft.pieces[first + 1 : last] = []
-    draft.order = [part for part in draft.order if not isinstance(part, Meant)]
-    if draft.able.dialect.after_calls == "drop":  # but there is no call that it stands behind
-        behind = (piece.text for piece in draft.pieces[first:] if piece.role == "text")
-        draft.order += [Stretch("content", text.strip()) for text in behind]
+    draft.order = [part for part in draft.order if not isinstance(part, ExpectedCall)]
+    # Text stays, because there is no call in front of it any more.
+    if draft.capabilities.dialect.after_calls == "drop":
+        texts_after = (piece.text for piece in draft.pieces[first:] if piece.kind == "text")
+        draft.order += [TextSegment("content", text.strip()) for text in texts_after]
     return None
 
 
-_GONE: Final = "What frames nothing vanishes."
+_EMPTY_REMOVED: Final = "Markers with nothing between them are removed."
 
 EMPTY: Final = (
-    Scenario("empty", "output", ["x"], "Nothing comes out of nothing.", (), _nothing),
-    Scenario("empty", "reasoning", [THOUGHT, "It is sunny."], _GONE, (), _empty_reasoning("")),
-    Scenario("empty", "reasoning, blanks", [THOUGHT, "It is sunny."], _GONE, (), _empty_reasoning("\n\n")),
-    Scenario("empty", "reasoning before a call", [THOUGHT, PARIS], _GONE, (), _empty_reasoning("")),
+    Scenario("empty", "output", ["x"], "An empty output gives an empty message.", (), _remove_everything),
+    Scenario("empty", "reasoning", [REASONING, "It is sunny."], _EMPTY_REMOVED, (), _replace_reasoning("")),
     Scenario(
-        "empty", "reasoning, blanks, before a call", [THOUGHT, PARIS], _GONE, (), _empty_reasoning("\n")
+        "empty",
+        "reasoning, whitespace",
+        [REASONING, "It is sunny."],
+        _EMPTY_REMOVED,
+        (),
+        _replace_reasoning("\n\n"),
     ),
-    Scenario("empty", "reasoning and nothing else", [THOUGHT], _GONE, (), _empty_reasoning("")),
-    Scenario("empty", "section", [PARIS], _GONE, (), _empty_section),
-    Scenario("empty", "section behind text", ["See:", PARIS], _GONE, (), _empty_section),
-    Scenario("empty", "section before text", [PARIS, "Well."], _GONE, (), _empty_section),
-    Scenario("empty", "section behind reasoning", [THOUGHT, PARIS], _GONE, (), _empty_section),
+    Scenario(
+        "empty", "reasoning before a call", [REASONING, PARIS], _EMPTY_REMOVED, (), _replace_reasoning("")
+    ),
+    Scenario(
+        "empty",
+        "reasoning, whitespace, before a call",
+        [REASONING, PARIS],
+        _EMPTY_REMOVED,
+        (),
+        _replace_reasoning("\n"),
+    ),
+    Scenario("empty", "reasoning and nothing else", [REASONING], _EMPTY_REMOVED, (), _replace_reasoning("")),
+    Scenario("empty", "section", [PARIS], _EMPTY_REMOVED, (), _empty_first_section),
+    Scenario("empty", "section after text", ["See:", PARIS], _EMPTY_REMOVED, (), _empty_first_section),
+    Scenario("empty", "section before text", [PARIS, "Well."], _EMPTY_REMOVED, (), _empty_first_section),
+    Scenario(
+        "empty", "section after reasoning", [REASONING, PARIS], _EMPTY_REMOVED, (), _empty_first_section
+    ),
     Scenario("empty", "arguments", [PING], "A call without arguments has {}.", ()),
     Scenario("empty", "arguments, three times", [PING, PING, PING], "A call without arguments has {}.", ()),
     Scenario(
@@ -367,25 +451,25 @@ EMPTY: Final = (
 # -- quoted
 
 
-def _mention(pick: Pick, sentence: str) -> Twist:
-    def twist(draft: Draft) -> str | None:
-        able = draft.able
-        marker = pick(able)
+def _mention_marker(get_marker: MarkerGetter, sentence: str) -> DraftEdit:
+    def edit(draft: Draft) -> str | None:
+        capabilities = draft.capabilities
+        marker = get_marker(capabilities)
         if not marker:
-            return "it has no such marker"
-        opens_call = marker in (section_markers(able)[0], call_markers(able)[0])
-        if any(furniture in marker for furniture in able.dialect.drop):
-            return _FURNITURE
-        if able.is_control(marker) and not opens_call:
-            return _CONTROL
+            return "the dialect has no such marker"
+        opens_call = marker in (section_markers(capabilities)[0], call_markers(capabilities)[0])
+        if any(token in marker for token in capabilities.dialect.drop):
+            return _REMOVED_EVERYWHERE
+        if capabilities.is_control(marker) and not opens_call:
+            return _COUNTS_EVERYWHERE
         text = sentence.format(marker)
         number = draft.find("text")
         piece = draft.pieces[number]
-        draft.pieces[number] = Wording("text", text, piece.part)
-        draft.order[0] = Stretch("content", text)
+        draft.pieces[number] = RenderedPiece("text", text, piece.part)
+        draft.order[0] = TextSegment("content", text)
         return None
 
-    return twist
+    return edit
 
 
 _SENTENCES: Final = {
@@ -393,12 +477,19 @@ _SENTENCES: Final = {
     "in quotes": 'Put "{0}" there, and that is all.',
     "in single quotes": "Put '{0}' there, and that is all.",
 }
-_MENTIONED: Final = "A marker behind a quote or a backtick is only mentioned."
+_ONLY_MENTIONED: Final = "A marker after a quote or a backtick is only mentioned."
 
 QUOTED: Final = (
     *(
-        Scenario("quoted", f"{what} {how}", ["x"], _MENTIONED, ("prose",), _mention(pick, sentence))
-        for what, pick in _PICKS.items()
+        Scenario(
+            "quoted",
+            f"{what} {how}",
+            ["x"],
+            _ONLY_MENTIONED,
+            ("prose",),
+            _mention_marker(get_marker, sentence),
+        )
+        for what, get_marker in _MARKERS.items()
         for how, sentence in _SENTENCES.items()
     ),
     *(
@@ -406,9 +497,9 @@ QUOTED: Final = (
             "quoted",
             f"{what} in a sentence",
             ["x"],
-            "What opens a call where no call follows is text.",
+            "A marker that opens a call is text if no call follows.",
             ("prose",),
-            _mention(_PICKS[what], "Here {0} is a tag in a sentence."),
+            _mention_marker(_MARKERS[what], "Here {0} is a tag in a sentence."),
         )
         for what in ("the opener of the calls", "the opener of a call")
     ),

@@ -1,4 +1,4 @@
-"""What a model means, before any dialect: text, thoughts and calls, in order."""
+"""Parts of a scenario before rendering: text, reasoning and calls, and the tools that the calls use."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from typing import Any, Final, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call; ``arguments`` is a value."""
+    """Tool call with its arguments as a Python value."""
 
     name: str
     arguments: dict[str, Any]
     spelling: str = ""
-    """The arguments as JSON text, where the model's spelling is not the usual one."""
+    """JSON text of the arguments, if the model's spelling is not the usual one."""
 
     @property
     def json(self) -> str:
-        """The arguments as the model spells them in JSON."""
+        """Arguments in the model's JSON spelling."""
         return self.spelling or json.dumps(self.arguments, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
-    """Reasoning."""
+class Reasoning:
+    """Segment of reasoning."""
 
     text: str
 
 
-Say: TypeAlias = str | Thought | Call
-"""A string is content."""
+ScenarioPart: TypeAlias = str | Reasoning | Call
+"""Part of a scenario; a string is content."""
 
 
 def weather(city: str, **more: str) -> Call:
-    """A call with one or two strings."""
+    """Return a call with one or two strings."""
     return Call("get_weather", {"city": city, **more})
 
 
 def write(path: str, content: str) -> Call:
-    """A call with any text in it."""
+    """Return a call with arbitrary text as an argument."""
     return Call("write_file", {"path": path, "content": content})
 
 
 def values(**arguments: Any) -> Call:
-    """A call with an argument of every type."""
+    """Return a call whose arguments may have every type."""
     return Call("set_all", arguments)
 
 
 PING: Final = Call("ping", {})
 PARIS: Final = weather("Paris", unit="celsius")
-THOUGHT: Final = Thought("The user wants to know about the weather.\nI should ask the tool.")
+REASONING: Final = Reasoning("The user wants to know about the weather.\nI should ask the tool.")
 
 
 def _tool(name: str, required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -83,16 +83,16 @@ STANDARD_TOOLS: Final = (
     _tool("write_file", ["path", "content"], path=_STRING, content=_STRING),
     _tool("create_order", user_id=_INTEGER, items={"type": "array", "items": _SKU}),
 )
-"""Tools of the standard patterns, also those of the corpus."""
+"""Tools of the standard patterns, which the corpus also uses."""
 
 _PLACE: Final = {"type": "object", "properties": {"city": _STRING, "zip": _STRING, "floor": _INTEGER}}
-_REFERRING: Final = _tool(
+_REFER: Final = _tool(
     "refer",
     place={"$ref": "#/$defs/Place"},
     count={"$ref": "#/$defs/Count"},
     label={"$ref": "#/$defs/Label"},
 )
-_REFERRING["function"]["parameters"]["$defs"] = {"Place": _PLACE, "Count": _INTEGER, "Label": _STRING}
+_REFER["function"]["parameters"]["$defs"] = {"Place": _PLACE, "Count": _INTEGER, "Label": _STRING}
 
 TOOLS: Final = (
     *STANDARD_TOOLS,
@@ -108,7 +108,7 @@ TOOLS: Final = (
         narrowed={"allOf": [_INTEGER, {"minimum": 0}]},
         place={"anyOf": [_PLACE, {"type": "null"}]},
     ),
-    _REFERRING,
+    _REFER,
     _tool("nest", tree={"type": "object"}, list={"type": "array"}),
 )
-"""Every tool that a scenario calls, as a request declares them."""
+"""All tools that scenarios call, as declared in a request."""

@@ -1,7 +1,7 @@
 """Order and interleaving: text, reasoning and calls in every sequence of up to four parts.
 
-And calls inside reasoning: models do call tools while they think.  Such a call
-interrupts the reasoning, and is a call.
+Some models also call tools inside their reasoning. Such a call interrupts the
+reasoning and counts as a call.
 """
 
 from __future__ import annotations
@@ -10,73 +10,73 @@ from collections.abc import Iterator
 from itertools import pairwise, product
 from typing import Final
 
-from .._cases import Stretch
+from ...testing._rendered_pieces import RenderedPiece
+from .._cases import TextSegment
 from .capabilities import section_markers
-from .message_parts import PARIS, PING, THOUGHT, Call, Say, Thought, weather, write
-from .rendering import Wording
-from .scenario import Draft, Meant, Scenario, Twist
+from .message_parts import PARIS, PING, REASONING, Call, Reasoning, ScenarioPart, weather, write
+from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
 
 TITLE: Final = "Order and interleaving"
 
-_LONGEST: Final = 4
+_MAX_PARTS: Final = 4
 _TEXTS: Final = ("Let me see.", "One more thing.")
-_THOUGHTS: Final = (Thought("First, the weather."), Thought("Now, the rest.\nStep by step."))
+_REASONINGS: Final = (Reasoning("First, the weather."), Reasoning("Now, the rest.\nStep by step."))
 _CALLS: Final = (PARIS, PING, weather("Rome"), write("a.txt", "Hello"))
 
 
 def _sequences() -> Iterator[str]:
-    """Every sequence in which no two neighbours would be one stretch of text."""
-    for length in range(1, _LONGEST + 1):
+    """Yield every sequence in which no two adjacent parts would merge into one segment of text."""
+    for length in range(1, _MAX_PARTS + 1):
         for kinds in product("TRC", repeat=length):
             if all(one == "C" or one != other for one, other in pairwise(kinds)):
                 yield "".join(kinds)
 
 
-def _parts(kinds: str) -> list[Say]:
-    pools: dict[str, Iterator[str | Thought | Call]] = {
+def _parts(kinds: str) -> list[ScenarioPart]:
+    parts_by_kind: dict[str, Iterator[str | Reasoning | Call]] = {
         "T": iter(_TEXTS),
-        "R": iter(_THOUGHTS),
+        "R": iter(_REASONINGS),
         "C": iter(_CALLS),
     }
-    return [next(pools[kind]) for kind in kinds]
+    return [next(parts_by_kind[kind]) for kind in kinds]
 
 
 _NAMES: Final = {"T": "text", "R": "reasoning", "C": "call"}
 
 
-def _inside(more: str) -> Twist:
-    """The calls before the end of the reasoning, and more of it behind them."""
+def _move_calls_into_reasoning(more: str) -> DraftEdit:
+    """Move the calls in front of the reasoning closer, and add more reasoning after them."""
 
-    def twist(draft: Draft) -> str | None:
-        able = draft.able
-        if able.framed:
-            return "reasoning is a message, in which there is no other"
-        if not able.marked and not section_markers(able)[0]:
+    def edit(draft: Draft) -> str | None:
+        capabilities = draft.capabilities
+        if capabilities.framed:
+            return "reasoning is a message, which cannot contain another message"
+        if not capabilities.marked and not section_markers(capabilities)[0]:
             return "calls have no marker that could interrupt reasoning"
         closing = draft.find("close", 0)
-        calls = [i for i, piece in enumerate(draft.pieces) if piece.role not in ("open", "text", "close")]
+        calls = [i for i, piece in enumerate(draft.pieces) if piece.kind not in ("open", "text", "close")]
         end = draft.pieces[closing]
-        rest = [Wording("text", f"\n{more}", 0)] if more else []
+        rest = [RenderedPiece("text", f"\n{more}", 0)] if more else []
         draft.pieces[closing : calls[-1] + 1] = [
             *(draft.pieces[i] for i in calls),
             *rest,
             end,
         ]
         if more:
-            last = max(i for i, part in enumerate(draft.order) if isinstance(part, Meant))
-            draft.order.insert(last + 1, Stretch("reasoning", more))
+            last = max(i for i, part in enumerate(draft.order) if isinstance(part, ExpectedCall))
+            draft.order.insert(last + 1, TextSegment("reasoning", more))
         return None
 
-    return twist
+    return edit
 
 
-_INTERRUPTS: Final = "A well-formed call inside reasoning is a call, and the reasoning goes on behind it."
-_AGAIN: Final = "So there it is."
-_WITHIN: Final[tuple[tuple[str, list[Say], str], ...]] = (
-    ("a call", [THOUGHT, PARIS], _AGAIN),
-    ("a call at its end", [THOUGHT, PARIS], ""),
-    ("two calls", [THOUGHT, PARIS, PING], _AGAIN),
-    ("a call, and text behind it all", [THOUGHT, PARIS, "It is sunny."], _AGAIN),
+_INTERRUPTS: Final = "A well-formed call inside reasoning is a call, and the reasoning continues after it."
+_MORE_REASONING: Final = "So there it is."
+_INSIDE_REASONING: Final[tuple[tuple[str, list[ScenarioPart], str], ...]] = (
+    ("a call", [REASONING, PARIS], _MORE_REASONING),
+    ("a call at its end", [REASONING, PARIS], ""),
+    ("two calls", [REASONING, PARIS, PING], _MORE_REASONING),
+    ("a call, then text after the reasoning", [REASONING, PARIS, "It is sunny."], _MORE_REASONING),
 )
 
 SCENARIOS: Final = (
@@ -85,12 +85,14 @@ SCENARIOS: Final = (
             "order",
             "-".join(_NAMES[kind] for kind in kinds),
             _parts(kinds),
-            "Everything comes out as it was meant, in its order.",
+            "The parser returns everything that the model wrote, in the same order.",
         )
         for kinds in _sequences()
     ),
     *(
-        Scenario("order", f"inside reasoning: {name}", parts, _INTERRUPTS, (), _inside(more))
-        for name, parts, more in _WITHIN
+        Scenario(
+            "order", f"inside reasoning: {name}", parts, _INTERRUPTS, (), _move_calls_into_reasoning(more)
+        )
+        for name, parts, more in _INSIDE_REASONING
     ),
 )

@@ -1,19 +1,18 @@
-"""A scenario, and a draft of it in one dialect.
+"""Scenarios, and drafts of them in one dialect.
 
-A scenario is something to say, in order, and possibly something that goes wrong
-with it.  Its draft in a dialect is the text in labelled pieces together with what
-must come out; a *twist* changes both.  Nothing here asks a parser.
+A scenario lists the parts of a message in order, and optionally an *edit* that
+introduces a fault. Its draft in a dialect holds the text in labelled pieces together
+with the expected parts; the edit changes both. Nothing in this module runs a parser.
 
-What must come out follows from what was meant, by these rules:
+The expectation follows from the parts by these rules:
 
-- Calls, reasoning and content come out as they were meant, in their order.
-- Content behind a call is dropped where the dialect says so (``after_calls``).
-- White space between two stretches of a channel is a joint: one line break here,
-  and compared as such.
-- Where the prompt holds the beginning of what clients want to see, it comes first
+- Calls, reasoning and content come out unchanged, in their order.
+- Content after a call is dropped if the dialect says so (``after_calls``).
+- The whitespace between two segments of a channel is a separator: one newline here,
+  and the comparison accepts any whitespace there.
+- If the prompt holds the beginning of the visible text, that beginning comes first
   (``echo``).
-- The finish reason is ``tool_calls`` if a call is complete, else what the backend
-  said.
+- The finish reason is ``tool_calls`` if a call is complete, otherwise the backend's.
 """
 
 from __future__ import annotations
@@ -25,129 +24,129 @@ from typing import Any, TypeAlias
 from ...message import Part as RenderPart
 from ...message import TextPart
 from ...message import ToolCall as RenderCall
+from ...testing._rendered_pieces import RenderedPiece, render_pieces
 from .._cases import (
-    CallAt,
+    CallReference,
     FinishReason,
     FunctionCall,
     Part,
-    Start,
-    Stretch,
+    StartState,
     TestCase,
+    TextSegment,
     ToolCall,
     Unfinished,
 )
-from .capabilities import Able
-from .message_parts import TOOLS, Call, Say, Thought
-from .rendering import Wording, sketch
+from .capabilities import Capabilities
+from .message_parts import TOOLS, Call, Reasoning, ScenarioPart
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
-    """A call that must come out."""
+class ExpectedCall:
+    """Expected call."""
 
     call: Call
     id: str | None
-    """The id that the model writes, if it does."""
+    """Identifier that the model writes; None if the dialect has none."""
 
 
-Outcome: TypeAlias = Stretch | Meant | Unfinished
-"""A part of what must come out."""
+ExpectedPart: TypeAlias = TextSegment | ExpectedCall | Unfinished
+"""Part of the expected result."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A scenario in the words of a dialect."""
+    """Scenario rendered in a dialect."""
 
-    able: Able
-    pieces: list[Wording]
-    order: list[Outcome]
+    capabilities: Capabilities
+    pieces: list[RenderedPiece]
+    order: list[ExpectedPart]
     tools: tuple[dict[str, Any], ...] = TOOLS
     tool_choice: str | dict[str, Any] = "auto"
-    start: Start = "content"
+    start: StartState = "content"
     prompt: str | None = None
     finish_reason: FinishReason = "stop"
     finish: FinishReason | None = None
-    """What a client is told, where the rule does not say it."""
+    """Finish reason for the client, if the rule above does not determine it."""
     any_finish: bool = False
-    """Several finish reasons are right."""
+    """True if several finish reasons are correct."""
     n: int = 1
-    guided: bool = False
-    """The calls are JSON, whatever the dialect."""
+    guided_json: bool = False
+    """True if the calls are JSON regardless of the dialect."""
 
     @property
     def text(self) -> str:
-        """What the model writes."""
+        """Text that the model writes."""
         return "".join(piece.text for piece in self.pieces)
 
-    def around(self, part: int) -> str:
-        """The text of a call, with the markers that it shares with its neighbours."""
+    def call_text(self, part: int) -> str:
+        """Return the text of a call, with the markers that it shares with its neighbours."""
         numbers = [i for i, piece in enumerate(self.pieces) if piece.part == part]
         first, last = numbers[0], numbers[-1]
-        while last + 1 < len(self.pieces) and self.pieces[last + 1].role in ("separator", "section_close"):
+        while last + 1 < len(self.pieces) and self.pieces[last + 1].kind in ("separator", "section_close"):
             last += 1
         return "".join(piece.text for piece in self.pieces[first : last + 1])
 
-    def find(self, role: str, part: int | None = None) -> int:
-        """The number of the first piece in this role (of this part); -1: there is none."""
+    def find(self, kind: str, part: int | None = None) -> int:
+        """Return the index of the first piece of this kind (of this part), or -1."""
         for number, piece in enumerate(self.pieces):
-            if piece.role == role and part in (None, piece.part):
+            if piece.kind == kind and part in (None, piece.part):
                 return number
         return -1
 
 
-Twist: TypeAlias = Callable[[Draft], str | None]
-"""What goes wrong: changes the draft, or says why it cannot in this dialect."""
+DraftEdit: TypeAlias = Callable[[Draft], str | None]
+"""Function that introduces a fault: it changes the draft, or returns why the dialect does not allow that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One thing to show."""
+    """One situation that the suite tests."""
 
     group: str
     name: str
-    """Unique in its group."""
-    parts: Sequence[Say]
+    """Name, unique in its group."""
+    parts: Sequence[ScenarioPart]
     rule: str
-    """What must come out, and by which rule, for people."""
-    needs: Sequence[str] = ()
-    """What it takes beside what its parts take; see ``Able.lacks``."""
-    twist: Twist | None = None
+    """Rule that determines the expected result, for readers."""
+    requirements: Sequence[str] = ()
+    """Required capabilities in addition to those of the parts; see ``Capabilities.missing``."""
+    edit: DraftEdit | None = None
 
     @property
     def full_name(self) -> str:
-        """Unique in the suite."""
+        """Name, unique in the suite."""
         return f"{self.group}/{self.name}"
 
-    def case(self, able: Able) -> TestCase | str:
-        """The case in a dialect, or why there is none."""
-        why = able.why_not(able.needs(self.parts) | set(self.needs))
-        if why:
-            return why
-        draft = make_draft(self.parts, able)
-        obstacle = self.twist(draft) if self.twist is not None else None
-        return obstacle or self._case(draft)
+    def case(self, capabilities: Capabilities) -> TestCase | str:
+        """Return the case for a dialect, or the reason why there is none."""
+        missing = capabilities.explain_missing(capabilities.requirements(self.parts) | set(self.requirements))
+        if missing:
+            return missing
+        draft = make_draft(self.parts, capabilities)
+        obstacle = self.edit(draft) if self.edit is not None else None
+        return obstacle or self._build_case(draft)
 
-    def _case(self, draft: Draft) -> TestCase:
-        able = draft.able
+    def _build_case(self, draft: Draft) -> TestCase:
+        capabilities = draft.capabilities
         calls: list[ToolCall] = []
         order: list[Part] = []
         for part in draft.order:
-            if isinstance(part, Meant):
-                order.append(CallAt(len(calls)))
-                calls.append(_expected(part, able, guided=draft.guided))
+            if isinstance(part, ExpectedCall):
+                order.append(CallReference(len(calls)))
+                calls.append(_expected_tool_call(part, capabilities, guided_json=draft.guided_json))
             else:
                 order.append(part)
         finish = draft.finish or ("tool_calls" if calls else draft.finish_reason)
         return TestCase(
             scenario_name=self.full_name,
-            dialect=able.dialect.name,
+            dialect=capabilities.dialect.name,
             group=self.group,
             rule=self.rule,
             model_output=draft.text,
             expected_tools_called=bool(calls),
             expected_tool_calls=tuple(calls),
-            expected_content=_joined(order, "content"),
-            expected_reasoning=_joined(order, "reasoning"),
+            expected_content=_join_channel(order, "content"),
+            expected_reasoning=_join_channel(order, "reasoning"),
             expected_order=tuple(order),
             expected_finish_reason=None if draft.any_finish else finish,
             tools=draft.tools,
@@ -159,70 +158,80 @@ class Scenario:
         )
 
 
-def make_draft(parts: Sequence[Say], able: Able) -> Draft:
-    """The parts in the words of the dialect, and what must come out of them."""
-    order: list[Outcome] = []
-    called = 0
+def make_draft(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Draft:
+    """Render the parts in the dialect and derive the expected parts."""
+    order: list[ExpectedPart] = []
+    call_count = 0
     for part in parts:
         if isinstance(part, Call):
-            order.append(Meant(part, native_id(able, part.name, called) if able.carries_ids else None))
-            called += 1
-        elif isinstance(part, Thought):
-            order.append(Stretch("reasoning", part.text))
-        elif not (called and able.dialect.after_calls == "drop"):
-            order.append(Stretch("content", part))
-    _echo(order, able.dialect.prompt.echo)
-    return Draft(able, sketch(able.dialect, tuple(rendered(parts, able))), order)
+            order.append(
+                ExpectedCall(
+                    part, make_id(capabilities, part.name, call_count) if capabilities.carries_ids else None
+                )
+            )
+            call_count += 1
+        elif isinstance(part, Reasoning):
+            order.append(TextSegment("reasoning", part.text))
+        elif not (call_count and capabilities.dialect.after_calls == "drop"):
+            order.append(TextSegment("content", part))
+    _echo(order, capabilities.dialect.prompt.echo)
+    return Draft(
+        capabilities, render_pieces(capabilities.dialect, tuple(to_render_parts(parts, capabilities))), order
+    )
 
 
-def _echo(order: list[Outcome], echo: str) -> None:
+def _echo(order: list[ExpectedPart], echo: str) -> None:
     first = order[0] if order else None
-    if isinstance(first, Stretch) and first.channel == "content":
-        order[0] = Stretch("content", echo + first.text)
+    if isinstance(first, TextSegment) and first.channel == "content":
+        order[0] = TextSegment("content", echo + first.text)
     elif echo:
-        order.insert(0, Stretch("content", echo))
+        order.insert(0, TextSegment("content", echo))
 
 
-def rendered(parts: Sequence[Say], able: Able) -> Iterator[RenderPart]:
-    """The parts as ``render`` takes them; text behind other text or a call begins a line."""
+def to_render_parts(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Iterator[RenderPart]:
+    """Convert the parts for ``render``; text after other text or after a call starts on a new line."""
     number = 0
-    said = False
+    has_text = False
     for part in parts:
         if isinstance(part, Call):
-            yield RenderCall(native_id(able, part.name, number), part.name, part.json)
+            yield RenderCall(make_id(capabilities, part.name, number), part.name, part.json)
             number += 1
-        elif isinstance(part, Thought):
+        elif isinstance(part, Reasoning):
             yield TextPart("reasoning", part.text)
         else:
-            line = not able.framed and (said or (number and not able.wrapped))
-            yield TextPart("content", f"\n{part}" if line else part)
-            said = True
+            on_new_line = not capabilities.framed and (has_text or (number and not capabilities.wrapped))
+            yield TextPart("content", f"\n{part}" if on_new_line else part)
+            has_text = True
 
 
-def native_id(able: Able, name: str, number: int) -> str:
-    """An id in the dialect's format, the same every time."""
-    dialect = able.dialect
+def make_id(capabilities: Capabilities, name: str, number: int) -> str:
+    """Return an id in the dialect's format, the same in every run."""
+    dialect = capabilities.dialect
     random = "abcdefghijklmnopqrstuvwxyz"[number:][: dialect.id_format.length]
     pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.names.first_index))
     return pattern.replace("{random}", random).replace("{name}", name)
 
 
-def _expected(meant: Meant, able: Able, *, guided: bool) -> ToolCall:
-    function = FunctionCall(meant.call.name, arguments_of(meant.call, able))
-    return ToolCall(function, meant.id, able.verbatim or guided)
+def _expected_tool_call(expected: ExpectedCall, capabilities: Capabilities, *, guided_json: bool) -> ToolCall:
+    function = FunctionCall(expected.call.name, expected_arguments(expected.call, capabilities))
+    return ToolCall(function, expected.id, capabilities.verbatim or guided_json)
 
 
-def arguments_of(call: Call, able: Able) -> str:
-    """The arguments as JSON, with the keys in the order in which the dialect writes them."""
-    return Call(call.name, _sorted(call.arguments)).json if able.sorts and not call.spelling else call.json
+def expected_arguments(call: Call, capabilities: Capabilities) -> str:
+    """Return the arguments as JSON, with the keys in the order in which the dialect writes them."""
+    return (
+        Call(call.name, _sort_keys(call.arguments)).json
+        if capabilities.sorts_keys and not call.spelling
+        else call.json
+    )
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
+    return [_sort_keys(item) for item in value] if isinstance(value, list) else value
 
 
-def _joined(order: Sequence[Part], channel: str) -> str | None:
-    texts = [part.text for part in order if isinstance(part, Stretch) and part.channel == channel]
+def _join_channel(order: Sequence[Part], channel: str) -> str | None:
+    texts = [part.text for part in order if isinstance(part, TextSegment) and part.channel == channel]
     return "\n".join(texts) or None

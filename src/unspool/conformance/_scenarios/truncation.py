@@ -1,15 +1,15 @@
-"""Truncation: the output ends, at every place where that means something.
+"""Truncation: the output ends at every meaningful position.
 
-What has come is kept.  What the cut leaves of a call or a marker follows these
-rules, by the place of the cut:
+Everything before the cut is kept. The rules for a cut call or marker depend on the
+position of the cut:
 
 in text or reasoning         the text up to the cut
 in a marker                  a fragment: nothing, or its raw text
-before a call's name ends    a fragment, too
-from there to its last value the call is truncated
-behind the arguments         the call is complete, unless its closing marker is
-                             what shows that no further argument follows
-                             (tagged dialects): then either is right
+before the end of the name   a fragment as well
+from there to the last value the call is truncated
+after the arguments          the call is complete; in tagged dialects, where only the
+                             closing marker shows that no argument follows,
+                             truncated is correct as well
 """
 
 from __future__ import annotations
@@ -18,209 +18,213 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from .._cases import Stretch, Unfinished
-from .capabilities import Able
-from .message_parts import PARIS, Call, Thought, weather
-from .rendering import Wording
-from .scenario import Draft, Meant, Outcome, Scenario, Twist, arguments_of
+from ...testing._rendered_pieces import RenderedPiece
+from .._cases import TextSegment, Unfinished
+from .capabilities import Capabilities
+from .message_parts import PARIS, Call, Reasoning, weather
+from .scenario import Draft, DraftEdit, ExpectedCall, ExpectedPart, Scenario, expected_arguments
 
 TITLE: Final = "Truncation"
 
-_THOUGHT: Final = Thought("Somebody wants to know the weather.")
+_REASONING: Final = Reasoning("Somebody wants to know the weather.")
 _TEXT: Final = "Let me look."
 _SECOND: Final = weather("Reykjavik")
 
-Place = Callable[[Draft], tuple[int, int] | None]
-"""Where to cut: the number of a piece, and how much of it is kept."""
+CutPosition = Callable[[Draft], tuple[int, int] | None]
+"""Function that returns where to cut: the index of a piece, and how much of it to keep."""
 
 
-def _inside(role: str, part: int, share: float) -> Place:
-    """Inside the piece; at 0.0, before it; at 1.0, behind it."""
+def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
+    """Cut inside a piece; a share of 0.0 cuts before it, 1.0 after it."""
 
-    def place(draft: Draft) -> tuple[int, int] | None:
-        number = draft.find(role, part)
+    def locate(draft: Draft) -> tuple[int, int] | None:
+        number = draft.find(kind, part)
         if number < 0:
             return None
         length = len(draft.pieces[number].text)
-        kept = round(length * share)
-        return number, min(max(kept, 1), length - 1) if 0 < share < 1 else kept
+        kept_length = round(length * share)
+        return number, min(max(kept_length, 1), length - 1) if 0 < share < 1 else kept_length
 
-    return place
+    return locate
 
 
-def _behind(word: str, part: int, more: int = 0) -> Place:
-    """Behind a word of the part, or some characters further or less far."""
+def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
+    """Cut after a word of the part, shifted by ``offset`` characters."""
 
-    def place(draft: Draft) -> tuple[int, int] | None:
+    def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
             if piece.part == part and word in piece.text:
-                kept = piece.text.index(word) + len(word) + more
-                return (number, kept) if 0 < kept <= len(piece.text) else None
+                kept_length = piece.text.index(word) + len(word) + offset
+                return (number, kept_length) if 0 < kept_length <= len(piece.text) else None
         return None
 
-    return place
+    return locate
 
 
-def _cut(place: Place) -> Twist:
-    def twist(draft: Draft) -> str | None:
-        found = place(draft)
+def _truncate(locate: CutPosition) -> DraftEdit:
+    def edit(draft: Draft) -> str | None:
+        found = locate(draft)
         if found is None:
-            return "it writes nothing there"
-        number, kept = found
-        draft.order = _left(draft, number, kept)
+            return "it has no text at this position"
+        number, kept_length = found
+        draft.order = _parts_before_cut(draft, number, kept_length)
         pieces = draft.pieces[:number]
         last = draft.pieces[number]
-        draft.pieces = [*pieces, Wording(last.role, last.text[:kept], last.part)]
+        draft.pieces = [*pieces, RenderedPiece(last.kind, last.text[:kept_length], last.part)]
         draft.finish_reason = "length"
         broken = [part for part in draft.order if isinstance(part, Unfinished)]
-        called = any(isinstance(part, Meant) for part in draft.order)
-        closing = last.role == "tail" or (last.role == "payload" and kept == len(last.text))
-        # Whether a call that is whole counts more than the cut behind it is up to the parser.
+        called = any(isinstance(part, ExpectedCall) for part in draft.order)
+        closing = last.kind == "tail" or (last.kind == "payload" and kept_length == len(last.text))
+        # A parser may report the complete call or the cut after it in its finish reason.
         draft.any_finish = bool(broken) and (called or closing)
         return None
 
-    return twist
+    return edit
 
 
-def _left(draft: Draft, number: int, kept: int) -> list[Outcome]:
-    """What must come out of the pieces before the cut."""
+def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[ExpectedPart]:
+    """Return the expected parts for the pieces before the cut."""
     piece = draft.pieces[number]
-    outcomes = _outcomes(draft)
+    outcomes = _expected_by_part(draft)
     order = [outcome for part, outcome in outcomes.items() if part < piece.part and outcome is not None]
-    own = outcomes.get(piece.part)
-    done = kept == len(piece.text)
-    match piece.role:
+    expected = outcomes.get(piece.part)
+    whole_piece = kept_length == len(piece.text)
+    match piece.kind:
         case "text":
-            if kept and isinstance(own, Stretch):
-                echo = own.text.removesuffix(piece.text.strip())
-                order.append(Stretch(own.channel, echo + piece.text[:kept].strip()))
+            if kept_length and isinstance(expected, TextSegment):
+                echo = expected.text.removesuffix(piece.text.strip())
+                order.append(TextSegment(expected.channel, echo + piece.text[:kept_length].strip()))
             return order
         case "close":
-            order += [own] if own is not None else []
-            return order if done else [*order, Unfinished("fragment", piece.text[:kept])]
+            order += [expected] if expected is not None else []
+            return order if whole_piece else [*order, Unfinished("fragment", piece.text[:kept_length])]
         case "open":
-            return order if done else [*order, Unfinished("fragment", piece.text[:kept])]
-    return order + _call_left(draft, number, kept, own)
+            return order if whole_piece else [*order, Unfinished("fragment", piece.text[:kept_length])]
+    return order + _call_before_cut(draft, number, kept_length, expected)
 
 
-def _outcomes(draft: Draft) -> dict[int, Outcome | None]:
-    """What must come out of each part of the meaning."""
+def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
+    """Return the expected part for each part of the scenario."""
     order = iter(draft.order)
     parts = sorted({piece.part for piece in draft.pieces})
     return {part: next(order, None) for part in parts}
 
 
-def _call_left(draft: Draft, number: int, kept: int, own: Outcome | None) -> list[Outcome]:
+def _call_before_cut(
+    draft: Draft, number: int, kept_length: int, expected: ExpectedPart | None
+) -> list[ExpectedPart]:
     piece = draft.pieces[number]
-    done = kept == len(piece.text)
+    whole_piece = kept_length == len(piece.text)
     first = min(i for i, other in enumerate(draft.pieces) if other.part == piece.part)
-    raw = "".join(other.text for other in draft.pieces[first:number]) + piece.text[:kept]
-    if not isinstance(own, Meant):
+    raw = "".join(other.text for other in draft.pieces[first:number]) + piece.text[:kept_length]
+    if not isinstance(expected, ExpectedCall):
         return []
-    sent = _may_be_sent(own.call, draft.able, piece.text[:kept])
-    truncated = Unfinished("truncated", raw, own.call.name, sent)
-    match piece.role:
+    sent = _sendable_arguments(expected.call, draft.capabilities, piece.text[:kept_length])
+    truncated = Unfinished("truncated", raw, expected.call.name, sent)
+    match piece.kind:
         case "section_open" | "separator":
             return [Unfinished("fragment", raw)]
         case "head" | "payload":
-            if piece.role == "head" and draft.able.framed and not done:
+            if piece.kind == "head" and draft.capabilities.framed and not whole_piece:
                 return [Unfinished("fragment", raw)]
-            if own.call.name in raw[:-1]:
-                whole = piece.role == "payload" and done and not draft.able.tagged
-                return [own] if whole else [truncated]
+            if expected.call.name in raw[:-1]:
+                whole = piece.kind == "payload" and whole_piece and not draft.capabilities.tagged
+                return [expected] if whole else [truncated]
             return [Unfinished("fragment", raw)]
         case "tail":
-            closed = done or not draft.able.tagged
+            closed = whole_piece or not draft.capabilities.tagged
             return (
-                [own, *([] if done else [Unfinished("fragment", piece.text[:kept])])]
+                [expected, *([] if whole_piece else [Unfinished("fragment", piece.text[:kept_length])])]
                 if closed
                 else [truncated]
             )
-    return [own, *([] if done else [Unfinished("fragment", piece.text[:kept])])]
+    return [expected, *([] if whole_piece else [Unfinished("fragment", piece.text[:kept_length])])]
 
 
-def _may_be_sent(call: Call, able: Able, written: str) -> str:
-    """The arguments that a stream may have sent.
+def _sendable_arguments(call: Call, capabilities: Capabilities, text: str) -> str:
+    """Return the arguments that a stream may have sent.
 
-    Where nothing is escaped, a character behind a value may be of the value as well
-    as of the tag that ends it.
+    In a notation without escapes, a character after a value may belong to the value or to
+    the tag that ends it.
     """
-    arguments = arguments_of(call, able)
+    arguments = expected_arguments(call, capabilities)
     for value in reversed(list(call.arguments.values())):
-        _, found, behind = written.rpartition(str(value))
+        _, found, following = text.rpartition(str(value))
         if found:
             end = arguments.index(value) + len(value)
-            tail = json.dumps(behind)[1:-1] if able.tagged and len(behind) == 1 else ""
+            tail = json.dumps(following)[1:-1] if capabilities.tagged and len(following) == 1 else ""
             return arguments[:end] + tail if tail else arguments
     return arguments
 
 
-_IN_REASONING: Final[dict[str, Place]] = {
-    "in the marker that opens reasoning": _inside("open", 0, 0.5),
-    "behind the marker that opens reasoning": _inside("open", 0, 1.0),
-    "in reasoning": _behind("Somebody wants to know", 0),
-    "behind reasoning": _inside("text", 0, 1.0),
-    "in the marker that closes reasoning": _inside("close", 0, 0.5),
-    "behind the marker that closes reasoning": _inside("close", 0, 1.0),
-    "in the marker that opens the answer": _inside("open", 1, 0.5),
+_IN_REASONING: Final[dict[str, CutPosition]] = {
+    "in the marker that opens reasoning": _cut_inside("open", 0, 0.5),
+    "after the marker that opens reasoning": _cut_inside("open", 0, 1.0),
+    "in reasoning": _cut_after("Somebody wants to know", 0),
+    "after reasoning": _cut_inside("text", 0, 1.0),
+    "in the marker that closes reasoning": _cut_inside("close", 0, 0.5),
+    "after the marker that closes reasoning": _cut_inside("close", 0, 1.0),
+    "in the marker that opens the answer": _cut_inside("open", 1, 0.5),
 }
-_IN_TEXT: Final[dict[str, Place]] = {
-    "in the marker that opens the text": _inside("open", 0, 0.5),
-    "in the text": _behind("Let me", 0),
-    "behind the text": _behind(_TEXT, 0),
-    "in the marker that closes the text": _inside("close", 0, 0.5),
+_IN_TEXT: Final[dict[str, CutPosition]] = {
+    "in the marker that opens the text": _cut_inside("open", 0, 0.5),
+    "in the text": _cut_after("Let me", 0),
+    "after the text": _cut_after(_TEXT, 0),
+    "in the marker that closes the text": _cut_inside("close", 0, 0.5),
 }
 
 
-def _in_first(part: int) -> dict[str, Place]:
+def _positions_in_first_call(part: int) -> dict[str, CutPosition]:
     return {
-        "in the marker that opens the calls": _inside("section_open", part, 0.5),
-        "behind the marker that opens the calls": _inside("section_open", part, 1.0),
-        "in the head of the call, a quarter": _inside("head", part, 0.25),
-        "in the head of the call, half": _inside("head", part, 0.5),
-        "in the name": _behind("get_weather", part, -4),
-        "behind the name": _behind("get_weather", part),
-        "behind the head of the call": _inside("head", part, 1.0),
-        "in the first key": _behind("city", part, -2),
-        "behind the first key": _behind("city", part),
-        "before the first value": _behind("Paris", part, -5),
-        "in the first value": _behind("Paris", part, -2),
-        "behind the first value": _behind("Paris", part),
-        "in the second key": _behind("unit", part, -1),
-        "in the second value": _behind("celsius", part, -3),
-        "behind the last value": _behind("celsius", part),
-        "one character behind the last value": _behind("celsius", part, 1),
-        "behind the arguments": _inside("payload", part, 1.0),
-        "in the marker that ends the call": _inside("tail", part, 0.5),
-        "behind the call": _inside("tail", part, 1.0),
-        "in the marker that ends the calls": _inside("section_close", part, 0.5),
+        "in the marker that opens the calls": _cut_inside("section_open", part, 0.5),
+        "after the marker that opens the calls": _cut_inside("section_open", part, 1.0),
+        "in the head of the call, a quarter": _cut_inside("head", part, 0.25),
+        "in the head of the call, half": _cut_inside("head", part, 0.5),
+        "in the name": _cut_after("get_weather", part, -4),
+        "after the name": _cut_after("get_weather", part),
+        "after the head of the call": _cut_inside("head", part, 1.0),
+        "in the first key": _cut_after("city", part, -2),
+        "after the first key": _cut_after("city", part),
+        "before the first value": _cut_after("Paris", part, -5),
+        "in the first value": _cut_after("Paris", part, -2),
+        "after the first value": _cut_after("Paris", part),
+        "in the second key": _cut_after("unit", part, -1),
+        "in the second value": _cut_after("celsius", part, -3),
+        "after the last value": _cut_after("celsius", part),
+        "one character after the last value": _cut_after("celsius", part, 1),
+        "after the arguments": _cut_inside("payload", part, 1.0),
+        "in the marker that ends the call": _cut_inside("tail", part, 0.5),
+        "after the call": _cut_inside("tail", part, 1.0),
+        "in the marker that ends the calls": _cut_inside("section_close", part, 0.5),
     }
 
 
-_IN_SECOND: Final[dict[str, Place]] = {
-    "between the calls": _inside("separator", 1, 0.5),
-    "before the second call": _inside("separator", 1, 1.0),
-    "in the head of the second call": _inside("head", 1, 0.5),
-    "in the name of the second call": _behind("get_weather", 1, -4),
-    "behind the head of the second call": _inside("head", 1, 1.0),
-    "in the value of the second call": _behind("Reyk", 1),
-    "behind the arguments of the second call": _inside("payload", 1, 1.0),
-    "in the marker that ends the second call": _inside("tail", 1, 0.5),
-    "behind the second call": _inside("tail", 1, 1.0),
-    "in the marker behind the second call": _inside("section_close", 1, 0.5),
+_IN_SECOND: Final[dict[str, CutPosition]] = {
+    "between the calls": _cut_inside("separator", 1, 0.5),
+    "before the second call": _cut_inside("separator", 1, 1.0),
+    "in the head of the second call": _cut_inside("head", 1, 0.5),
+    "in the name of the second call": _cut_after("get_weather", 1, -4),
+    "after the head of the second call": _cut_inside("head", 1, 1.0),
+    "in the value of the second call": _cut_after("Reyk", 1),
+    "after the arguments of the second call": _cut_inside("payload", 1, 1.0),
+    "in the marker that ends the second call": _cut_inside("tail", 1, 0.5),
+    "after the second call": _cut_inside("tail", 1, 1.0),
+    "in the marker after the second call": _cut_inside("section_close", 1, 0.5),
 }
 
-RULE: Final = "What has come is kept; half a call is none, and half a marker says nothing."
+RULE: Final = (
+    "Everything before the cut is kept; a truncated call is not complete, and half a marker has no effect."
+)
 
 SCENARIOS: Final = tuple(
-    Scenario("truncation", name, parts, RULE, (), _cut(place))
-    for parts, places, what in (
-        ((_THOUGHT, _TEXT), _IN_REASONING, "{}"),
+    Scenario("truncation", name, parts, RULE, (), _truncate(locate))
+    for parts, places, pattern in (
+        ((_REASONING, _TEXT), _IN_REASONING, "{}"),
         ((_TEXT,), _IN_TEXT, "{}"),
-        ((PARIS,), _in_first(0), "{}"),
-        ((_TEXT, PARIS), _in_first(1), "{}, after text"),
-        ((_THOUGHT, PARIS), _in_first(1), "{}, after reasoning"),
+        ((PARIS,), _positions_in_first_call(0), "{}"),
+        ((_TEXT, PARIS), _positions_in_first_call(1), "{}, after text"),
+        ((_REASONING, PARIS), _positions_in_first_call(1), "{}, after reasoning"),
         ((PARIS, _SECOND), _IN_SECOND, "{}"),
     )
-    for name, place in ((what.format(name), place) for name, place in places.items())
+    for name, locate in ((pattern.format(name), locate) for name, locate in places.items())
 )

@@ -1,9 +1,9 @@
-"""Other parsers, each in an environment of its own, held against the same suite.
+"""Peers: parsers of other engines, each in an environment of its own, for the same suite.
 
-``make peers`` builds the environments below ``.peers``.  A program of this folder
-runs in one of them, where unspool is not installed: it imports nothing of ours
-but this folder, and speaks the protocol of ``conformance.stdio``.  What it must
-know of our dialects it reads from a file, which :func:`command` writes.
+``make peers`` builds the environments below ``.peers``. The program of a peer runs in one
+of them. unspool is not installed there, so the program imports only this folder and
+speaks the protocol of ``conformance.stdio``. It reads the facts about unspool's dialects
+from a file that :func:`command` writes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ _CONTROL: Final = re.compile(
     r"|</?(?:think|tool_calls?|tool_sep|arg_key|arg_value)(?::\w+)?>|</?(?:mm|seed):think>"
     r"|</?(?:minimax|seed):tool_call>|</?ifm\|\w+>|</?longcat_\w+>|<(?:start|end)_function_call>|<escape>"
 )
-"""What is one token in the vocabulary of its model: what looks like a control token, and tags that
-vocabularies are known to have."""
+"""Texts that are one token in their model's vocabulary: control tokens by their form, and known tags."""
 _SUFFIX: Final = re.compile(r":\w+(?=｜?>)")
-"""What every marker of some checkpoints ends with."""
+"""Suffix that some checkpoints add to every marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A parser of others, and where it lives."""
+    """Parser of another engine, and its environment."""
 
     name: str
-    """Its name on the command line, of its environment and of its program."""
+    """Name on the command line, of the environment and of the program."""
     package: str
-    """The package that it is part of."""
+    """Package that contains the parser."""
     about: str
-    """What of it is run."""
+    """Code of the package that the program runs."""
     vocabulary: bool = False
-    """Whether it needs what ``make tokenizers`` fetches."""
+    """True if the program needs the files from ``make tokenizers``."""
 
 
 PEERS: Final = {
@@ -59,80 +58,82 @@ PEERS: Final = {
 
 
 def root() -> Path:
-    """The folder of the environments: ``UNSPOOL_PEERS``, or ``.peers`` of this checkout."""
-    given = os.environ.get("UNSPOOL_PEERS")
-    return Path(given) if given else _HERE.parents[3] / ".peers"
+    """Return the folder of the environments: ``UNSPOOL_PEERS``, or ``.peers`` in this checkout."""
+    configured = os.environ.get("UNSPOOL_PEERS")
+    return Path(configured) if configured else _HERE.parents[3] / ".peers"
 
 
 def _vocabularies() -> Path:
-    given = os.environ.get("UNSPOOL_TOKENIZERS")
-    return (Path(given) if given else _HERE.parents[3] / ".tokenizers").resolve()
+    configured = os.environ.get("UNSPOOL_TOKENIZERS")
+    return (Path(configured) if configured else _HERE.parents[3] / ".tokenizers").resolve()
 
 
 def python(name: str) -> Path:
-    """The interpreter of a peer's environment, which need not exist."""
+    """Return the path of the interpreter in a peer's environment, which may not exist."""
     return root() / name / "bin" / "python"
 
 
 def available() -> list[str]:
-    """The peers whose environments are there."""
+    """Return the peers whose environments exist."""
     return [name for name in PEERS if python(name).exists()]
 
 
 def command(name: str) -> list[str]:
-    """The command that runs a peer's program.
+    """Return the command that runs a peer's program.
 
-    :raises UsageError: if there is no such peer, or no environment for it.
+    :raises UsageError: if the peer is unknown or its environment is missing.
     """
     from ...errors import UsageError
 
     if name not in PEERS:
-        raise UsageError(f"no peer is called {name!r}: choose one of {', '.join(PEERS)}")
+        raise UsageError(f"unknown peer {name!r}; choose one of {', '.join(PEERS)}")
     interpreter = python(name)
     if not interpreter.exists():
-        raise UsageError(f"the environment of {name} is missing: make peer-{name}")
+        raise UsageError(f"the environment of {name} is missing; run make peer-{name}")
     if PEERS[name].vocabulary and not (_vocabularies() / "node_modules").exists():
-        raise UsageError(f"{name} needs a vocabulary: make tokenizers")
+        raise UsageError(f"{name} needs a vocabulary; run make tokenizers")
     facts = root() / "dialects.json"
-    # Programs may be started side by side: none may see half a file.
-    draft = facts.with_suffix(f".{os.getpid()}")
-    written = {"vocabularies": str(_vocabularies()), "dialects": dialects()}
-    draft.write_text(json.dumps(written, ensure_ascii=False, indent=1), encoding="utf-8")
-    draft.replace(facts)
+    # Programs may start concurrently, and none may read an incomplete file.
+    temporary = facts.with_suffix(f".{os.getpid()}")
+    contents = {"vocabularies": str(_vocabularies()), "dialects": dialects()}
+    temporary.write_text(json.dumps(contents, ensure_ascii=False, indent=1), encoding="utf-8")
+    temporary.replace(facts)
     return [str(interpreter), str(_HERE), name, str(facts)]
 
 
 def dialects() -> dict[str, object]:
-    """What a peer's program must know of our dialects to put a case as its server would."""
-    from ..._core.token_ids.reader import literals
+    """Return the facts about unspool's dialects that a peer's program needs to build requests."""
     from ...dialects._registry import facts_of, list_dialects
     from ...dialects._request_facts import MODEL
+    from ...dialects._templates import dialect_texts
 
-    found: dict[str, object] = {}
+    facts_by_dialect: dict[str, object] = {}
     for dialect in list_dialects():
         facts = facts_of(dialect)
         wrappers = [template.lstrip("^").partition("{text}") for template in dialect.reasoning]
-        marks = [mark for literal in literals(dialect) for mark in _CONTROL.findall(literal)]
-        found[dialect.name] = {
-            "openers": of_one([re.split(r"\{\w+\}", opener)[0].strip() for opener, _, _ in wrappers]),
-            "closers": of_one([closer.strip() for _, _, closer in wrappers]),
+        marks = [mark for literal in dialect_texts(dialect) for mark in _CONTROL.findall(literal)]
+        facts_by_dialect[dialect.name] = {
+            "openers": of_one_checkpoint(
+                [re.split(r"\{\w+\}", opener)[0].strip() for opener, _, _ in wrappers]
+            ),
+            "closers": of_one_checkpoint([closer.strip() for _, _, closer in wrappers]),
             "seed": facts.thinking.seed if facts.thinking.inside else "",
             "always": facts.thinking.default == "always",
             "prompt": next((prompt for prompt in facts.prompts if prompt != "any"), ""),
-            "stops": sorted(of_one({*dialect.stop, *(eos for eos in facts.eos if eos != MODEL)})),
-            "controls": sorted(set(of_one(marks))),
+            "stops": sorted(of_one_checkpoint({*dialect.stop, *(eos for eos in facts.eos if eos != MODEL)})),
+            "controls": sorted(set(of_one_checkpoint(marks))),
         }
-    return found
+    return facts_by_dialect
 
 
-def of_one(marks: Collection[str]) -> list[str]:
-    """Those of one checkpoint, where a dialect has the markers of several, told apart by a suffix.
+def of_one_checkpoint(marks: Collection[str]) -> list[str]:
+    """Return the markers of one checkpoint, if a dialect has those of several with different suffixes.
 
-    A vocabulary that has them all is that of no model, and parsers that look for the suffix in it
-    find any of them.
+    No model's vocabulary has the markers of all checkpoints, and a parser that searches the
+    vocabulary for the suffix would find any of them.
 
-    >>> of_one(["<think>", "<think:opensource>", "<seed:think>"])
+    >>> of_one_checkpoint(["<think>", "<think:opensource>", "<seed:think>"])
     ['<think>', '<seed:think>']
     """
-    known = set(marks)
-    return [mark for mark in marks if (plain := _SUFFIX.sub("", mark)) == mark or plain not in known]
+    unsuffixed = set(marks)
+    return [mark for mark in marks if (plain := _SUFFIX.sub("", mark)) == mark or plain not in unsuffixed]

@@ -1,4 +1,4 @@
-"""Run the program of a peer: ``python .../peers NAME FACTS``, in that peer's environment."""
+"""Entry point of a peer's program: ``python .../peers NAME FACTS``, in that peer's environment."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Start the program that the arguments name."""
+    """Start the program named by the arguments."""
     here = Path(__file__).resolve().parent
-    # Python put this folder on the path, where `vllm.py` would hide vllm.
+    # Python put this folder on the path, where ``vllm.py`` would hide the package vllm.
     sys.path[0] = str(here.parent)
     import_module(here.name)
     del sys.path[0]

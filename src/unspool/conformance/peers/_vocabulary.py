@@ -1,9 +1,8 @@
-"""A tokenizer for a dialect: a real vocabulary, and the dialect's markers as tokens of their own.
+"""Tokenizer for a dialect: a real vocabulary plus the dialect's markers as tokens.
 
-Parsers of an engine want token ids.  For most models no vocabulary can be had
-offline; their markers are what a parser looks at, and the rest of the text may
-be in any vocabulary.  So the text is in Qwen3's, without the tokens that were
-added to it, and the markers come on top.
+An engine's parsers need token ids, but most models' vocabularies are not available
+offline. Parsers look only at the markers, so the other text may use any vocabulary. It
+uses Qwen3's without the added tokens, and the markers get the ids after it.
 """
 
 from __future__ import annotations
@@ -21,34 +20,34 @@ from ._protocol import any_of
 
 @cache
 def _base(file: Path) -> tuple[Tokenizer, dict[str, int]]:
-    """The vocabulary without added tokens."""
-    described = json.loads(file.read_text(encoding="utf-8"))
-    described["added_tokens"] = []
-    described["post_processor"] = None
-    tokenizer = Tokenizer.from_str(json.dumps(described))
+    """Return the tokenizer without added tokens, and its vocabulary."""
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config["added_tokens"] = []
+    config["post_processor"] = None
+    tokenizer = Tokenizer.from_str(json.dumps(config))
     return tokenizer, tokenizer.get_vocab()
 
 
 class EngineTokenizer:
-    """What an engine's parsers use of a Hugging Face tokenizer."""
+    """Subset of a Hugging Face tokenizer that an engine's parsers use."""
 
     chat_template = None
     name_or_path = ""
     is_fast = True
 
     def __init__(self, file: Path, markers: Iterable[str], eos: str, suffix: str = "") -> None:
-        """Read the vocabulary, and number the markers.
+        """Read the vocabulary and assign ids to the markers.
 
         :param file: a ``tokenizer.json``.
-        :param markers: what is one token.
+        :param markers: texts that are one token each.
         :param eos: the token that ends a turn.
-        :param suffix: what the checkpoint's markers end with, as some configurations say.
+        :param suffix: the suffix of the checkpoint's markers, as in some configurations.
         """
         self._tokenizer, base = _base(file)
         first = max(base.values()) + 1
         names = dict.fromkeys([*sorted(markers), eos])
         self.markers = {name: first + at for at, name in enumerate(names)}
-        # The markers first: who looks for them finds them soon.
+        # The markers come first, so that searches for them are fast.
         self._vocabulary = {**self.markers, **base}
         self._literals = {id: name for name, id in self.markers.items()}
         self._pattern = any_of(list(self.markers))
@@ -63,33 +62,33 @@ class EngineTokenizer:
 
     @property
     def vocab(self) -> dict[str, int]:
-        """Every token and its id."""
+        """All tokens and their ids."""
         return self._vocabulary
 
     @property
     def vocab_size(self) -> int:
-        """The number of tokens."""
+        """Number of tokens."""
         return len(self._vocabulary)
 
     def __len__(self) -> int:
         return len(self._vocabulary)
 
     def get_vocab(self) -> dict[str, int]:
-        """Every token and its id."""
+        """Return all tokens and their ids."""
         return self._vocabulary
 
     def get_added_vocab(self) -> dict[str, int]:
-        """The markers and their ids."""
+        """Return the markers and their ids."""
         return self.markers
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
-        """Ids of tokens by name."""
+        """Return the ids of tokens by name."""
         if isinstance(tokens, str):
             return self._vocabulary.get(tokens)
         return [self._vocabulary.get(token) for token in tokens]
 
     def encode(self, text: str, **_: object) -> list[int]:
-        """The ids of a text."""
+        """Return the ids of a text."""
         ids: list[int] = []
         done = 0
         for match in self._pattern.finditer(text):
@@ -102,7 +101,7 @@ class EngineTokenizer:
         return ids
 
     def decode(self, ids: int | Sequence[int], skip_special_tokens: bool = False, **_: object) -> str:
-        """The text of some ids."""
+        """Return the text of ids."""
         out: list[str] = []
         plain: list[int] = []
         for id in [ids] if isinstance(ids, int) else ids:

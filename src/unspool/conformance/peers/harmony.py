@@ -1,4 +1,4 @@
-"""openai-harmony: the reference parser of gpt-oss, fed with token ids."""
+"""openai-harmony: the reference parser of gpt-oss, which parses token ids."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from openai_harmony import Message, Role, StreamableParser, load_harmony_encodin
 
 from ._protocol import (
     ChunkOutput,
+    Environment,
     Json,
     PeerProgram,
     PeerStream,
-    Place,
     ProtocolRequest,
     Unsupported,
     any_of,
@@ -51,39 +51,39 @@ class _Stream(PeerStream):
         self._new = True
 
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        found = [delta for token in _ids(text) for delta in self._process(token)]
+        deltas = [delta for token in _ids(text) for delta in self._process(token)]
         if finished:
             self._parser.process_eos()
-        return found
+        return deltas
 
     def finish(self) -> ChunkOutput:
-        found = [delta for token in _ids(self._stop) for delta in self._process(token)]
+        deltas = [delta for token in _ids(self._stop) for delta in self._process(token)]
         self._parser.process_eos()
-        return found
+        return deltas
 
     def _process(self, token: int) -> list[Json]:
         parser = self._parser
         parser.process(token)
-        found: list[Json] = []
+        deltas: list[Json] = []
         if len(parser.messages) > self._messages:
             self._messages = len(parser.messages)
             recipient = parser.messages[-1].recipient or ""
-            if recipient.startswith(_FUNCTIONS) and not self._open:  # it had no arguments
-                found += self._call(recipient, "")
+            if recipient.startswith(_FUNCTIONS) and not self._open:  # the call had no arguments
+                deltas += self._call(recipient, "")
             self._open = False
             self._new = True
         text = parser.last_content_delta
         if not text:
-            return found
+            return deltas
         recipient = parser.current_recipient or ""
         if recipient.startswith(_FUNCTIONS):
-            return found + self._call(recipient, text)
+            return deltas + self._call(recipient, text)
         channel = _channel(parser.current_channel)
-        # Messages are not joined by the parser; the batch below does it in the same way.
-        border = "\n" if self._new and channel in self._seen else ""
+        # The parser does not join messages; batch below joins them in the same way.
+        separator = "\n" if self._new and channel in self._seen else ""
         self._new = False
         self._seen.add(channel)
-        return [*found, {channel: border + text}]
+        return [*deltas, {channel: separator + text}]
 
     def _call(self, recipient: str, arguments: str) -> list[Json]:
         call: Json = {"index": self._calls, "arguments": arguments}
@@ -110,7 +110,7 @@ class _Harmony(PeerProgram):
     def dialects(self) -> dict[str, Json]:
         return {"harmony": {"parser": "StreamableParser"}}
 
-    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
+    def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls)
 
     def stream(self, request: ProtocolRequest) -> PeerStream:
@@ -144,13 +144,13 @@ def _text(message: Message) -> str:
 
 def _check(request: ProtocolRequest) -> None:
     if not request.tools or request.tool_choice != "auto":
-        raise Unsupported("its parser knows nothing of requests")
-    if request.spelt:
-        raise Unsupported("it reads ids, and a case does not tell a token from its spelling")
+        raise Unsupported("the parser ignores requests")
+    if request.has_control_token_in_string:
+        raise Unsupported("the parser needs token ids, and a case cannot tell a token from its spelling")
 
 
 def main(facts: Path) -> None:
     """Run the program."""
-    place = Place.read(facts)
-    os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(place.harmony))
-    serve(_Harmony(), place)
+    environment = Environment.read(facts)
+    os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(environment.harmony))
+    serve(_Harmony(), environment)

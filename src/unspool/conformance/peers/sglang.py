@@ -1,8 +1,8 @@
 """SGLang: the detectors of its chat server, called by the server's own code.
 
-``OpenAIServingChat`` is made without an engine behind it.  Its methods that
-turn generated text into chunks and messages run as they are: reasoning first,
-then calls in what is left, and what they do at the end of a stream.
+``OpenAIServingChat`` runs without an engine. Its methods that convert generated text to
+chunks and messages are unchanged: they detect reasoning first, then calls in the
+remaining text, and finish the stream.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from unittest.mock import MagicMock
 
 from ._protocol import (
     ChunkOutput,
+    Environment,
     Facts,
     Json,
     PeerProgram,
     PeerStream,
-    Place,
     ProtocolRequest,
     Unsupported,
     any_of,
@@ -42,11 +42,11 @@ _ENGINE = (
     "sglang.srt.utils.hf_transformers",
     "sglang.srt.utils.hf_transformers_utils",
 )
-"""What the server imports to run models, which takes packages that parsing does not need."""
+"""Modules that run models, whose packages parsing does not need."""
 
 
 class _WithoutEngine(MetaPathFinder, Loader):
-    """Imports a stand-in for each module of the engine."""
+    """Importer of a stand-in for each module of the engine."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         inside = any(name == module or name.startswith(f"{module}.") for module in _ENGINE)
@@ -58,7 +58,7 @@ class _WithoutEngine(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to do."""
+        """Do nothing; the stand-in is complete."""
 
 
 sys.meta_path.insert(0, _WithoutEngine())
@@ -74,21 +74,24 @@ logging.disable(logging.CRITICAL)
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """How a model of a dialect is served."""
+    """Server configuration for the models of a dialect."""
 
     tool: str | None
     reasoning: str | None = None
     optional: bool = False
-    """The reasoning parser is for models that always reason; those that do not are served without it."""
-    kept: str = ""
-    """The token that ends a turn and stays in the text all the same."""
-    spaced: bool = False
-    """The model's tokenizer puts a blank between two control tokens, and the parser knows it."""
+    """True if the reasoning parser is for models that always reason.
+
+    Models that do not reason are then served without it.
+    """
+    kept_stop: str = ""
+    """Token that ends a turn but stays in the text."""
+    spaces_controls: bool = False
+    """True if the model's tokenizer puts a space between two control tokens, which the parser expects."""
 
 
 _SETUPS: Mapping[str, _Setup] = {
     "apertus": _Setup("apertus2509", "apertus2509"),
-    "beam": _Setup("beam", "beam", kept="<|call|>"),
+    "beam": _Setup("beam", "beam", kept_stop="<|call|>"),
     "deepseek_v3": _Setup("deepseekv3", "deepseek-r1", optional=True),
     "deepseek_v3_1": _Setup("deepseekv31", "deepseek-v3"),
     "deepseek_v3_2": _Setup("deepseekv32", "deepseek-v3"),
@@ -101,7 +104,7 @@ _SETUPS: Mapping[str, _Setup] = {
     "glm45": _Setup("glm45", "glm45"),
     "glm47": _Setup("glm47", "glm45"),
     "granite42": _Setup("qwen3_coder", "granite_thinking_parser"),
-    "harmony": _Setup("gpt-oss", "gpt-oss", kept="<|call|>"),
+    "harmony": _Setup("gpt-oss", "gpt-oss", kept_stop="<|call|>"),
     "hermes": _Setup("hermes", "qwen3"),
     "hy_v3": _Setup("hunyuan", "hunyuan"),
     "hy_v3:opensource": _Setup("hunyuan", "hunyuan"),
@@ -109,7 +112,7 @@ _SETUPS: Mapping[str, _Setup] = {
     "hy_v4:6124c78e": _Setup("hunyuan", "hunyuan"),
     "hy_v4:opensource": _Setup("hunyuan", "hunyuan"),
     "inkling": _Setup("inkling", "inkling"),
-    "internlm2": _Setup("interns1", "interns1", spaced=True),
+    "internlm2": _Setup("interns1", "interns1", spaces_controls=True),
     "iquest_q1": _Setup("iquest_q1", "iquest_q1"),
     "k2_horizon": _Setup("k2_horizon", "k2_horizon", optional=True),
     "kimi": _Setup(None, "kimi", optional=True),
@@ -135,26 +138,26 @@ _SETUPS: Mapping[str, _Setup] = {
     "step3p5": _Setup("step3p5", "step3p5", optional=True),
     "trinity": _Setup("trinity"),
 }
-"""By our name: what SGLang's registry and its detectors' documentation say is for such models.
+"""Configurations by dialect, from SGLang's registry and the documentation of its detectors.
 
-Not in it: ``cohere_command4``, which reads the markers of Command 4 only, while cases are
-written with those of Command 3; ``mimo``, which keeps line feeds around a value, while cases
-are written with them.
+``cohere_command4`` is missing: it parses only the markers of Command 4, and cases have
+those of Command 3. ``mimo`` is missing: it keeps newlines around a value, and cases are
+written with them.
 """
 
 _FROM_THE_OUTPUT = frozenset(
     ("apertus", "inkling", "muse_glimmer", "harmony", "kimi", "gemma4", "k2_horizon")
 )
-"""Dialects whose templates open no reasoning, and whose parsers look for it in the output only."""
+"""Dialects whose templates open no reasoning, and whose parsers look for it only in the output."""
 
 
 class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
-    """The chat server of one model, without its engine."""
+    """Chat server of one model, without its engine."""
 
-    def __init__(self, dialect: str, reasoning: str | None, facts: Facts, place: Place) -> None:
+    def __init__(self, dialect: str, reasoning: str | None, facts: Facts, environment: Environment) -> None:
         self.setup = _SETUPS[dialect]
         tool = self.setup.tool
-        tokenizer = EngineTokenizer(place.tokenizer, facts.controls, (facts.stops or ["</s>"])[0])
+        tokenizer = EngineTokenizer(environment.tokenizer, facts.controls, (facts.stops or ["</s>"])[0])
         self.tool_call_parser = tool
         self.reasoning_parser = reasoning
         self.tokenizer_manager = SimpleNamespace(tokenizer=tokenizer)
@@ -168,40 +171,40 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
         self._requests: dict[str, ChatCompletionRequest] = {}
 
     def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
-        """The request as the server has it once the prompt is made."""
+        """Return the request in the state after the server has rendered the prompt."""
         key = json.dumps([request.tools, request.tool_choice, request.thinking, request.tail, request.mode])
         if key in self._requests:
             return self._requests[key]
-        made = ChatCompletionRequest(
+        chat_request = ChatCompletionRequest(
             model=request.dialect,
             messages=[{"role": "user", "content": "Hi"}],
             stream=request.mode == "stream",
             **({"tools": request.tools, "tool_choice": request.tool_choice} if request.tools else {}),
         )
-        with suppress(ValueError):  # the parser has no switch
-            self.apply_reasoning_enabled(made, request.thinking)
+        with suppress(ValueError):  # the parser cannot switch reasoning
+            self.apply_reasoning_enabled(chat_request, request.thinking)
         if self.reasoning_parser == "minimax-m3":
             mode = "enabled" if request.start == "reasoning" else "adaptive"
-            made.chat_template_kwargs = {"thinking_mode": mode}
+            chat_request.chat_template_kwargs = {"thinking_mode": mode}
         if self.reasoning_parser == "k2_horizon":
             efforts = {"<ifm|think_fast>": "medium", "<ifm|think_faster>": "low"}
-            written = request.tail + request.text
-            made.reasoning_effort = next((efforts[tag] for tag in efforts if tag in written), "high")
-        if self._keeps_special or (made.tools and made.tool_choice != "none"):
-            made.skip_special_tokens = False
-        self._patch_reasoning_skip_special_tokens(made)
-        made._response_parser_prefix = request.tail  # noqa: SLF001
-        self._requests[key] = made
-        return made
+            text = request.tail + request.text
+            chat_request.reasoning_effort = next((efforts[tag] for tag in efforts if tag in text), "high")
+        if self._keeps_special or (chat_request.tools and chat_request.tool_choice != "none"):
+            chat_request.skip_special_tokens = False
+        self._patch_reasoning_skip_special_tokens(chat_request)
+        chat_request._response_parser_prefix = request.tail  # noqa: SLF001
+        self._requests[key] = chat_request
+        return chat_request
 
 
 class _Detokenizer:
-    """What the engine makes of the tokens, where that is not what they spell."""
+    """Text that the engine passes on for the tokens, if it differs from their spelling."""
 
-    def __init__(self, setup: _Setup, case: ProtocolRequest, made: ChatCompletionRequest) -> None:
+    def __init__(self, setup: _Setup, case: ProtocolRequest, chat_request: ChatCompletionRequest) -> None:
         self._setup = setup
         self._stop = case.stop
-        self._skipped = case.facts.stops if made.skip_special_tokens else []
+        self._skipped = case.facts.stops if chat_request.skip_special_tokens else []
         controls = "|".join(map(re.escape, case.facts.controls))
         self._control = re.compile(rf"(?:{controls})(?={controls})")
         self._controls = tuple(case.facts.controls)
@@ -210,14 +213,14 @@ class _Detokenizer:
     def __call__(self, text: str) -> str:
         for stop in self._skipped:
             text = text.replace(stop, "")
-        if not self._setup.spaced or not text:
+        if not self._setup.spaces_controls or not text:
             return text
-        blank = " " if self._after_control and text.startswith(self._controls) else ""
+        space = " " if self._after_control and text.startswith(self._controls) else ""
         self._after_control = text.endswith(self._controls)
-        return blank + self._control.sub(r"\g<0> ", text)
+        return space + self._control.sub(r"\g<0> ", text)
 
     def end(self) -> str:
-        return self._stop if self._stop == self._setup.kept else ""
+        return self._stop if self._stop == self._setup.kept_stop else ""
 
 
 class _Stream(PeerStream):
@@ -267,22 +270,22 @@ class _Stream(PeerStream):
 
 
 def _drain(chunks: AsyncIterator[str]) -> list[str]:
-    """What an asynchronous generator yields that never waits."""
-    found: list[str] = []
+    """Return the items of an asynchronous generator that never suspends."""
+    items: list[str] = []
 
     async def collect() -> None:
-        found.extend([chunk async for chunk in chunks])
+        items.extend([chunk async for chunk in chunks])
 
     coroutine = collect()
     try:
         coroutine.send(None)
     except StopIteration:
-        return found
-    raise RuntimeError("the server waits for something")
+        return items
+    raise RuntimeError("the server suspended unexpectedly")
 
 
 def _delta(event: str) -> Json:
-    """The delta of a server-sent event."""
+    """Return the delta of a server-sent event."""
     choice = json.loads(event.removeprefix("data: "))["choices"][0]
     delta = choice["delta"]
     return {
@@ -306,8 +309,8 @@ class _Sglang(PeerProgram):
     name = "sglang"
     version = __version__
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, environment: Environment) -> None:
+        self._place = environment
         self._server = cache(self._make_server)
 
     def dialects(self) -> dict[str, Json]:
@@ -316,11 +319,11 @@ class _Sglang(PeerProgram):
     def _make_server(self, dialect: str, reasoning: str | None) -> _Server:
         return _Server(dialect, reasoning, self._place.facts[dialect], self._place)
 
-    def _serving(self, request: ProtocolRequest) -> _Server:
+    def _server_for(self, request: ProtocolRequest) -> _Server:
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
-            raise Unsupported("it has no reasoning parser for this dialect")
-        if request.begun and request.dialect in _FROM_THE_OUTPUT:
+            raise Unsupported("no reasoning parser for this dialect")
+        if request.starts_in_unopened_reasoning and request.dialect in _FROM_THE_OUTPUT:
             raise Unsupported("no template of this family opens reasoning in the prompt")
         reasoning = None if setup.optional and not request.thinking else setup.reasoning
         server = self._server(request.dialect, reasoning)
@@ -328,33 +331,35 @@ class _Sglang(PeerProgram):
             self._check_forced(server.request(request), setup, request)
         return server
 
-    def _check_forced(self, made: ChatCompletionRequest, setup: _Setup, request: ProtocolRequest) -> None:
-        """A forced call is written as the server's grammar has it: in JSON, or in the model's own words.
+    def _check_forced(
+        self, chat_request: ChatCompletionRequest, setup: _Setup, request: ProtocolRequest
+    ) -> None:
+        """Raise ``Unsupported`` if the server's grammar would write forced calls in another format.
 
-        A case that is written in the other way is no output of this server.
+        The grammar writes them either as guided JSON or in the model's own format.
         """
-        if request.fenced:
-            raise Unsupported("its grammars write no fences")
+        if request.is_fenced:
+            raise Unsupported("the server's grammars write no code fences")
         native = False
         if setup.tool is not None:
-            parser = FunctionCallParser(made.tools, setup.tool, tool_choice=made.tool_choice)
+            parser = FunctionCallParser(chat_request.tools, setup.tool, tool_choice=chat_request.tool_choice)
             native = parser.owns_tool_format()
-        if native == request.guided:
+        if native == request.is_guided:
             form = "in the model's own format" if native else "as guided JSON"
-            raise Unsupported(f"it has forced calls written {form}")
-        if request.named and not native and request.behind_reasoning.startswith("{"):
-            raise Unsupported("it has a named call written as an array, too")
+            raise Unsupported(f"the server writes forced calls {form}")
+        if request.named and not native and request.text_after_reasoning.startswith("{"):
+            raise Unsupported("the server writes a named call as an array as well")
 
-    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
+    def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls) if request.facts.controls else None
 
     def stream(self, request: ProtocolRequest) -> PeerStream:
-        return _Stream(self._serving(request), request)
+        return _Stream(self._server_for(request), request)
 
     def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
-        server = self._serving(request)
-        made = server.request(request)
-        detokenizer = _Detokenizer(server.setup, request, made)
+        server = self._server_for(request)
+        chat_request = server.request(request)
+        detokenizer = _Detokenizer(server.setup, request, chat_request)
         text = detokenizer(request.text) + detokenizer.end()
         meta = {
             "id": "0",
@@ -364,7 +369,7 @@ class _Sglang(PeerProgram):
             "cached_tokens": 0,
             "weight_version": "",
         }
-        response = server._build_chat_response(made, [{"text": text, "meta_info": meta}], 0)  # noqa: SLF001
+        response = server._build_chat_response(chat_request, [{"text": text, "meta_info": meta}], 0)  # noqa: SLF001
         choice = json.loads(response.model_dump_json())["choices"][0]
         message = choice["message"]
         entry = {
@@ -376,7 +381,7 @@ class _Sglang(PeerProgram):
 
 
 class _Settings:
-    """The server's options: deltas are increments, and everything else is off."""
+    """Server options: incremental deltas, everything else disabled."""
 
     incremental_streaming_output = True
 
@@ -387,5 +392,5 @@ class _Settings:
 def main(facts: Path) -> None:
     """Run the program."""
     serving_chat.get_serving = _Settings
-    place = Place.read(facts)
-    serve(_Sglang(place), place)
+    environment = Environment.read(facts)
+    serve(_Sglang(environment), environment)

@@ -1,7 +1,7 @@
-"""Transformers: ``ResponseParser`` with the response templates that its server ships.
+"""Transformers: ``ResponseParser`` with the response templates of its server.
 
-``transformers serve`` has a template for the families whose tokenizers carry
-none.  What it does with a parser's events runs as it is.
+``transformers serve`` has templates for the families whose tokenizers carry none. Its
+code that converts a parser's events runs unchanged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from transformers.utils.chat_parsing.response_parser import parse_response
 
 from ._protocol import (
     ChunkOutput,
+    Environment,
     Json,
     PeerProgram,
     PeerStream,
-    Place,
     ProtocolRequest,
     Unsupported,
     any_of,
@@ -28,7 +28,7 @@ from ._protocol import (
 )
 
 _FAMILIES = {"hermes": "qwen3", "qwen3_coder": "qwen3_5", "gemma4": "gemma4"}
-"""By our name: a model type that a shipped template is for."""
+"""Model types of the server's templates, by dialect."""
 
 
 def _template(dialect: str) -> Json:
@@ -37,25 +37,25 @@ def _template(dialect: str) -> Json:
 
 
 def _prefix(request: ProtocolRequest) -> str:
-    """The end of the prompt, from the template's anchor on."""
+    """Return the end of the prompt, starting with the template's anchor."""
     anchor = _template(request.dialect)["start_anchor"]
     first = anchor if isinstance(anchor, str) else anchor[0]
     return first + request.tail.removeprefix(request.facts.prompt).removeprefix("\n")
 
 
 def _deltas(events: list[Json], calls: int) -> list[Json]:
-    """What the server sends for these events; so many calls were sent before."""
-    found: list[Json] = []
+    """Return the deltas that the server sends for these events after ``calls`` earlier calls."""
+    deltas: list[Json] = []
     for item in serving.response_events_to_chunks(events):
         if isinstance(item, serving.ToolCall):
             call = {"index": calls, "name": item.name, "arguments": item.arguments}
             calls += 1
-            found.append({"tool_calls": [call]})
+            deltas.append({"tool_calls": [call]})
         elif isinstance(item, serving.ReasoningText):
-            found.append({"reasoning": str(item)})
+            deltas.append({"reasoning": str(item)})
         else:
-            found.append({"content": item})
-    return found
+            deltas.append({"content": item})
+    return deltas
 
 
 class _Stream(PeerStream):
@@ -67,18 +67,18 @@ class _Stream(PeerStream):
         self._calls = 0
 
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        found = self._send(self._parser.feed(text))
-        return found + self._send(self._parser.finalize()[1]) if finished else found
+        deltas = self._send(self._parser.feed(text))
+        return deltas + self._send(self._parser.finalize()[1]) if finished else deltas
 
     def finish(self) -> ChunkOutput:
-        # Its text still has the token that ends the turn.
-        found = self._send(self._parser.feed(self._stop))
-        return found + self._send(self._parser.finalize()[1])
+        # The parser still needs the token that ends the turn.
+        deltas = self._send(self._parser.feed(self._stop))
+        return deltas + self._send(self._parser.finalize()[1])
 
     def _send(self, events: list[Any]) -> list[Json]:
-        found = _deltas(events, self._calls)
-        self._calls += sum("tool_calls" in delta for delta in found)
-        return found
+        deltas = _deltas(events, self._calls)
+        self._calls += sum("tool_calls" in delta for delta in deltas)
+        return deltas
 
     @property
     def finish_reason(self) -> str | None:
@@ -92,7 +92,7 @@ class _Transformers(PeerProgram):
     def dialects(self) -> dict[str, Json]:
         return {name: {"response_template": family} for name, family in _FAMILIES.items()}
 
-    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
+    def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls)
 
     def stream(self, request: ProtocolRequest) -> PeerStream:
@@ -121,10 +121,10 @@ class _Transformers(PeerProgram):
 
 def _check(request: ProtocolRequest) -> None:
     if not request.tools or request.tool_choice != "auto":
-        raise Unsupported("its parser does not look at the request's tools")
+        raise Unsupported("the parser ignores the request's tools")
 
 
 def main(facts: Path) -> None:
     """Run the program."""
-    place = Place.read(facts)
-    serve(_Transformers(), place)
+    environment = Environment.read(facts)
+    serve(_Transformers(), environment)

@@ -1,8 +1,8 @@
 """vLLM: the parsers of its chat server, called as the server calls them.
 
-``ParserManager.get_parser`` composes a tool parser and a reasoning parser;
-``adjust_request`` and then ``parse_delta`` for each delta, or ``parse`` for a
-whole output, is what ``OpenAIServingChat`` does with them.
+``ParserManager.get_parser`` combines a tool parser and a reasoning parser. As in
+``OpenAIServingChat``, the program calls ``adjust_request`` and then ``parse_delta``
+for each delta, or ``parse`` for a complete output.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from vllm.parser.parser_manager import ParserManager
 
 from ._protocol import (
     ChunkOutput,
+    Environment,
     Facts,
     Json,
     PeerProgram,
     PeerStream,
-    Place,
     ProtocolRequest,
     Unsupported,
     any_of,
@@ -38,7 +38,7 @@ from ._protocol import (
 )
 from ._vocabulary import EngineTokenizer
 
-# Parsers log what they stumble over, with tracebacks: thousands of lines, and not for us to judge.
+# Parsers log every problem with a traceback: thousands of lines that do not affect the result.
 logging.disable(logging.CRITICAL)
 
 _ON = {"thinking": True, "enable_thinking": True}
@@ -47,30 +47,33 @@ _OFF = {"thinking": False, "enable_thinking": False}
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """How a model of a dialect is served."""
+    """Server configuration for the models of a dialect."""
 
     tool: str | None
     reasoning: str | None = None
     optional: bool = False
-    """The reasoning parser takes all output for reasoning that does not say otherwise: models of the
-    dialect that do not reason are served without it."""
-    seeded: bool = False
-    """The reasoning parser relies on the prompt to hold what opens reasoning."""
+    """True if the reasoning parser treats all output as reasoning unless the output closes it.
+
+    Models of the dialect that do not reason are then served without it.
+    """
+    expects_seed: bool = False
+    """True if the reasoning parser expects the reasoning opener in the prompt."""
     on: Json = field(default_factory=lambda: _ON)
-    """``chat_template_kwargs`` with reasoning on, and off."""
+    """Value of ``chat_template_kwargs`` with reasoning on."""
     off: Json = field(default_factory=lambda: _OFF)
+    """Value of ``chat_template_kwargs`` with reasoning off."""
     suffix: str = ""
-    """What the checkpoint's markers end with."""
+    """Suffix of the checkpoint's markers."""
     model_type: str = ""
-    """The model's, where a parser asks for it."""
+    """Model type, for parsers that look at it."""
     plain: tuple[str, ...] = ()
-    """Markers that a parser looks up in the vocabulary, but that no vocabulary has."""
+    """Markers that a parser looks up in the vocabulary although they are not tokens."""
     words: str = ""
-    """A pattern of words that are one token each, and that the parser knows by their ids."""
+    """Pattern of words that are one token each and that the parser recognizes by id."""
     reads: tuple[str, ...] = ()
-    """Markers of answers that the reasoning parser reads."""
+    """Markers of answers that the reasoning parser handles."""
     by_ids: bool = False
-    """The reasoning parser knows its markers by ids of a vocabulary that cannot be had."""
+    """True if the reasoning parser recognizes its markers by the ids of an unavailable vocabulary."""
 
 
 _DSML = tuple(
@@ -84,8 +87,8 @@ def _hy(version: str, suffix: str = "") -> _Setup:
 
 
 _PLAMO = tuple(
-    f"<|plamo:{place}_{what}:plamo|>"
-    for place in ("begin", "end")
+    f"<|plamo:{environment}_{what}:plamo|>"
+    for environment in ("begin", "end")
     for what in ("think", "tool_arguments", "tool_name", "tool_request", "tool_requests")
 )
 
@@ -98,7 +101,7 @@ _SETUPS: Mapping[str, _Setup] = {
     "deepseek_v4": _Setup("deepseek_v4", "deepseek_v4", plain=_DSML),
     "deepseek_v41": _Setup("deepseek_v41", "deepseek_v41", plain=_DSML),
     "dots": _Setup("dots"),
-    "ernie45": _Setup("ernie45", "ernie45", optional=True, seeded=True, reads=("<response>",)),
+    "ernie45": _Setup("ernie45", "ernie45", optional=True, expects_seed=True, reads=("<response>",)),
     "functiongemma": _Setup("functiongemma"),
     "gemma4": _Setup("gemma4", "gemma4"),
     "gigachat3": _Setup("gigachat3"),
@@ -143,23 +146,23 @@ _SETUPS: Mapping[str, _Setup] = {
     "pythonic": _Setup("pythonic"),
     "qwen3_coder": _Setup("qwen3_coder", "qwen3"),
     "seed_oss": _Setup("seed_oss", "seed_oss"),
-    "step3": _Setup("step3", "step3", optional=True, seeded=True),
+    "step3": _Setup("step3", "step3", optional=True, expects_seed=True),
     "step3p5": _Setup("step3p5", "step3p5", optional=True),
     "xlam": _Setup("xlam"),
 }
-"""By our name: what vLLM's registry and its parsers' documentation say is for such models.
+"""Configurations by dialect, from vLLM's registry and the documentation of its parsers.
 
-Not in it: ``mimo``, which keeps line feeds around a value, while cases are written with them.
+``mimo`` is missing: the parser keeps newlines around a value, and cases are written with them.
 """
 
 _FROM_THE_OUTPUT = frozenset(
     ("harmony", "mistral", "mistral_v11", "muse_glimmer", "inkling", "granite", "gemma4", "k2_horizon")
 )
-"""Dialects whose templates open no reasoning, and whose parsers look for it in the output only."""
+"""Dialects whose templates open no reasoning, and whose parsers look for it only in the output."""
 
 
-class _Asked(dict[str, int]):
-    """A vocabulary that has everything, and remembers what it was asked for."""
+class _RecordingVocabulary(dict[str, int]):
+    """Vocabulary that contains every token and records the lookups."""
 
     def get(self, key: str, default: object = None) -> int:  # noqa: ARG002
         return self[key]
@@ -172,29 +175,29 @@ class _Asked(dict[str, int]):
         return self[str(key)] >= 0
 
 
-class _Asking(EngineTokenizer):
-    """A tokenizer that finds out which markers a parser takes for tokens."""
+class _RecordingTokenizer(EngineTokenizer):
+    """Tokenizer that records which markers a parser looks up as tokens."""
 
     def __init__(self, suffix: str) -> None:
-        self.asked = _Asked()
+        self.lookups = _RecordingVocabulary()
         if suffix:
-            self.asked[f"<think{suffix}>"] = 0
+            self.lookups[f"<think{suffix}>"] = 0
         self.init_kwargs = {"token_suffix": suffix} if suffix else {}
         self.eos_token_id = 0
         self.bos_token_id = None
 
     def get_vocab(self) -> dict[str, int]:
-        return self.asked
+        return self.lookups
 
     @property
     def vocab(self) -> dict[str, int]:
-        return self.asked
+        return self.lookups
 
     def __len__(self) -> int:
         return 1
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
-        return self.asked[tokens] if isinstance(tokens, str) else [self.asked[token] for token in tokens]
+        return self.lookups[tokens] if isinstance(tokens, str) else [self.lookups[token] for token in tokens]
 
     def encode(self, text: str, **_: object) -> list[int]:  # noqa: ARG002
         return [0]
@@ -204,7 +207,7 @@ class _Asking(EngineTokenizer):
 
 
 class _Ids:
-    """Text to ids for one dialect, and the tokenizer that its parser is given."""
+    """Encoder of text to ids for one dialect, and the tokenizer for its parser."""
 
     def __init__(self, tokenizer: Any, markers: Mapping[str, int], eos: int | None) -> None:
         self.tokenizer = tokenizer
@@ -212,12 +215,12 @@ class _Ids:
         self.eos = eos
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """Return the ids of a text."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
 
 class _NoGrammar:
-    """In place of mistral-common's grammars: they steer sampling, and nothing is sampled here."""
+    """Stand-in for mistral-common's grammars, which only constrain sampling."""
 
     def select_jinja_template(self) -> str:
         return ""
@@ -227,7 +230,7 @@ class _NoGrammar:
 
 
 class _MistralIds(_Ids):
-    """Mistral's tokenizers take a marker in a text for text, so it is put together here."""
+    """Encoder for Mistral, whose tokenizers do not recognize markers in text."""
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         from vllm.tokenizers.mistral import MistralTokenizer
@@ -251,7 +254,7 @@ class _MistralIds(_Ids):
 
 
 class _HarmonyIds(_Ids):
-    """gpt-oss has its own vocabulary."""
+    """Encoder for gpt-oss, which has its own vocabulary."""
 
     def __init__(self, facts: Facts) -> None:
         encoding = openai_harmony.load_harmony_encoding("HarmonyGptOss")
@@ -269,10 +272,10 @@ class _HarmonyIds(_Ids):
 
 
 class _Server:
-    """The configuration of a server for one dialect."""
+    """Configuration of a server for one dialect."""
 
     def __init__(
-        self, dialect: str, setup: _Setup, reasoning: str | None, facts: Facts, place: Place
+        self, dialect: str, setup: _Setup, reasoning: str | None, facts: Facts, environment: Environment
     ) -> None:
         self.setup = setup
         self.parser = ParserManager.get_parser(
@@ -290,50 +293,52 @@ class _Server:
         if dialect == "harmony":
             self.ids: _Ids = _HarmonyIds(facts)
         elif setup.tool == "mistral":
-            self.ids = _MistralIds(place.tekken("v3" if dialect == "mistral_v3" else "v11"), facts)
+            self.ids = _MistralIds(environment.tekken("v3" if dialect == "mistral_v3" else "v11"), facts)
         else:
-            asking = _Asking(setup.suffix)
+            recorder = _RecordingTokenizer(setup.suffix)
             for kwargs in (setup.on, setup.off):
-                self.make(asking, [], kwargs)
-            tokens = {*asking.asked, *facts.controls} - set(setup.plain)
-            vocabulary = EngineTokenizer(place.tokenizer, tokens, (facts.stops or ["</s>"])[0], setup.suffix)
+                self.make(recorder, [], kwargs)
+            tokens = {*recorder.lookups, *facts.controls} - set(setup.plain)
+            vocabulary = EngineTokenizer(
+                environment.tokenizer, tokens, (facts.stops or ["</s>"])[0], setup.suffix
+            )
             self.ids = _Ids(vocabulary, vocabulary.markers, vocabulary.eos_token_id)
         self._requests: dict[str, ChatCompletionRequest] = {}
 
     def make(self, tokenizer: Any, tools: Any, kwargs: Json) -> Any:
-        """A parser, as the server makes one for each choice."""
+        """Create a parser, as the server does for each choice."""
         return self.parser(tokenizer, tools, chat_template_kwargs=kwargs, model_config=self.model_config)
 
     def kwargs(self, request: ProtocolRequest) -> Json:
-        """``chat_template_kwargs`` of the request."""
+        """Return ``chat_template_kwargs`` for the request."""
         if self.setup.reasoning == "k2_horizon" and request.thinking:
             efforts = {"<ifm|think_fast>": "medium", "<ifm|think_faster>": "low"}
-            written = request.tail + request.text
-            return {"reasoning_effort": next((efforts[tag] for tag in efforts if tag in written), "high")}
+            text = request.tail + request.text
+            return {"reasoning_effort": next((efforts[tag] for tag in efforts if tag in text), "high")}
         if self.setup.reasoning == "minimax_m3" and request.start != "reasoning":
             return {}
         return self.setup.on if request.thinking else self.setup.off
 
     def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
-        """The request, adjusted by the parser as the server has it done."""
+        """Return the request, adjusted by the parser as in the server."""
         kwargs = self.kwargs(request)
         key = json.dumps([request.tools, request.tool_choice, kwargs, request.mode])
         if key not in self._requests:
-            made = ChatCompletionRequest(
+            chat_request = ChatCompletionRequest(
                 model=request.dialect,
                 messages=[{"role": "user", "content": "Hi"}],
                 stream=request.mode == "stream",
                 chat_template_kwargs=kwargs,
                 **({"tools": request.tools, "tool_choice": request.tool_choice} if request.tools else {}),
             )
-            parser = self.make(self.ids.tokenizer, made.tools, kwargs)
-            self._requests[key] = parser.adjust_request(made)
+            parser = self.make(self.ids.tokenizer, chat_request.tools, kwargs)
+            self._requests[key] = parser.adjust_request(chat_request)
         return self._requests[key]
 
 
 class _Stream(PeerStream):
     def __init__(self, server: _Server, request: ProtocolRequest) -> None:
-        self._ids = server.ids
+        self._encoder = server.ids
         self._case = request
         self._request = server.request(request)
         self._parser = server.make(server.ids.tokenizer, self._request.tools, server.kwargs(request))
@@ -341,11 +346,11 @@ class _Stream(PeerStream):
         self._called = False
 
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        return self._parse(text, self._ids.encode(text), finished)
+        return self._parse(text, self._encoder.encode(text), finished)
 
     def finish(self) -> ChunkOutput:
-        # The token that ends a turn has an id, but no text.
-        eos = self._ids.markers.get(self._case.stop, self._ids.eos)
+        # The token that ends a turn has an id but no text.
+        eos = self._encoder.markers.get(self._case.stop, self._encoder.eos)
         return self._parse("", [] if eos is None else [eos], finished=True)
 
     def _parse(self, text: str, ids: list[int], finished: bool) -> ChunkOutput:
@@ -378,8 +383,8 @@ class _Vllm(PeerProgram):
     name = "vllm"
     version = __version__
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, environment: Environment) -> None:
+        self._place = environment
         self._server = cache(self._make_server)
 
     def dialects(self) -> dict[str, Json]:
@@ -391,75 +396,75 @@ class _Vllm(PeerProgram):
         except ImportError as error:
             raise Unsupported(str(error).splitlines()[0]) from error
 
-    def _serving(self, request: ProtocolRequest) -> _Server:
+    def _server_for(self, request: ProtocolRequest) -> _Server:
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
-            raise Unsupported("it has no reasoning parser for this dialect")
-        if request.begun and request.dialect in _FROM_THE_OUTPUT:
+            raise Unsupported("no reasoning parser for this dialect")
+        if request.starts_in_unopened_reasoning and request.dialect in _FROM_THE_OUTPUT:
             raise Unsupported("no template of this family opens reasoning in the prompt")
-        if request.spelt:
-            raise Unsupported("it reads ids, and a case does not tell a token from its spelling")
-        read = request.thinking or any(mark in request.text for mark in setup.reads)
-        reasoning = None if setup.optional and not read else setup.reasoning
-        if read and setup.by_ids and request.mode == "stream":
-            raise Unsupported("its reasoning parser needs the ids of a vocabulary that cannot be had")
+        if request.has_control_token_in_string:
+            raise Unsupported("the parser needs token ids, and a case cannot tell a token from its spelling")
+        reads_reasoning = request.thinking or any(mark in request.text for mark in setup.reads)
+        reasoning = None if setup.optional and not reads_reasoning else setup.reasoning
+        if reads_reasoning and setup.by_ids and request.mode == "stream":
+            raise Unsupported("the reasoning parser needs the ids of an unavailable vocabulary")
         server = self._server(request.dialect, reasoning)
         if request.tool_choice == "required" or request.named:
             _check_forced(server.request(request), request)
         return server
 
-    def seeded(self, dialect: str) -> bool:
-        return _SETUPS[dialect].seeded
+    def expects_seed(self, dialect: str) -> bool:
+        return _SETUPS[dialect].expects_seed
 
-    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
-        server = self._serving(request)
+    def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:
+        server = self._server_for(request)
         return any_of(list(server.ids.markers), server.setup.words)
 
     def stream(self, request: ProtocolRequest) -> PeerStream:
-        return _Stream(self._serving(request), request)
+        return _Stream(self._server_for(request), request)
 
     def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
-        server = self._serving(request)
-        made = server.request(request)
-        parser = server.make(server.ids.tokenizer, made.tools, server.kwargs(request))
+        server = self._server_for(request)
+        chat_request = server.request(request)
+        parser = server.make(server.ids.tokenizer, chat_request.tools, server.kwargs(request))
         parser.set_prompt_token_ids(server.ids.encode(request.tail))
         text = request.text
         eos = server.ids.markers.get(request.stop, server.ids.eos)
         ids = server.ids.encode(text) + ([eos] if eos is not None and request.finish_reason == "stop" else [])
-        if made.skip_special_tokens:
+        if chat_request.skip_special_tokens:
             for stop in request.facts.stops:
                 text = text.replace(stop, "")
         reasoning, content, calls = parser.parse(
-            text, made, enable_auto_tools=True, model_output_token_ids=ids
+            text, chat_request, enable_auto_tools=True, model_output_token_ids=ids
         )
-        if not made.tools or made.tool_choice == "none":
+        if not chat_request.tools or chat_request.tool_choice == "none":
             calls = []
-        found = [_call(index, call.id, call) for index, call in enumerate(calls or ())]
-        forced = made.tool_choice == "required" and request.finish_reason == "stop"
-        finish = "tool_calls" if forced or (found and not request.named) else request.finish_reason
-        return {"content": content, "reasoning": reasoning, "tool_calls": found}, finish
+        tool_calls = [_call(index, call.id, call) for index, call in enumerate(calls or ())]
+        forced = chat_request.tool_choice == "required" and request.finish_reason == "stop"
+        finish = "tool_calls" if forced or (tool_calls and not request.named) else request.finish_reason
+        return {"content": content, "reasoning": reasoning, "tool_calls": tool_calls}, finish
 
 
-def _check_forced(made: ChatCompletionRequest, request: ProtocolRequest) -> None:
-    """A forced call is written as the server's grammar has it: in JSON, or in the model's own words.
+def _check_forced(chat_request: ChatCompletionRequest, request: ProtocolRequest) -> None:
+    """Raise ``Unsupported`` if the server's grammar would write forced calls in another format.
 
-    A case that is written in the other way is no output of this server.
+    The grammar writes them either as guided JSON or in the model's own format.
     """
-    if request.fenced:
-        raise Unsupported("its grammars write no fences")
-    params = made.structured_outputs
-    guided = params is not None and params.json is not None
-    if guided != request.guided:
-        form = "as guided JSON" if guided else "in the model's own format"
-        raise Unsupported(f"it has forced calls written {form}")
+    if request.is_fenced:
+        raise Unsupported("the server's grammars write no code fences")
+    params = chat_request.structured_outputs
+    is_guided = params is not None and params.json is not None
+    if is_guided != request.is_guided:
+        form = "as guided JSON" if is_guided else "in the model's own format"
+        raise Unsupported(f"the server writes forced calls {form}")
     schema = params.json if params is not None and isinstance(params.json, dict) else {}
     other = schema.get("type") == "array" if request.named else '"parameters"' not in json.dumps(schema)
-    if guided and other:
-        raise Unsupported("it has forced calls written as guided JSON of another shape")
+    if is_guided and other:
+        raise Unsupported("the server writes forced calls as guided JSON of another shape")
 
 
 def main(facts: Path) -> None:
     """Run the program."""
-    place = Place.read(facts)
-    os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(place.harmony))
-    serve(_Vllm(place), place)
+    environment = Environment.read(facts)
+    os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(environment.harmony))
+    serve(_Vllm(environment), environment)

@@ -283,8 +283,8 @@ def _defect(engine: EngineName, topic: str, outcomes: str, text: str, *, whole: 
 DEFECTS: Final = (
     _defect(
         "vllm",
-        "a call that the length limit cuts",
-        "a call, as if it were whole",
+        "a call truncated by the length limit",
+        "a complete call",
         "A call that the length limit cut comes out as if it were whole",
         whole=(
             "apertus deepseek_v3_2 deepseek_v4 deepseek_v41 functiongemma gemma4 glm45 glm47 "
@@ -329,8 +329,8 @@ DEFECTS: Final = (
     ),
     _defect(
         "sglang",
-        "a call that the length limit cuts",
-        "a call, as if it were whole",
+        "a call truncated by the length limit",
+        "a complete call",
         "A call that the length limit cut comes out as if it were whole",
         whole="granite42 nemotron_v3 qwen3_coder step3p5",
         streamed="hermes llama3_json minimax_m2 step3 trinity",
@@ -380,15 +380,15 @@ DEFECTS: Final = (
     _defect(
         "sglang",
         "a call with broken JSON",
-        "deltas that break the API",
+        "deltas that violate the API",
         "A call with broken JSON makes deltas that break the API",
         whole="",
         streamed="internlm2",
     ),
     _defect(
         "sglang",
-        "a tool that was not declared",
-        "deltas that break the API",
+        "an undeclared tool",
+        "deltas that violate the API",
         "A call of a tool that was not declared makes deltas that break the API",
         whole="",
         streamed="gemma4 internlm2",

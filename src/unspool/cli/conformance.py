@@ -1,6 +1,6 @@
-"""``unspool conformance``: the suite on the command line.
+"""Command line of the suite: ``unspool conformance``.
 
-Only argparse is imported before a command runs, so that ``unspool --help`` stays quick.
+Before a command runs, only argparse is imported, so that ``unspool --help`` stays fast.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from .._core.escape_controls import visible
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ._adapters import Adapter
-    from ._cases import TestCase
-    from ._runner import CaseResult, Report
-    from ._scenarios import Inapplicable
+    from ..conformance._adapters import Adapter
+    from ..conformance._cases import TestCase
+    from ..conformance._runner import CaseResult, Report
+    from ..conformance._scenarios import Inapplicable
 
 _SHOWN = 10
-"""Failures that are printed."""
+"""Number of failures that the summary prints."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The commands below ``unspool conformance``."""
+    """Add the subcommands of ``unspool conformance``."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", help="hold parsers against the suite", description=_run.__doc__)
+    run = commands.add_parser("run", help="run the suite against parsers", description=_run.__doc__)
     run.add_argument(
         "--parser",
         action="append",
         default=[],
         metavar="NAME",
-        help="unspool, or a peer: vllm, sglang, ...; several times for a comparison (default: unspool)",
+        help="unspool or another engine: vllm, sglang, ...; repeat to compare several (default: unspool)",
     )
     run.add_argument(
         "--command",
         action="append",
         default=[],
         metavar="COMMAND",
-        help="a program that speaks JSON lines, with its arguments",
+        help="a program that implements the JSON Lines protocol, with its arguments",
     )
     run.add_argument(
         "--factory",
         action="append",
         default=[],
         metavar="MODULE:NAME",
-        help="a parser in Python: what makes a session of a request",
+        help="a parser in Python: a callable that returns a session for a request",
     )
     _add_selection(run)
     run.add_argument(
@@ -61,14 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="batch, whole, characters, tokens, random, burst, two, or all (default: all but two)",
     )
-    run.add_argument("--no-shrink", action="store_true", help="do not look for smaller cases that fail")
+    run.add_argument("--no-shrink", action="store_true", help="do not search for smaller failing cases")
     _add_output(run)
     run.set_defaults(conformance=_run)
 
     report = commands.add_parser(
-        "report", help="put results of several runs together", description=_report.__doc__
+        "report", help="merge the results of several runs", description=_report.__doc__
     )
-    report.add_argument("results", nargs="+", metavar="FILE", help="what run --json wrote")
+    report.add_argument("results", nargs="+", metavar="FILE", help="a result file written by run --json")
     _add_output(report)
     report.set_defaults(conformance=_report)
 
@@ -76,11 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_selection(listed)
     listed.set_defaults(conformance=_list)
 
-    show = commands.add_parser("show", help="show cases, for people", description=_show.__doc__)
+    show = commands.add_parser("show", help="print cases in readable form", description=_show.__doc__)
     _add_selection(show)
     show.set_defaults(conformance=_show)
 
-    export = commands.add_parser("export", help="write the cases as JSON lines", description=_export.__doc__)
+    export = commands.add_parser("export", help="write the cases as JSON Lines", description=_export.__doc__)
     _add_selection(export)
     export.add_argument("--schema", action="store_true", help="write the JSON schema of a line instead")
     export.set_defaults(conformance=_export)
@@ -88,24 +88,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--dialect", action="append", default=[], metavar="DIALECT", help="by any of its names"
+        "--dialect",
+        action="append",
+        default=[],
+        metavar="DIALECT",
+        help="only this dialect, by any of its names; may be repeated",
     )
     parser.add_argument(
         "--scenario",
         action="append",
         default=[],
         metavar="PATTERN",
-        help="a group, a name, or a pattern such as 'order/*-call'",
+        help="only this group, scenario or pattern such as 'order/*-call'; may be repeated",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", metavar="FILE", help="write a report to read in a browser")
-    parser.add_argument("--json", metavar="FILE", help="write the results")
+    parser.add_argument("--html", metavar="FILE", help="write a report as an HTML page")
+    parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the command that the options name; the result is its exit code."""
+    """Run the selected command and return its exit code."""
     code: int = options.conformance(options)
     return code
 
@@ -114,17 +118,17 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Hold parsers against the suite; the exit code is 1 if a case fails."""
-    from ._runner import Runner, to_json
-    from ._scenarios import cases
+    """Run the suite against parsers. Exits with 1 if a case fails."""
+    from ..conformance._runner import Runner, to_json
+    from ..conformance._scenarios import cases
 
-    ways = _ways(options.chunking)
+    chunkings = _chunkings(options.chunking)
     chosen: list[TestCase | Inapplicable] = []
     reports = []
     for make in _adapters(options):
         adapter = make()
         try:
-            runner = Runner(adapter, ways, minimise=not options.no_shrink)
+            runner = Runner(adapter, chunkings, minimise=not options.no_shrink)
             chosen = chosen or list(cases(options.dialect, options.scenario))
             with _progress(adapter.identity().name, len(chosen)) as tick:
                 reports.append(runner.run(chosen, tick))
@@ -136,24 +140,24 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Put the results of several runs together, into one report."""
-    from ._results import merged
+    """Merge the results of several runs into one report."""
+    from ..conformance._results import merge_results
 
     if not (options.html or options.json):
-        raise UsageError("nothing to write: give --html or --json")
+        raise UsageError("nothing to write; pass --html or --json")
     found = []
     for name in options.results:
         try:
             found.append(json.loads(Path(name).read_text("utf-8")))
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot read {name}: {error}") from error
-    _write(merged(found), options)
+    _write(merge_results(found), options)
     return 0
 
 
 def _list(options: argparse.Namespace) -> int:
-    """List the scenarios; with --dialect, whether that dialect can express each of them."""
-    from ._scenarios import GROUPS, able, select
+    """List the scenarios; with --dialect, print the reason for each scenario that it cannot express."""
+    from ..conformance._scenarios import GROUPS, capabilities_of, select
 
     group = ""
     for scenario in select(options.scenario):
@@ -162,16 +166,16 @@ def _list(options: argparse.Namespace) -> int:
             print(f"{group}: {GROUPS[group]}")
         print(f"  {scenario.full_name}")
         for dialect in options.dialect:
-            case = scenario.case(able(dialect))
+            case = scenario.case(capabilities_of(dialect))
             if isinstance(case, str):
                 print(f"    {dialect}: {case}")
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
-    """Show cases as people read them: the output, and what must come out."""
-    from ._cases import TestCase
-    from ._scenarios import cases
+    """Print cases in readable form: the output and the expected result."""
+    from ..conformance._cases import TestCase
+    from ..conformance._scenarios import cases
 
     for case in cases(options.dialect, options.scenario):
         print(case.to_text() if isinstance(case, TestCase) else f"{case.scenario}: {case.reason}\n")
@@ -179,9 +183,9 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    """Write the cases as JSON lines, for suites in other languages."""
-    from ._cases import TestCase, json_schema
-    from ._scenarios import cases
+    """Write the cases as JSON Lines, for suites in other languages."""
+    from ..conformance._cases import TestCase, json_schema
+    from ..conformance._scenarios import cases
 
     if options.schema:
         print(json.dumps(json_schema(), indent=2))
@@ -192,51 +196,51 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-# -- what to run
+# -- selection
 
 
-def _ways(names: list[str]) -> tuple[str, ...]:
-    from ._runner import DEFAULT_WAYS, WAYS
+def _chunkings(names: list[str]) -> tuple[str, ...]:
+    from ..conformance._runner import ALL_CHUNKINGS, DEFAULT_CHUNKINGS
 
     if not names:
-        return DEFAULT_WAYS
+        return DEFAULT_CHUNKINGS
     if "all" in names:
-        return WAYS
-    wrong = [name for name in names if name not in WAYS]
-    if wrong:
-        raise UsageError(f"no chunking {wrong[0]!r}: choose from {', '.join(WAYS)}, all")
+        return ALL_CHUNKINGS
+    unknown = [name for name in names if name not in ALL_CHUNKINGS]
+    if unknown:
+        raise UsageError(f"unknown chunking {unknown[0]!r}; choose from {', '.join(ALL_CHUNKINGS)}, all")
     return tuple(names)
 
 
-_Make: TypeAlias = "Callable[[], Adapter]"
+_AdapterFactory: TypeAlias = "Callable[[], Adapter]"
 
 
-def _adapters(options: argparse.Namespace) -> Iterator[_Make]:
-    from ._adapters import from_factory, unspool_adapter
-    from .stdio import Program
+def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
+    from ..conformance._adapters import from_factory, unspool_adapter
+    from ..conformance.stdio import Program
 
     names = options.parser or ([] if options.command or options.factory else ["unspool"])
     for name in names:
         if name == "unspool":
             yield unspool_adapter
         else:
-            from .peers import command
+            from ..conformance.peers import command
 
             yield lambda name=name: Program(command(name))  # type: ignore[misc]
     for text in options.command:
         yield lambda text=text: Program(shlex.split(text))  # type: ignore[misc]
     if options.factory:
-        sys.path.insert(0, str(Path.cwd()))  # where a project's own modules are
+        sys.path.insert(0, str(Path.cwd()))  # the user's own modules are in the working directory
     for path in options.factory:
         yield lambda path=path: from_factory(path)  # type: ignore[misc]
 
 
-# -- what to tell
+# -- output
 
 
 @contextmanager
 def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | None]:
-    """A bar on a terminal, if rich is there; else nothing."""
+    """Show a progress bar if stderr is a terminal and rich is installed."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -248,7 +252,7 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=getattr(sys.stderr, "terminal", sys.stderr))
-    name = visible(name)  # another program's
+    name = visible(name)  # the name comes from another program
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         failed = 0
@@ -263,39 +267,39 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
 
 
 def _print_summary(report: Report) -> None:
-    from ._runner import told
-    from ._scenarios import GROUPS
+    from ..conformance._runner import explain_failure
+    from ..conformance._scenarios import GROUPS
 
     parser = report.parser
     counts = report.counts
-    print(f"{parser['name']} {parser['version']}".strip(), "-", _spelt(counts), sep=" ")
+    print(f"{parser['name']} {parser['version']}".strip(), "-", _format_counts(counts), sep=" ")
     for group in GROUPS:
-        mine = [result for result in report.results if result.case.group == group]
-        if mine:
+        group_results = [result for result in report.results if result.case.group == group]
+        if group_results:
             found: dict[str, int] = {}
-            for result in mine:
+            for result in group_results:
                 found[result.status] = found.get(result.status, 0) + 1
-            print(f"  {group:<11} {_spelt(found)}")
+            print(f"  {group:<11} {_format_counts(found)}")
     reasons = len({one.reason for one in report.inapplicable})
     if report.inapplicable:
-        print(f"  {len(report.inapplicable)} scenarios that a dialect cannot express, for {reasons} reasons")
+        print(f"  {len(report.inapplicable)} scenarios not applicable to a dialect, for {reasons} reasons")
     failed = report.failed
     for result in failed[:_SHOWN]:
-        print(f"\n{told(result)}")
+        print(f"\n{explain_failure(result)}")
     if len(failed) > _SHOWN:
-        print(f"... and {len(failed) - _SHOWN} more; --json and --html have them all")
+        print(f"... and {len(failed) - _SHOWN} more; --json and --html list all of them")
 
 
-def _spelt(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     words = ("passed", "failed", "xfailed", "unsupported")
     return ", ".join(f"{counts[word]} {word}" for word in words if counts.get(word)) or "no cases"
 
 
 def _write(results: dict[str, Any], options: argparse.Namespace) -> None:
     if options.json:
-        # As ASCII: a parser may answer with half a surrogate pair, which UTF-8 has no bytes for.
+        # ASCII, because a parser may return half a surrogate pair, which UTF-8 cannot encode.
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n", "ascii")
     if options.html:
-        from ._report import html_report
+        from ..conformance._report import html_report
 
         Path(options.html).write_text(html_report(results), "utf-8", errors="backslashreplace")

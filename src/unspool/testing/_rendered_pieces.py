@@ -1,0 +1,125 @@
+"""Rendering of scenario parts in a dialect, as labelled pieces of text.
+
+``render_pieces`` writes exactly the text of ``render``. It also labels each piece of
+the text, so that scenarios can remove or insert a marker, or cut the output at a
+meaningful position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from .._core.render.message import _FrameWriter, _Writer
+from ..dialects._declaration import Dialect
+from ..dialects._templates import Hole
+from ..message import Part as RenderPart
+from ..message import TextPart, ToolCall
+
+PieceKind: TypeAlias = Literal[
+    "open",  # marker before text or reasoning
+    "text",  # the text itself
+    "close",  # marker after text or reasoning
+    "section_open",
+    "head",  # part of a call before its arguments
+    "payload",
+    "tail",  # part of a call after its arguments
+    "separator",
+    "section_close",
+]
+
+# Labels are lone surrogates: no scenario's text contains any, and the writers pass them through.
+_CALL: Final = "\udc00"
+_CALL_END: Final = "\udc01"
+_PAYLOAD: Final = "\udc02"
+_PAYLOAD_END: Final = "\udc03"
+_SPLIT: Final = re.compile(f"([{_CALL}{_CALL_END}{_PAYLOAD}{_PAYLOAD_END}])")
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPiece:
+    """Piece of a rendered output."""
+
+    kind: PieceKind
+    text: str
+    part: int
+    """Index of the scenario part that the piece belongs to; a section belongs to its first call."""
+
+
+class _LabellingWriter(_Writer):
+    """Writer that puts invisible labels around calls and their payloads."""
+
+    def call(self, call: ToolCall) -> str:
+        return f"{_CALL}{super().call(call)}{_CALL_END}"
+
+    def payload(self, hole: Hole, call: ToolCall) -> str:
+        return f"{_PAYLOAD}{super().payload(hole, call)}{_PAYLOAD_END}"
+
+
+class _LabellingFrameWriter(_LabellingWriter, _FrameWriter):
+    """Labelling writer for messages with headers, where the header is the head of a call."""
+
+    def framed_call(self, call: ToolCall) -> None:
+        at = len(self.out)
+        super().framed_call(call)
+        written = "".join(self.out[at:]).replace(_CALL, "").replace(_CALL_END, "")
+        self.out[at:] = [_CALL, written, _CALL_END]
+
+
+def render_pieces(dialect: Dialect, parts: Sequence[RenderPart]) -> list[RenderedPiece]:
+    """Render the parts and return the text in labelled pieces."""
+    frame = dialect.frame
+    writer = _LabellingFrameWriter(dialect, frame) if frame is not None else _LabellingWriter(dialect)
+    pieces: list[RenderedPiece] = []
+    at = 0
+    while at < len(parts):
+        part = parts[at]
+        run = at + 1
+        if isinstance(part, ToolCall):
+            while run < len(parts) and isinstance(parts[run], ToolCall):
+                run += 1
+        written = len(writer.out)
+        for group in [parts[at:run]] if frame is None else [[one] for one in parts[at:run]]:
+            writer.write(group)
+        new = writer.out[written:]
+        pieces += _text_pieces(new, part, at) if isinstance(part, TextPart) else _call_pieces(new, at)
+        at = run
+    # The beginning that the prompt already contains is not part of the output.
+    start = dialect.prompt.start if frame is not None else dialect.prompt.echo
+    if start and pieces and pieces[0].text.startswith(start):
+        first = pieces[0]
+        pieces[0] = RenderedPiece(first.kind, first.text.removeprefix(start), first.part)
+    return [piece for piece in pieces if piece.text]
+
+
+def _text_pieces(written: Sequence[str], part: TextPart, at: int) -> list[RenderedPiece]:
+    if len(written) == 1:
+        return [RenderedPiece("text", written[0], at)]
+    middle = next(i for i in range(len(written) - 2, -1, -1) if written[i] == part.text)
+    return [
+        RenderedPiece("open", "".join(written[:middle]), at),
+        RenderedPiece("text", part.text, at),
+        RenderedPiece("close", "".join(written[middle + 1 :]), at),
+    ]
+
+
+def _call_pieces(written: Sequence[str], at: int) -> list[RenderedPiece]:
+    pieces: list[RenderedPiece] = []
+    kind: PieceKind = "section_open"
+    for text in _SPLIT.split("".join(written)):
+        if text == _CALL:
+            if pieces and pieces[-1].kind == "section_close":
+                pieces[-1] = RenderedPiece("separator", pieces[-1].text, at)
+            kind = "head"
+        elif text == _PAYLOAD:
+            kind = "payload"
+        elif text == _PAYLOAD_END:
+            kind = "tail"
+        elif text == _CALL_END:
+            kind = "section_close"
+            at += 1
+        elif text:
+            pieces.append(RenderedPiece(kind, text, max(at - (kind == "section_close"), 0)))
+    return pieces
