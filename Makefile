@@ -73,7 +73,7 @@ slow: $(DEV) .peers/transformers/.installed ## run the long suites
 soak: $(DEV) ## hours of a gateway's life in minutes, with faults on all sides: make soak MINUTES=30
 	@$(BIN)/python tools/soak.py --minutes $(MINUTES) $(ARGS)
 
-run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
+run: $(RUN) ## start a gateway on a small model, call a tool, keep it running
 	@$(BIN)/python -m unspool.gateway $(ARGS)
 
 # The playground runs the library in the browser; its packages come from npm, and nothing from anywhere else.

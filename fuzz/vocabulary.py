@@ -9,7 +9,7 @@ from typing import Final
 
 from unspool import Dialect
 from unspool.dialects._registry import ends_of_turn, find
-from unspool.dialects._templates import dialect_texts
+from unspool.dialects._dialect_texts import dialect_texts
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _SPECIAL: Final = 0xFF

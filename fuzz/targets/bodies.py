@@ -8,20 +8,21 @@ from typing import Any, Final
 
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
-from unspool.gateway.apis.chat.request import Job, chat_job
-from unspool.gateway.apis.messages.request import messages_job
-from unspool.gateway.apis.ollama.request import ollama_chat_job, ollama_generate_job
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.chat.request import read_chat_request
+from unspool.gateway.apis.messages.request import read_messages_request
+from unspool.gateway.apis.ollama.request import read_ollama_chat_request, read_ollama_generate_request
+from unspool.gateway.apis.responses.request import read_responses_request
+from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.errors import STATUS, Failure
 from unspool.gateway.http.json_decoding import Bounds
 from unspool.gateway.http.request_body import decode
 
-_JOBS: Final[tuple[Callable[[Mapping[str, Any]], Job], ...]] = (
-    chat_job,
-    messages_job,
-    responses_job,
-    ollama_chat_job,
-    ollama_generate_job,
+_JOBS: Final[tuple[Callable[[Mapping[str, Any]], GenerationRequest], ...]] = (
+    read_chat_request,
+    read_messages_request,
+    read_responses_request,
+    read_ollama_chat_request,
+    read_ollama_generate_request,
 )
 _MOST_VALUES: Final = 10_000
 _SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -204,10 +205,10 @@ def run(data: bytes) -> None:
         assert failure.message
         failure.message.encode()
         return
-    messages = job.request["messages"]
+    messages = job.chat["messages"]
     assert isinstance(messages, list), messages
     assert all(isinstance(message, dict) and "role" in message for message in messages), messages
-    json.dumps(job.request)
+    json.dumps(job.chat)
 
 
 def seeds() -> Iterator[bytes]:

@@ -20,11 +20,11 @@ from fuzz.targets.bodies import EXAMPLES
 from unspool.chat_templates import ChatTemplate
 from unspool.gateway import Gateway, Settings
 from unspool.gateway.generation.model import Model
-from unspool.gateway.generation.served_models import Served
+from unspool.gateway.generation.served_models import ServedModel
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.logs import LOGGER
-from unspool.gateway.upstreams.base import Batch, Delta, Stream, Task, Usage
-from unspool.gateway.upstreams.http import Passed
+from unspool.gateway.telemetry.logs import LOGGER
+from unspool.gateway.upstreams.base import Batch, Delta, Stream, UpstreamRequest, Usage
+from unspool.gateway.upstreams.http_client import ForwardedResponse
 
 GENERATING: Final = (
     "/v1/chat/completions",
@@ -81,10 +81,10 @@ class _Generator:
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
         return f"{len(tokens)} tokens"
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
         raise Failure("not_found", f"no endpoint {path} for {len(body)} fields", code="not_found")
 
-    async def open(self, task: Task) -> Stream:
+    async def open(self, task: UpstreamRequest) -> Stream:
         return _Stream(self.text, task.n)
 
 
@@ -112,7 +112,7 @@ def _gateway() -> tuple[Gateway, _Generator, asyncio.AbstractEventLoop]:
     upstream = _Generator()
     model = Model("m", "hermes", ChatTemplate(_TEMPLATE))
     loop = asyncio.new_event_loop()
-    gateway = Gateway(settings, [Served(settings, model, upstream)])
+    gateway = Gateway(settings, [ServedModel(settings, model, upstream)])
     loop.run_until_complete(gateway.store.start())
     return gateway, upstream, loop
 

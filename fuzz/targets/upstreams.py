@@ -16,10 +16,10 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from unspool import plan
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Batch, Task
+from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
-from unspool.gateway.upstreams.http import Events
+from unspool.gateway.upstreams.http_client import Events
 from unspool.gateway.upstreams.ollama import OllamaStream
 
 _STREAMS: Final = (CompletionStream, ChatCompletionStream, OllamaStream)
@@ -27,7 +27,7 @@ _KINDS: Final = ("text/event-stream", "application/x-ndjson", "application/json"
 _LIMIT: Final = 1 << 12
 _PATIENCE: Final = 1e9
 _REQUEST: Final = {"messages": [{"role": "user", "content": "?"}]}
-_TASK: Final = Task("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
+_TASK: Final = UpstreamRequest("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
 
 
 class _Content:
@@ -64,11 +64,11 @@ class _Response:
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    stream, kind, plain_end = choices.choose(_STREAMS), choices.choose(_KINDS), bool(choices.byte() & 1)
+    stream, kind, finish_optional = choices.choose(_STREAMS), choices.choose(_KINDS), bool(choices.byte() & 1)
     number = choices.byte()
     sent = choices.rest()
-    whole = _read(stream, kind, [sent] if sent else [], plain_end=plain_end)
-    parts = _read(stream, kind, _portions(sent, number), plain_end=plain_end)
+    whole = _read(stream, kind, [sent] if sent else [], finish_optional=finish_optional)
+    parts = _read(stream, kind, _portions(sent, number), finish_optional=finish_optional)
     assert whole == parts, f"\n  at once:     {whole}\n  in portions: {parts}"
 
 
@@ -82,10 +82,10 @@ def _portions(sent: bytes, number: int) -> list[bytes]:
     return [sent[a:b] for a, b in pairwise(cuts)]
 
 
-def _read(stream: Any, kind: str, portions: list[bytes], *, plain_end: bool) -> dict[int | str, Any]:
+def _read(stream: Any, kind: str, portions: list[bytes], *, finish_optional: bool) -> dict[int | str, Any]:
     """Return the deltas of each choice, and how the response ended."""
     events = Events(_Response(kind, portions), _LIMIT, _PATIENCE)  # type: ignore[arg-type]
-    return _loop().run_until_complete(_followed(stream(events, _TASK, plain_end=plain_end)))
+    return _loop().run_until_complete(_followed(stream(events, _TASK, finish_optional=finish_optional)))
 
 
 @cache

@@ -14,7 +14,7 @@ from scripted_server import answering
 from unspool import UsageError
 from unspool.cli import main
 from unspool.gateway import model_source as finding
-from unspool.gateway.model_source import settle
+from unspool.gateway.model_source import resolve_sources
 from unspool.gateway.settings import Settings, load_settings
 
 pytest.importorskip("gguf")
@@ -38,22 +38,22 @@ def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def changed(**given: Any) -> dict[str, object]:
     """What is set in the end."""
-    return settle(Settings(**given)).settings.shown()
+    return resolve_sources(Settings(**given)).settings.shown()
 
 
 def test_nothing_is_asked_of_settings_that_say_all() -> None:
     settings = Settings(upstream="chat", url="http://127.0.0.1:9", dialect="hermes")
-    assert settle(settings).settings is settings
-    assert not settle(settings).said
+    assert resolve_sources(settings).settings is settings
+    assert not resolve_sources(settings).notes
 
 
 def test_a_gguf_runs_here(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "Qwen3-8B-Q4_K_M.gguf", HERMES)
     assert changed(source=str(path)) == {"file": str(path), "model": "Qwen3-8B", "dialect": "hermes"}
-    said = settle(Settings(source=str(path))).said
+    said = resolve_sources(Settings(source=str(path))).notes
     assert said[0] == f"Qwen3-8B: a GGUF file, architecture qwen3, made for 4,096 tokens ({path})."
-    assert "runs in this process, by llama.cpp, with 4,096 tokens" in said[1]
-    assert said[2].startswith("It writes calls as hermes: hermes recovers exactly the calls")
+    assert "runs in this process with llama.cpp and 4,096 tokens" in said[1]
+    assert said[2].startswith("It writes calls as hermes: hermes recovers the calls")
 
 
 def test_what_is_set_stays(tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ def test_the_context_is_what_agents_need_and_memory_has_room_for(
 ) -> None:
     monkeypatch.setattr(finding, "memory_bytes", lambda: gigabytes << 30)
     path = write_gguf(tmp_path / "m.gguf", HERMES, context_length=length, more=EIGHT_BILLION)
-    found = settle(Settings(source=str(path))).settings
+    found = resolve_sources(Settings(source=str(path))).settings
     assert (found.context, found.slots) == (context, slots)
-    assert settle(Settings(source=str(path), context=512)).settings.context == 512
+    assert resolve_sources(Settings(source=str(path), context=512)).settings.context == 512
 
 
 def test_the_machine_has_memory() -> None:
@@ -110,14 +110,14 @@ def test_a_model_of_ollamas_runs_here(tmp_path: Path) -> None:
 def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     path = write_gguf(tmp_path / "m.gguf", template)
-    settled = settle(Settings(source=str(path)))
+    settled = resolve_sources(Settings(source=str(path)))
     assert settled.settings.dialect == "auto"  # what it is told in words decides
-    assert settled.said[2].startswith("Its template has no place for tools")
+    assert settled.notes[2].startswith("The template has no place for tools")
     hinted = write_gguf(tmp_path / "h.gguf", template + "{# <tool_call> </tool_call> #}")
     assert (
-        settle(Settings(source=str(hinted)))
-        .said[2]
-        .startswith("It writes calls as hermes: its template speaks")
+        resolve_sources(Settings(source=str(hinted)))
+        .notes[2]
+        .startswith("It writes calls as hermes: the template mentions")
     )
 
 
@@ -125,15 +125,15 @@ def test_a_template_that_is_set_tells_the_dialect(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
     file = tmp_path / "chat_template.jinja"
     file.write_text(HERMES, encoding="utf-8")
-    settled = settle(Settings(source=str(path), template=str(file)))
+    settled = resolve_sources(Settings(source=str(path), template=str(file)))
     assert settled.settings.dialect == "hermes"
-    assert settled.said[2].startswith("It writes calls as hermes: hermes recovers")
+    assert settled.notes[2].startswith("It writes calls as hermes: hermes recovers")
 
 
 def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
-    with pytest.raises(UsageError, match=r"has no chat template.*or give the address of Ollama"):
-        settle(Settings(source="qwen3:8b"))
+    with pytest.raises(UsageError, match=r"has no chat template.*or give the URL of Ollama"):
+        resolve_sources(Settings(source="qwen3:8b"))
     file = tmp_path / "chat_template.jinja"
     file.write_text(HERMES, encoding="utf-8")
     assert changed(source="qwen3:8b", template=str(file))["template"] == str(file)
@@ -142,7 +142,7 @@ def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -
 def test_a_model_without_a_gguf_needs_an_engine(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
     with pytest.raises(UsageError, match="start an engine with it"):
-        settle(Settings(source=str(tmp_path)))
+        resolve_sources(Settings(source=str(tmp_path)))
     found = changed(source=str(tmp_path), url="http://127.0.0.1:9")
     assert found == {
         "upstream": "completions",
@@ -153,8 +153,8 @@ def test_a_model_without_a_gguf_needs_an_engine(tmp_path: Path) -> None:
 
 
 def test_standard_input_cannot_be_served() -> None:
-    with pytest.raises(UsageError, match="not standard input"):
-        settle(Settings(source="-"))
+    with pytest.raises(UsageError, match="standard input cannot be served"):
+        resolve_sources(Settings(source="-"))
 
 
 # -- servers
@@ -170,8 +170,8 @@ def test_llama_cpp() -> None:
     with answering({"/props": PROPS}) as url:
         expected = {"upstream": "completions", "url": url, "engine": "llamacpp", "dialect": "hermes"}
         assert changed(source=f"{url}/v1") == expected
-        said = settle(Settings(source=url)).said
-    assert said[1].startswith(f"Requests go to {url} (llama.cpp); the prompt is written here")
+        said = resolve_sources(Settings(source=url)).notes
+    assert said[1].startswith(f"Requests go to {url} (llama.cpp); the gateway renders the prompt")
 
 
 def test_vllm_with_its_files_here(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_vllm_with_its_files_elsewhere() -> None:
         assert changed(source=url) == {**expected, "dialect": "qwen3_coder"}
         assert changed(source=url, dialect="hermes") == {**expected, "dialect": "hermes"}
     with answering(card("m", "mine")) as url:
-        with pytest.raises(UsageError, match=r"There is no dialect for these names: m, mine.*Set dialect"):
-            settle(Settings(source=url))
+        with pytest.raises(UsageError, match=r"No dialect is known by these names: m, mine.*Set dialect"):
+            resolve_sources(Settings(source=url))
         assert changed(source=url, dialect="hermes")["dialect"] == "hermes"
 
 
@@ -227,11 +227,11 @@ def test_each_model_of_a_file_may_have_one(tmp_path: Path) -> None:
         'dialect = "hermes"\n',
         encoding="utf-8",
     )
-    settled = settle(load_settings(environment={}, config=str(config)))
+    settled = resolve_sources(load_settings(environment={}, config=str(config)))
     small, large = settled.settings.each()
     assert (small.model, small.file, small.dialect, small.source) == ("small", str(path), "hermes", "")
     assert large.url == "http://h"
-    assert len(settled.said) == 3
+    assert len(settled.notes) == 3
 
 
 def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,8 @@ pytest.importorskip("msgspec")
 pytest.importorskip("starlette")
 
 from unspool.gateway import Settings, load_settings
-from unspool.gateway.server.metrics import Metrics
 from unspool.gateway.settings import PREFIX
+from unspool.gateway.telemetry.metrics import Metrics
 
 DEPLOY = ROOT / "deploy"
 ANALYZE = shutil.which("systemd-analyze") or ""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import fetch_templates
-from fetch_templates import FetchError, fetch, known, packages
+from fetch_templates import FetchError, fetch, known_templates, packages
 from paths import TEMPLATES, real
 
 FILES = {
@@ -82,4 +82,4 @@ def test_the_manifest_pins_each_package() -> None:
 
 @real
 def test_every_known_template_is_there() -> None:
-    assert known() <= set(TEMPLATES)
+    assert known_templates() <= set(TEMPLATES)

@@ -1,4 +1,4 @@
-"""Pages in Chromium: how it is started, and what no page of ours may do."""
+"""Chromium for tests of pages, and checks that every page must pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDE = {"width": 1440, "height": 1000}
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """The browser, without a screen."""
+    """Start a headless browser for the duration of the block."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -35,32 +35,36 @@ def chromium() -> Iterator[Any]:
 
 
 class Tabs:
-    """Pages that are open; at the end nothing was said in their consoles, and nobody else was asked."""
+    """Browser tabs that fail the test if a page logs to its console or loads anything from another origin."""
 
     def __init__(self, browser: Any) -> None:
         self._browser = browser
         self._contexts: list[Any] = []
-        self._wrong: list[str] = []
+        self._violations: list[str] = []
 
     def open(self, address: str, state: str = "", **options: Any) -> Any:
-        """A page at an address that ends with a slash, for a new visitor."""
+        """Open a page in a new session.
+
+        :param address: base URL that ends with a slash; requests to other origins are violations.
+        :param state: rest of the URL.
+        """
 
         def watch(request: Any) -> None:
             if not request.url.startswith((address, "blob:", "data:")):
-                self._wrong.append(f"asked {request.url}")
+                self._violations.append(f"request to {request.url}")
 
         context = self._browser.new_context(**{"viewport": WIDE, **options})
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         context.on("request", watch)
         self._contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: self._wrong.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: self._wrong.append(str(error)))
+        page.on("console", lambda message: self._violations.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self._violations.append(str(error)))
         page.goto(f"{address}{state}")
         return page
 
     def close(self) -> None:
-        """Close all of them, and look."""
+        """Close all tabs and report violations."""
         for context in self._contexts:
             context.close()
-        assert self._wrong == []
+        assert self._violations == []

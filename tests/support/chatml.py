@@ -1,4 +1,4 @@
-"""A small chat template, with calls."""
+"""Small ChatML template that renders calls."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The corpus: what models write and what must come out of it; ``corpus/README.md`` explains the files.
+"""Reader of the corpus: model outputs with their expected results.  ``corpus/README.md`` describes the files.
 
-A file is a run of cases; a case is a heading, header lines, the text the model wrote, and the result.
+A file is a list of cases.  A case is a heading, header lines, the model's text, and the expected result.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Mc", "Me", "Mn", "Zl", "Zp", "Zs"}
 
 
 class CorpusError(ValueError):
-    """A file breaks the form; the message begins with file and line."""
+    """Invalid corpus file; the message starts with file and line."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call that must come out."""
+    """Expected call."""
 
     name: str
-    text: str | None = None  # the arguments, to the character; None: only their value counts
-    value: Any = None  # the value of the arguments; None for a cut call
-    cut: bool = False  # the output ends inside the call: `text` is what a stream has sent by then
-    id: str | None = None  # the model's own id
+    text: str | None = None  # exact arguments; None if only their value matters
+    value: Any = None  # value of the arguments; None for a truncated call
+    cut: bool = False  # the output ends inside the call; `text` is what a stream has sent so far
+    id: str | None = None  # id that the model wrote
 
     def accepts(self, arguments: str) -> bool:
-        """Whether ``arguments`` is the text or, where only the value counts, the value in its key order."""
+        """Return whether arguments equal the text, or the value in its key order if only that matters."""
         if self.text is not None:
             return arguments == self.text
         return json.dumps(json.loads(arguments)) == json.dumps(self.value)
@@ -48,26 +48,26 @@ class Call:
 
 @dataclass(frozen=True)
 class Vector:
-    """One case."""
+    """Case of the corpus."""
 
     dialect: str
     title: str
-    file: str  # path below `corpus` ...
-    line: int  # ... and line of the heading
+    file: str  # path below `corpus`
+    line: int  # line of the heading
     raw: str
     content: str | None
     reasoning: str | None
     calls: tuple[Call, ...]
-    start: str = "content"  # where the prompt leaves the parser
+    start: str = "content"  # parser state after the prompt
     finish: str | None = None
-    tools: tuple[dict[str, Any], ...] | None = None  # None: not known
+    tools: tuple[dict[str, Any], ...] | None = None  # None if unknown
     tool_choice: Any = None
-    variant: str | None = None  # a version of the dialect, or the suffix of its markers
-    prefix: str | None = None  # the tail of the prompt
+    variant: str | None = None  # version of the dialect, or suffix of its markers
+    prefix: str | None = None  # end of the prompt
     response_template: dict[str, Any] | None = None
     template_kwargs: dict[str, Any] = field(default_factory=dict)
-    reasoning_parser: str | None = None  # engines' name for the dialect's reasoning
-    policies: dict[str, str] = field(default_factory=dict)  # where the defaults give another result
+    reasoning_parser: str | None = None  # engines' name of the dialect's reasoning parser
+    policies: dict[str, str] = field(default_factory=dict)  # policies under which the result holds
 
     def __str__(self) -> str:
         return f"{self.dialect}: {self.title}"
@@ -78,7 +78,7 @@ class _File:
         self.path = path
         self.lines = path.read_bytes().decode().split("\n")
         self.next = 0  # index of the next line
-        self.line = 0  # number of the line that an error is about
+        self.line = 0  # line number for error messages
 
     def fail(self, message: str) -> NoReturn:
         raise CorpusError(f"{self.path}:{self.line}: {message}")
@@ -105,7 +105,7 @@ class _File:
             if line.startswith("## "):
                 cases.append({"title": line[3:].strip(), "line": self.line})
             elif not cases or not line or line.startswith(">"):
-                continue  # the introduction, a remark
+                continue  # introduction or remark
             else:
                 if opener := re.fullmatch(r"(```+)(raw|json-string|expected)", line):
                     read = {"raw": self.raw, "json-string": self.json_string, "expected": self.expected}
@@ -114,8 +114,8 @@ class _File:
                     new = {header[1]: self.header(header[1], header[2])}
                 else:
                     self.fail(f"neither a header nor a block: {line}")
-                if twice := cases[-1].keys() & new.keys():
-                    self.fail(f"{', '.join(sorted(twice))} given twice")
+                if duplicates := cases[-1].keys() & new.keys():
+                    self.fail(f"duplicate {', '.join(sorted(duplicates))}")
                 cases[-1] |= new
         for case in cases:
             self.line = case["line"]
@@ -134,14 +134,14 @@ class _File:
         if key == "policies" and re.fullmatch(r"\w+=\w+(, \w+=\w+)*", text):
             return dict(re.findall(r"(\w+)=(\w+)", text))
         if key != "tools":
-            self.fail(f"unknown header, or not a value for it: {key}: {text}")
+            self.fail(f"unknown header or invalid value: {key}: {text}")
         tools = self.json((CORPUS / "tools.json").read_text("utf-8") if text == "xml" else text)
         return tuple({"type": "function", "function": {"name": t}} if type(t) is str else t for t in tools)
 
     def raw(self, body: list[str]) -> dict[str, Any]:
         text = "\n".join(body)
-        if bad := fragile(text):
-            self.fail(f"{bad}: write the text as json-string")
+        if problem := find_invisible(text):
+            self.fail(f"{problem}: write the text as json-string")
         return {"raw": text}
 
     def json_string(self, body: list[str]) -> dict[str, Any]:
@@ -171,12 +171,12 @@ class _File:
             elif key == "id" and calls and "id" not in calls[-1]:
                 calls[-1]["id"] = rest
             else:
-                self.fail(f"not a line of a result: {line}")
+                self.fail(f"not a line of an expected result: {line}")
         return found | {"calls": tuple(Call(**call) for call in calls)}
 
 
-def fragile(text: str) -> str | None:
-    """What an editor or a reader could miss in ``text``."""
+def find_invisible(text: str) -> str | None:
+    """Describe the characters of a text that a reader could miss or an editor could change."""
     if text != text.strip() or any(line[-1:].isspace() for line in text.split("\n")):
         return "white space at the end of a line or at either end"
     hidden = {c for c in text if c not in "\n " and unicodedata.category(c) in INVISIBLE}
@@ -185,20 +185,20 @@ def fragile(text: str) -> str | None:
 
 @cache
 def _all() -> tuple[Vector, ...]:
-    found: dict[str, Vector] = {}
+    vectors: dict[str, Vector] = {}
     for path in sorted(CORPUS.glob("*/*.md")):
         for vector in _File(path).vectors():
-            first = found.setdefault(str(vector), vector)
+            first = vectors.setdefault(str(vector), vector)
             if first is not vector:
                 raise CorpusError(f"{path}:{vector.line}: same title as {first.file}:{first.line}: {vector}")
-    return tuple(found.values())
+    return tuple(vectors.values())
 
 
 def load(dialect: str | None = None) -> list[Vector]:
-    """The vectors of ``dialect``, or of all."""
+    """Return the vectors of one dialect, or of all."""
     return [vector for vector in _all() if dialect in {None, vector.dialect}]
 
 
 def dialects() -> list[str]:
-    """Every dialect that has vectors."""
+    """Return the names of all dialects that have vectors."""
     return sorted({vector.dialect for vector in _all()})

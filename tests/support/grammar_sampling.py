@@ -1,4 +1,4 @@
-"""Texts that a grammar admits, drawn at random."""
+"""Random texts that a grammar accepts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ from unspool.grammar._nodes import (
 from unspool.grammar._schema_values import add_value_rules
 
 HARMLESS = {"stray_opener", "stray_closer", "empty_section", "cut_head", "bad_id"}
-"""Problems of markup in prose, and of ids that the model has to keep apart itself."""
+"""Diagnostics that a grammar cannot prevent: markup in prose, and ids that the model must keep unique."""
 
 LETTERS = "aZ09 _<>/|{}[]\"'\\\n:=,.-é｜東😀\t"
-"""Characters to prefer: those that markup is made of."""
+"""Preferred characters: those of markup."""
 
 
 class Sampler:
-    """Draws texts from a grammar.
+    """Sampler of texts from a grammar.
 
-    Free text is made of the dialect's own markup, as far as the grammar lets
-    it; values come from their rules.  Once a text is long enough, only the
-    shortest ways to its end are taken.
+    Free text consists of the dialect's own markup, as far as the grammar allows.  Values come from the
+    rules of their schemas.  After a random length, the sampler takes only the shortest ways to the end.
     """
 
     def __init__(self, dialect: Dialect, root: Node, seed: int) -> None:
@@ -120,7 +119,7 @@ class Sampler:
         return chr(self.random.randint(low, high))
 
     def _words(self, fits: Callable[[str], bool]) -> str:
-        """Text that consists of markup, whole and in parts, and of anything else."""
+        """Return text of markup, whole or in parts, and other characters."""
         text = ""
         for _ in range(self.random.randint(0, 12) if self.length <= self.budget else 0):
             word = self.random.choice((*LETTERS, *self.markup))
@@ -133,7 +132,7 @@ class Sampler:
     # -- values
 
     def _string(self, name: str) -> str | None:
-        """A string with markup in it, where a rule stands for any string."""
+        """Return a string with markup in it, for rules that allow any string."""
         value = self._context
         if value is None or not name.startswith("any-string"):
             return None
@@ -161,7 +160,7 @@ class Sampler:
         return self._values[id(value)][1]
 
     def _measure(self, names: Iterable[str]) -> None:
-        """The length of the shortest text of each rule."""
+        """Compute the length of the shortest text of each rule."""
         names = list(names)
         self.shortest.update(dict.fromkeys(names, float("inf")))
         changed = True
@@ -194,7 +193,7 @@ class Sampler:
 
 
 def _is_text_up_to(text: str, node: TextUpTo) -> bool:
-    """Whether the marker is the first of its kind, and nothing else is there."""
+    """Return whether the end marker occurs only at the end, and no forbidden marker occurs."""
     before = text[: len(text) - len(node.end)]
     return text.find(node.end) == len(before) and not _occurs(text[:-1], node.without)
 
@@ -216,7 +215,7 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def markup(dialect: Dialect) -> list[str]:
-    """Every literal of a dialect, with what tools are called."""
+    """Return all literals of a dialect, and some tool names."""
     templates = [
         *dialect.call,
         *dialect.section,

@@ -1,19 +1,19 @@
-"""llama.cpp's own server, on a small model."""
+"""llama.cpp's own server with a small model."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from typing import Any
 
-from unspool.gateway.upstreams.embedded import packaged_model
+from unspool.gateway.upstreams.embedded_llamacpp import packaged_model
 
 TEMPLATE = files("unspool.gateway").joinpath("smollm2.jinja").read_text(encoding="utf-8")
 
 
 def engine(*, template: str = TEMPLATE, parses: bool = False) -> Any:
-    """A server of llama.cpp; it listens as long as somebody holds it.
+    """Start llama.cpp's server; it stops when the object is deleted.
 
-    :param parses: it takes calls out of the text by itself.
+    :param parses: let the server parse calls itself.
     """
     import xllamacpp
 

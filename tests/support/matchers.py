@@ -1,10 +1,8 @@
-"""The real engines' matchers, and that they are what we take them for.
+"""Grammar matchers of llama.cpp and xgrammar, with checks that they work as expected.
 
-llama.cpp comes with ``xllamacpp``, whose library exports the functions that
-llama.cpp's own validator of grammars uses.  ``xgrammar`` imports torch and
-transformers for things that no matcher needs; where they are not installed,
-stand-ins take their place while it is imported, so that nobody has to download
-a gigabyte to run these tests.
+llama.cpp comes with ``xllamacpp``, whose library exports the functions of llama.cpp's own grammar validator.
+``xgrammar`` imports torch and transformers, but its matcher does not need them.  If they are not installed,
+stub modules replace them during the import, which saves a download of a gigabyte.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import pytest
 
 
 def _library() -> Path | None:
-    """llama.cpp as a shared library."""
+    """Return the path of llama.cpp's shared library."""
     spec = importlib.util.find_spec("xllamacpp")
     places = spec.submodule_search_locations if spec is not None else None
     return next(Path(places[0]).glob("xllamacpp*.so"), None) if places else None
@@ -39,7 +37,7 @@ needs_xgrammar = pytest.mark.skipif(not has_xgrammar, reason="xgrammar is not in
 
 
 class _Vector(ctypes.Structure):
-    """``std::vector``: where it begins and ends."""
+    """``std::vector`` in memory."""
 
     _fields_ = (("begin", ctypes.c_size_t), ("end", ctypes.c_size_t), ("limit", ctypes.c_size_t))
 
@@ -75,7 +73,7 @@ class Llama:
         return not self.explain(text)
 
     def explain(self, text: str) -> str:
-        """Where the text leaves the grammar; nothing if it does not."""
+        """Return where the text leaves the grammar; empty if it matches."""
         llama = _llama()
         grammar = llama.init(None, self.gbnf.encode(), b"root", False, None, 0, None, 0)
         if not grammar:
@@ -100,14 +98,14 @@ class Llama:
 
 
 class _Anything:
-    """A class that takes any arguments."""
+    """Class that accepts any arguments."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         pass
 
 
-class _StandIn(types.ModuleType):
-    """A module in which every name is such a class."""
+class _Stub(types.ModuleType):
+    """Module in which every name is a class that accepts any arguments."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -117,12 +115,12 @@ class _StandIn(types.ModuleType):
 
 @cache
 def _xgrammar() -> Any:
-    importlib.import_module("tvm_ffi")  # it would look into torch
+    importlib.import_module("tvm_ffi")  # after the stubs exist, it would look into torch
     if importlib.util.find_spec("torch") is not None:
         return importlib.import_module("xgrammar")
-    # Both: the real transformers would look for torch, and find something odd.
+    # Replace both: the real transformers would import the stub of torch.
     real = {name: sys.modules.pop(name, None) for name in ("torch", "transformers")}
-    sys.modules.update({name: _StandIn(name) for name in real})
+    sys.modules.update({name: _Stub(name) for name in real})
     try:
         return importlib.import_module("xgrammar")
     finally:
@@ -154,7 +152,7 @@ class XGrammar:
 
     @classmethod
     def built_in(cls, model: str, tools: list[dict[str, Any]]) -> XGrammar:
-        """The structural tag that xgrammar itself has for a family of models."""
+        """Return xgrammar's own structural tag for a family of models."""
         xgrammar = _xgrammar()
         tag = xgrammar.get_model_structural_tag(model, tools, "required", reasoning="auto")
         return cls(xgrammar.Grammar.from_structural_tag(tag))
@@ -164,7 +162,7 @@ class XGrammar:
         return bool(matcher.accept_string(text)) and bool(matcher.is_terminated())
 
     def explain(self, text: str) -> str:
-        """The longest beginning of the text that is accepted; nothing if all of it is."""
+        """Return where the text leaves the grammar; empty if it matches."""
         if self(text):
             return ""
         xgrammar = _xgrammar()
@@ -173,6 +171,3 @@ class XGrammar:
             if not matcher.accept_string(char):
                 return f"{text[:at]!r}, then not {text[at:]!r}"
         return f"{text!r}, then not the end"
-
-
-# --- they are what we take them for

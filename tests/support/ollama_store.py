@@ -1,4 +1,4 @@
-"""The models that Ollama keeps on a disk, made for tests."""
+"""Model store of Ollama, written for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gguf_files import write_gguf
 
 
 class Store:
-    """What ``ollama pull`` leaves on a disk."""
+    """Directory as ``ollama pull`` leaves it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

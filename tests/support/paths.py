@@ -1,4 +1,4 @@
-"""Where things lie that tests read."""
+"""Paths of files that tests read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from fetch_templates import known
+from fetch_templates import known_templates
 
 TESTS: Final = Path(__file__).resolve().parent.parent
 ROOT: Final = TESTS.parent
@@ -17,7 +17,7 @@ ROOT: Final = TESTS.parent
 def _templates() -> tuple[dict[str, Path], dict[str, Path]]:
     by_name: dict[str, Path] = {}
     others: dict[str, Path] = {}
-    names = known()
+    names = known_templates()
     for path in sorted((ROOT / ".templates").glob("*/*.jinja")):
         if path.stem in names:
             by_name[path.stem] = path
@@ -29,8 +29,8 @@ def _templates() -> tuple[dict[str, Path], dict[str, Path]]:
 
 _found = _templates()
 TEMPLATES: Final[Mapping[str, Path]] = _found[0]
-"""Real chat templates.  They are not ours: ``make templates`` fetches them, if they do not lie beside us."""
+"""Real chat templates by name.  They are third-party, so ``make templates`` fetches them."""
 MORE_TEMPLATES: Final[Mapping[str, Path]] = _found[1]
-"""What else the packages hold that ``make templates`` fetches: by package and name."""
+"""Other templates from the packages of ``make templates``, by package and name."""
 
 real = pytest.mark.skipif(not TEMPLATES, reason="no chat templates: make templates")

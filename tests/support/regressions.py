@@ -1,10 +1,9 @@
-"""The museum: bugs that users reported against other parsers, one row each.
+"""Regressions: bugs that users have reported against other parsers, one row per bug.
 
-``ROWS`` are those that are about what a model wrote: text in, message out.  Those about anything else
-(streams, the wire, time) are functions in ``test_regressions.py``; ``LATER`` lists those that we have no part
-for yet.
+``ROWS`` has the bugs that a single output shows: text in, message out.  All others (streams, wire formats,
+time) are functions in ``test_regressions.py``.
 
-In a text ``⏵`` is the border between two chunks that triggered the bug; it is no part of the text.
+In a text, ``⏵`` marks the chunk boundary that triggered the bug; it is not part of the text.
 """
 
 from __future__ import annotations
@@ -36,35 +35,32 @@ IDS = {
     "Q": "01 02",  # skip_special_tokens
     "R": "01 02 04 05",  # time
 }
-"""Every row.  The numbers have gaps: what was reported twice is one row."""
+"""Ids of all rows.  The numbers have gaps, because bugs that were reported twice are one row."""
 
-LATER: dict[str, str] = {}
-"""Rows about parts that are not there yet, and what they will have to show."""
-
-ALSO_LATER = {
-    "M04": "the gateway: ids are unique in a conversation, too, for families that count their calls",
+INCOMPLETE = {
+    "M04": "the gateway: ids are unique in a conversation, too, for families that number their calls",
 }
-"""Rows whose other half is tested already, and what is missing."""
+"""Rows that are tested in part, with the missing part."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a model wrote, and what is right."""
+    """Output of a model with the expected message."""
 
     dialect: str | Dialect
     raw: str
-    calls: Sequence[tuple[str, Any]] = ()  # arguments: a value, or JSON text to the character
+    calls: Sequence[tuple[str, Any]] = ()  # arguments: a value, or exact JSON text
     content: str | None = None
     reasoning: str | None = None
     finish: FinishReason | None = None  # None: `tool_calls` if there are calls, else `stop`
-    diagnostics: Sequence[str] | None = None  # None: whatever they are
+    diagnostics: Sequence[str] | None = None  # None: not checked
     ids: Sequence[str] | None = None
-    order: str = ""  # of the parts: r(easoning), c(ontent), t(ool call)
+    order: str = ""  # expected order of parts: r(easoning), c(ontent), t(ool call)
     tools: Sequence[dict[str, Any]] | None = None
     prompt: str | None = None
-    told: FinishReason | None = None  # what the backend says about the end
+    backend_reason: FinishReason | None = None  # finish reason of the backend
     policies: Policies | None = None
-    label: str = ""  # for the test's name, if there are several cases in a dialect
+    label: str = ""  # distinguishes cases of one dialect in test names
 
     @property
     def name(self) -> str:
@@ -73,7 +69,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """A bug: where it was reported, what users saw, and cases that must not show it."""
+    """Bug: where it was reported, what users saw, and cases that must not show it."""
 
     id: str
     thread: str
@@ -86,7 +82,7 @@ def row(id: str, thread: str, saw: str, *cases: Case) -> Row:
 
 
 def tool(name: str, /, **parameters: object) -> dict[str, Any]:
-    """A tool; parameters are schemas, or the names of types."""
+    """Return a tool; parameters are schemas or names of types."""
     schemas = {k: {"type": s} if isinstance(s, str) else s for k, s in parameters.items()}
     return {
         "type": "function",
@@ -95,14 +91,14 @@ def tool(name: str, /, **parameters: object) -> dict[str, Any]:
 
 
 def named(name: str) -> Dialect:
-    """What a backend is guided to write if the request names a function: its arguments, nothing else."""
+    """Return the dialect of guided output for a named function: nothing but its arguments."""
     return Dialect(f"named_{name}", call=("{args}",), section=("^{calls}",), names=Names(fixed=name))
 
 
 THINKERS = [
     dialect.name for dialect in list_dialects() if dialect.reasoning[:1] and "<think>" in dialect.reasoning[0]
 ]
-"""Every dialect that reasons between these tags."""
+"""Dialects with reasoning in <think> tags."""
 
 F = tool("f")
 F1 = [("f", {"a": 1})]
@@ -110,45 +106,45 @@ TEXT = Policies(calls_in_reasoning="text")
 
 
 def qwen(name: str, *parameters: tuple[str, str]) -> str:
-    """A call as Qwen3-Coder writes it."""
+    """Return a call in the dialect of Qwen3-Coder."""
     body = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in parameters)
     return f"<tool_call>\n<function={name}>\n{body}</function>\n</tool_call>"
 
 
 def glm(name: str, *parameters: tuple[str, str]) -> str:
-    """A call as GLM-4.7 writes it."""
+    """Return a call in the dialect of GLM-4.7."""
     body = "".join(f"<arg_key>{key}</arg_key><arg_value>{value}</arg_value>" for key, value in parameters)
     return f"<tool_call>{name}{body}</tool_call>"
 
 
 def minimax(name: str, *parameters: tuple[str, str]) -> str:
-    """A call as MiniMax-M2 writes it."""
+    """Return a call in the dialect of MiniMax-M2."""
     body = "".join(f'<parameter name="{key}">{value}</parameter>\n' for key, value in parameters)
     return f'<minimax:tool_call>\n<invoke name="{name}">\n{body}</invoke>\n</minimax:tool_call>'
 
 
 def hermes(arguments: str, name: str = "f") -> str:
-    """A call as Hermes writes it."""
+    """Return a call in the dialect of Hermes."""
     return f'<tool_call>\n{{"name":"{name}","arguments":{arguments}}}\n</tool_call>'
 
 
 def kimi(arguments: str, name: str = "functions.f:0") -> str:
-    """A call as Kimi K2 writes it, without the section."""
+    """Return a call in the dialect of Kimi K2, without the section."""
     return f"<|tool_call_begin|>{name}<|tool_call_argument_begin|>{arguments}<|tool_call_end|>"
 
 
 def inkling(arguments: str, name: str = "f") -> str:
-    """A call as Inkling writes it."""
+    """Return a call in the dialect of Inkling."""
     return f'<|content_invoke_tool_json|>{{"name":"{name}","args":{arguments}}}<|end_message|>'
 
 
 def dsml(*invokes: str) -> str:
-    """A section as DeepSeek V4 writes it."""
+    """Return a section of calls in the dialect of DeepSeek V4."""
     return f"<｜DSML｜tool_calls>\n{''.join(invokes)}</｜DSML｜tool_calls>"
 
 
 def invoke(name: str, *strings: tuple[str, str]) -> str:
-    """One call of such a section."""
+    """Return one call for ``dsml``."""
     body = "".join(
         f'<｜DSML｜parameter name="{key}" string="true">{value}</｜DSML｜parameter>\n'
         for key, value in strings
@@ -241,7 +237,7 @@ ROWS = [
     row(
         "A11",
         "sglang PR #34925",
-        "parameters of the second call are grafted on the first",
+        "parameters of the second call end up in the first",
         Case(
             "step3",
             "".join(STEP3_CALLS),
@@ -326,7 +322,7 @@ ROWS = [
     row(
         "B02",
         "PrimeIntellect renderers#78, PR #80",
-        "a phantom duplicate, or none, or the wrong one of two calls",
+        "a duplicate call, no call, or the wrong one of two",
         *(
             case
             for dialect, draft, call in (
@@ -383,7 +379,7 @@ ROWS = [
     row(
         "B05",
         "vllm#13125, PR #13025",
-        "the template opened <think>: all is content",
+        "the template opened <think>, and all reasoning becomes content",
         Case(
             "deepseek_v3",
             "The user greets me.\n</think>\n\nHello!",
@@ -435,7 +431,11 @@ ROWS = [
         "reasoning without an end becomes content, or is lost",
         *(
             Case(
-                dialect, "<think>long unfinished", reasoning="long unfinished", told="length", finish="length"
+                dialect,
+                "<think>long unfinished",
+                reasoning="long unfinished",
+                backend_reason="length",
+                finish="length",
             )
             for dialect in ("hermes", "qwen3_coder", "nemotron_v3")
         ),
@@ -555,7 +555,7 @@ ROWS = [
     row(
         "C04",
         "vllm PR #42128",
-        "108. is sent as 108 and corrected: the JSON is corrupt",
+        "108. is sent as 108 and corrected later, so the JSON is invalid",
         Case(
             "gemma4",
             "<|tool_call>call:f{left:108.⏵0,right:22.8}<tool_call|>",
@@ -682,7 +682,7 @@ ROWS = [
     row(
         "C16",
         "vllm PR #45147",
-        "a tool that is no function: crash",
+        "a tool that is not a function crashes the parser",
         *(
             Case(
                 dialect,
@@ -898,7 +898,7 @@ ROWS = [
     row(
         "E11",
         "vllm PRs #27701 #28789 #20093; ollama #13905; Rapid-MLX #921",
-        "the innermost object is taken",
+        "the innermost object is taken for the call",
         Case(
             "llama3_json",
             '{"name":"f","parameters":{"r":{"a":{"b":"c"}}}}',
@@ -929,7 +929,7 @@ ROWS = [
     row(
         "E14",
         "llama.cpp PR #24071",
-        "any [ forces the tool branch",
+        "any [ counts as the start of a call",
         *(
             Case(dialect, text, content=text, tools=[F], label=label)
             for dialect in ("lfm2", "pythonic")
@@ -974,7 +974,7 @@ ROWS = [
     row(
         "F04",
         "vllm PR #13826, #46308; sglang PR #13518",
-        "escaped first, raw then: arguments are doubled",
+        "arguments are sent first escaped and then raw",
         Case("llama3_json", '{"name":"f","parameters":{"q":"São"}}', [("f", '{"q":"São"}')]),
         Case("xlam", '[{"name":"f","arguments":{"q":"São"}}]', [("f", '{"q":"São"}')]),
         Case(
@@ -987,7 +987,7 @@ ROWS = [
     row(
         "G01",
         "harmony#38, #60; vllm#23567 #22515 #51977 #57099",
-        "an odd header: HarmonyError, 500",
+        "an unexpected header raises HarmonyError (status 500)",
         Case(
             "harmony",
             "<|channel|>commentary to=functions.web-browsing <|constrain|>json extra<|message|>{}<|call|>",
@@ -1062,7 +1062,7 @@ ROWS = [
     row(
         "H01",
         "ollama#16686 #17353 #18530, PR #17742; vllm #26345; llama.cpp #26793",
-        "the opener is forgotten, and the call leaks as text",
+        "the model omits the opening marker, and the call leaks as text",
         *(
             Case(
                 "qwen3_coder",
@@ -1135,7 +1135,7 @@ ROWS = [
     row(
         "H05",
         "ollama PR #14656",
-        "</arg_value> is forgotten: XML error",
+        "the model omits </arg_value>, which is an XML error",
         *(
             Case(
                 dialect,
@@ -1207,7 +1207,7 @@ ROWS = [
         Case(
             "generic_json",
             '[{"name":"f","parameters":{"a":',
-            told="length",
+            backend_reason="length",
             finish="length",
             diagnostics=["truncated_call", "missing_closer"],
             label="drop",
@@ -1216,7 +1216,7 @@ ROWS = [
             "generic_json",
             '[{"name":"f","parameters":{"a":',
             [("f", '{"a":')],
-            told="length",
+            backend_reason="length",
             finish="length",
             policies=Policies(truncated_call="keep"),
             label="keep",
@@ -1264,7 +1264,7 @@ ROWS = [
                 BEGUN,
                 calls,
                 content=content,
-                told=told,
+                backend_reason=told,
                 finish="length",
                 diagnostics=["truncated_call"],
                 policies=policies,
@@ -1281,7 +1281,7 @@ ROWS = [
             "hermes",
             hermes("{}") + BEGUN,
             [("f", {})],
-            told="length",
+            backend_reason="length",
             finish="length",
             diagnostics=["truncated_call"],
             label="second_call",
@@ -1289,7 +1289,7 @@ ROWS = [
         Case(
             "hermes",
             BEGUN,
-            told="length",
+            backend_reason="length",
             finish="length",
             policies=Policies(commit="call"),
             label="commit_call",
@@ -1299,13 +1299,13 @@ ROWS = [
         "J02",
         "vllm#31871, PR #32506",
         "finish stop, and raw text",
-        Case("hermes", hermes('{"a":1}'), F1, told="stop", finish="tool_calls"),
+        Case("hermes", hermes('{"a":1}'), F1, backend_reason="stop", finish="tool_calls"),
     ),
     # A cut call is dropped from the message by default, but never lost; the policy shows it.
     row(
         "J04",
         "ollama PR #17284, #17274",
-        "everything behind the tag vanishes",
+        "everything after the tag disappears",
         Case("hermes", UNKNOWN, finish="length", diagnostics=["truncated_call"], label="drop"),
         Case(
             "hermes",
@@ -1329,7 +1329,7 @@ ROWS = [
         "J05",
         "llama.cpp PR #18675",
         "max_tokens=1: 500",
-        Case("harmony", "<|channel|>", told="length", finish="length"),
+        Case("harmony", "<|channel|>", backend_reason="length", finish="length"),
     ),
     row(
         "J07",
@@ -1407,7 +1407,7 @@ ROWS = [
     row(
         "M02",
         "exo#2281; llxprt#713",
-        "the client changed ids in the history, the model imitates that: call lost",
+        "the model imitates ids that the client changed in the history, and the call is lost",
         Case(
             "kimi_k2",
             kimi("{}", "functions_read_file_3").removesuffix("<|tool_call_end|>"),
@@ -1495,4 +1495,4 @@ ROWS = [
         ),
     ),
 ]
-"""Everything that is text in, message out."""
+"""Bugs that a single output shows."""

@@ -1,12 +1,12 @@
-"""Requests to every API of a gateway with each field as large as it may be, and the work that they make.
+"""Requests to every API of a gateway with very large fields, and a meter for the work they cause.
 
-Fields come from the gateway itself.  Where a body has a type, its fields are those of the type; where it is
-read by hand, they are the keys and kinds that the code of the module names.  A field that is added there is
-walked without being listed here.
+The fields come from the gateway's source.  A body with a type has the fields of the type.  For a body that is
+read by hand, they are the keys and kinds that appear in the code of its module.  So new fields are tested
+without being listed here.
 
-Work is counted, not timed: lines of the package that run, bytes that are allocated, and elements of lists and
-characters that built-in methods go through.  Everything runs in one thread, so the counts are those of the
-request, and the longest run between two turns of the event loop is known.
+Work is counted, not timed: executed lines of the package, allocated bytes, and the elements and characters
+that built-in methods scan.  Everything runs in one thread, so the counts belong to the request, and the
+longest step of the event loop can be measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import msgspec
 import pytest
 
 import unspool
-from unspool.gateway.http.worker_pools import Lane
+from unspool.gateway.http.worker_pools import WorkerPool
 
 PACKAGE: Final = str(Path(unspool.__file__).parent)
 _SCANS: Final = frozenset(
@@ -38,12 +38,12 @@ _SCANS: Final = frozenset(
     for name in dir(type_)
     if not name.startswith(("_", "is", "append", "pop", "clear", "startswith", "endswith", "removeprefix"))
 )
-"""Methods of built-in types that go through what they belong to."""
+"""Methods of built-in types whose cost depends on the length of the object."""
 
 _LARGE: Final = 512
-"""Bytes of an allocation that counts; smaller ones belong to lines, which are counted."""
+"""Bytes of an allocation that counts; lines account for smaller ones."""
 _STRING: Final = 100
-"""Characters of a string, for each element that a list of the same size would have."""
+"""Characters of a string per element of a list of the same size."""
 
 
 # -- the measure
@@ -51,7 +51,7 @@ _STRING: Final = 100
 
 @dataclass(frozen=True)
 class Work:
-    """The work of something."""
+    """Amount of work."""
 
     lines: int = 0
     allocated: int = 0
@@ -65,14 +65,14 @@ class Work:
 
 
 class Meter:
-    """Counts the work of one thread."""
+    """Meter for the work of one thread."""
 
     def __init__(self) -> None:
         self.lines = self.allocated = self.scanned = 0
-        self.aside = Work()
-        """Of all this, the work in lanes."""
+        self.pooled = Work()
+        """Part of the work that runs in worker pools."""
         self.longest = Work()
-        """The most of each kind in one step of the event loop."""
+        """Maximum work of each kind in one step of the event loop."""
         self._current = 0
 
     def now(self) -> Work:
@@ -106,27 +106,27 @@ class Meter:
             return work()
         finally:
             spent = self.now() - before
-            self.aside = Work(*(a + b for a, b in zip(_tuple(self.aside), _tuple(spent), strict=True)))
+            self.pooled = Work(*(a + b for a, b in zip(_tuple(self.pooled), _tuple(spent), strict=True)))
 
     def _step(self, run: Callable[[], None]) -> None:
-        before, aside = self.now(), self.aside
+        before, pooled = self.now(), self.pooled
         run()
-        spent = self.now() - before - (self.aside - aside)
+        spent = self.now() - before - (self.pooled - pooled)
         self.longest = Work(*map(max, _tuple(self.longest), _tuple(spent)))
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count what runs."""
+        """Count the work inside the block."""
         meter, handle = self, Handle._run
 
-        async def lane(_: Lane, __: str, work: Any, *args: Any, **more: Any) -> Any:
+        async def lane(_: WorkerPool, __: str, work: Any, *args: Any, **more: Any) -> Any:
             return meter._lane(lambda: work(*args, **more))
 
         async def thread(work: Any, *args: Any, **more: Any) -> Any:
             return meter._lane(lambda: work(*args, **more))
 
         patch = pytest.MonkeyPatch()
-        patch.setattr(Lane, "run", lane)
+        patch.setattr(WorkerPool, "run", lane)
         patch.setattr(asyncio, "to_thread", thread)
         patch.setattr(Handle, "_run", lambda one: meter._step(lambda: handle(one)))
         tracemalloc.start()
@@ -152,12 +152,12 @@ def _tuple(work: Work) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, and the work for it."""
+    """Response, and the work it took."""
 
     status: int
     body: bytes
     sent: int
-    """Bytes of the request."""
+    """Size of the request in bytes."""
     work: Work
     longest: Work
 
@@ -167,7 +167,7 @@ class Answered:
 
 
 async def ask(app: Any, method: str, path: str, body: object = None, *, measure: bool = True) -> Answered:
-    """Send a request to an ASGI application, and count."""
+    """Send a request to an ASGI application, and measure its work."""
     data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     path, _, query = path.partition("?")
     scope = {
@@ -189,7 +189,7 @@ async def ask(app: Any, method: str, path: str, body: object = None, *, measure:
     out: list[bytes] = []
 
     async def receive() -> dict[str, Any]:
-        await asyncio.sleep(0)  # as from a socket: a part at a time
+        await asyncio.sleep(0)  # like a socket, deliver one part at a time
         number, part = next(given, (0, b""))
         if not number:
             await asyncio.Event().wait()
@@ -214,7 +214,7 @@ async def ask(app: Any, method: str, path: str, body: object = None, *, measure:
 
 
 def small(type_: msgspec.inspect.Type) -> Any:
-    """The least value of a type."""
+    """Return the smallest value of a type."""
     match type_:
         case msgspec.inspect.UnionType():
             return small(next(one for one in type_.types if not isinstance(one, msgspec.inspect.NoneType)))
@@ -222,7 +222,7 @@ def small(type_: msgspec.inspect.Type) -> Any:
             return small(type_.type)
         case msgspec.inspect.StructType():
             found = {field.encode_name: small(field.type) for field in type_.fields if field.required}
-            # What is tagged by a type usually holds it under the name of that type.
+            # A tagged object usually has its value under the name of the tag.
             named = {field.encode_name: field.type for field in type_.fields[1:2]}
             if found.get("type") == "x" and named:
                 found |= {"type": next(iter(named)), **{name: small(one) for name, one in named.items()}}
@@ -244,7 +244,7 @@ def small(type_: msgspec.inspect.Type) -> Any:
 
 
 def large(type_: msgspec.inspect.Type, size: int) -> Iterator[tuple[str, Any]]:
-    """Values of a type with so many elements, and where they are."""
+    """Yield values of a type with ``size`` elements in one place, each with the path of that place."""
     match type_:
         case msgspec.inspect.UnionType():
             for one in type_.types:
@@ -272,7 +272,7 @@ def large(type_: msgspec.inspect.Type, size: int) -> Iterator[tuple[str, Any]]:
 
 
 def anything(size: int) -> Iterator[tuple[str, Any]]:
-    """Values without a type."""
+    """Yield large values for a field of any type."""
     part = {"type": "text", "text": "x"}
     yield " string", "x" * _STRING * size
     yield " strings", [f"x{number}" for number in range(size)]
@@ -285,7 +285,7 @@ def anything(size: int) -> Iterator[tuple[str, Any]]:
 
 
 def distinct(value: Any, number: int) -> Any:
-    """The value with ids and names of its own."""
+    """Return a copy of a value with unique ids and names."""
     if not isinstance(value, dict):
         return value
     return {
@@ -296,11 +296,11 @@ def distinct(value: Any, number: int) -> Any:
     }
 
 
-# -- what is read by hand: kinds and keys that code names
+# -- bodies that are read by hand: kinds and keys in the code
 
 
 def kinds_of(*modules: ModuleType) -> list[str]:
-    """The strings that cases of these modules match, and those of their tables of kinds."""
+    """Return the strings that ``match`` statements and comparisons of kinds use in these modules."""
     found: dict[str, None] = {}
     for module in modules:
         tree = ast.parse(getsource(module))
@@ -320,7 +320,7 @@ def kinds_of(*modules: ModuleType) -> list[str]:
 
 
 def keys_of(*modules: ModuleType) -> list[str]:
-    """The keys by which these modules read objects."""
+    """Return the keys with which these modules read objects."""
     found: dict[str, None] = {}
     for module in modules:
         for node in ast.walk(ast.parse(getsource(module))):

@@ -1,4 +1,4 @@
-"""A server that says what it is told to say, for whoever asks servers who they are."""
+"""HTTP server with fixed replies, for tests of code that asks a server about itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Answers = Mapping[str, Any]
 
 @contextmanager
 def answering(answers: Answers, key: str = "") -> Iterator[str]:
-    """A server with these answers by path; one may be a function of the request, bytes are lines of JSON."""
+    """Run a server with a reply per path.
+
+    :param answers: a reply may be JSON, a function of the request body, or bytes (JSON lines).
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

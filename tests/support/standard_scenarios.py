@@ -1,8 +1,8 @@
-"""The ten standard patterns of the conformance suite as vectors, in the words of every dialect.
+"""Standard scenarios of the conformance suite, as vectors in every dialect.
 
-``unspool.conformance`` says what the scenarios mean, ``render`` writes them in a dialect, and what must come
-out follows from what was meant: no parser is asked.  Nothing is stored.  Three dialects have the result as a
-file for people, ``corpus/<dialect>/standard.md``; those are reviewed by hand, and no program writes them.
+``unspool.conformance`` defines the scenarios, and ``render`` writes them in a dialect.  The expected result
+follows from the scenario, without a parser.  Nothing is stored, except for three dialects: their vectors in
+``corpus/<dialect>/standard.md`` are reviewed by hand, and no program writes them.
 
 A scenario that a dialect cannot express is left out.
 """
@@ -24,7 +24,7 @@ from unspool.conformance._scenarios.scenario import Scenario, to_render_parts
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS, SIZES
 
 BETWEEN = ("", "")
-"""The place behind the first call."""
+"""Marks the offset just past the first call."""
 CUTS: Final = {
     "inside name, key and value": (
         ("get_weather", "get_wea"),
@@ -42,21 +42,21 @@ CUTS: Final = {
         ("Reykjavik", "R"),
     ),
 }
-"""Where pattern 10 cuts: a word of the text and its first half."""
+"""Cuts of pattern 10: a word of the text and its first half."""
 
 
 def pattern(scenario: Scenario) -> int:
-    """The number of the pattern that a scenario belongs to."""
+    """Return the number of a scenario's pattern."""
     return int(scenario.name.split(" ")[0])
 
 
 def title(scenario: Scenario) -> str:
-    """The title of a scenario, without that of its pattern."""
+    """Return the title of a scenario without the title of its pattern."""
     return scenario.name.partition(": ")[2]
 
 
 def callers() -> list[Dialect]:
-    """Every dialect that has calls."""
+    """Return all dialects that have calls."""
     return [dialect for dialect in list_dialects() if Capabilities(dialect).has_calls]
 
 
@@ -65,7 +65,7 @@ def callers() -> list[Dialect]:
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario in the words of a dialect."""
+    """Scenario in one dialect."""
 
     scenario: Scenario
     test: TestCase
@@ -82,18 +82,18 @@ class Case:
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The length of all chunks."""
+        """Chunk sizes to try."""
         return SIZES if PATTERNS[self.pattern - 1] == "streaming" else ()
 
     @property
     def unfinished(self) -> Unfinished | None:
-        """The call that is cut or broken."""
+        """Truncated or malformed call of the scenario."""
         return _unfinished(self.test)
 
 
 @cache
 def cases(name: str) -> tuple[Case, ...]:
-    """Every scenario that the dialect can express."""
+    """Return all scenarios that the dialect can express."""
     able = Capabilities(get_dialect(name))
     tests = ((scenario, scenario.case(able)) for scenario in SCENARIOS)
     return tuple(
@@ -104,12 +104,12 @@ def cases(name: str) -> tuple[Case, ...]:
 
 
 def vectors_of(name: str) -> list[Vector]:
-    """The scenarios of a dialect, in the form in which the corpus has its cases; none without calls."""
+    """Return the scenarios of a dialect as vectors of the corpus; empty if it has no calls."""
     return [case.vector for case in cases(name)] if Capabilities(get_dialect(name)).has_calls else []
 
 
 def _vector(test: TestCase, scenario: Scenario) -> Vector:
-    """The same as a case of the corpus."""
+    """Return a scenario as a vector of the corpus."""
     calls = [
         Call(
             call.function.name,
@@ -147,7 +147,7 @@ def _places(test: TestCase, scenario: Scenario, able: Capabilities) -> list[int]
 
 
 def _place(case: TestCase, scenario: Scenario, able: Capabilities, cut: tuple[str, str]) -> int:
-    """Behind the first half of the word; a function's name may also stand in a header before the call."""
+    """Return the offset just past the first half of a word; a function's name may also be in a header."""
     raw = case.model_output
     if cut == BETWEEN:
         return _end_of_first(raw, scenario, able)
@@ -157,7 +157,7 @@ def _place(case: TestCase, scenario: Scenario, able: Capabilities, cut: tuple[st
 
 
 def _end_of_first(raw: str, scenario: Scenario, able: Capabilities) -> int:
-    """Behind the first call: at its end marker, or as far as the text is that of this call alone."""
+    """Return the offset just past the first call: its end marker, or the last character it has of its own."""
     alone = render(able.dialect, Message(parts=tuple(to_render_parts(scenario.parts[:1], able))), check=False)
     different = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(raw, alone, strict=False)))
     end = raw.find(able.end_marker, raw.index("first"))

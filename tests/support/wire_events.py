@@ -1,4 +1,4 @@
-"""Events of an answer, for the tests of the wire; spans play no part there."""
+"""Events without spans, for tests of wire encoders."""
 
 from __future__ import annotations
 

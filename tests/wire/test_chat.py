@@ -37,7 +37,7 @@ from unspool.events import (
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
 from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, sse
-from unspool.wire._poisoned_calls import poison
+from unspool.wire._poisoned_calls import make_poison
 
 # Spans play no part on the wire.
 
@@ -535,7 +535,7 @@ def outputs(draw: st.DrawFn) -> Case:
     told = draw(st.sampled_from(reasons))
     message = Parser("hermes", policies=KEEP).message([*events, Finish(told, 0)])
     parts: list[Part] = [
-        ToolCall(part.id, part.name, part.arguments + poison(part.arguments, part.status))
+        ToolCall(part.id, part.name, part.arguments + make_poison(part.arguments, part.status))
         if isinstance(part, BrokenCall)
         else part
         for part in message.parts

@@ -68,5 +68,5 @@ def test_a_stream_is_for_one_output() -> None:
     parser = Parser("hermes")
     stream = OllamaStream(parser)
     stream.encode(parser.finish("stop"))
-    with pytest.raises(UsageError, match="OllamaStream of its own"):
+    with pytest.raises(UsageError, match="one OllamaStream per output"):
         stream.encode([Text("content", "x", 0, 1)])

@@ -19,7 +19,7 @@ from unspool.testing import ModelOutput, assert_wires
 from unspool.testing import _wire_laws as wires
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 from unspool.wire import _poisoned_calls as broken
-from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed, poison, without_poison
+from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed, make_poison, remove_poison
 from wire_events import call, end
 
 SINGLE_QUOTES = '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>'
@@ -52,8 +52,8 @@ STATUSES = pytest.mark.parametrize("status", ["malformed", "truncated"])
     ],
 )
 def test_the_spoiler_fits_where_the_text_stands(sent: str, cut: str) -> None:
-    assert poison(sent, "truncated") == cut
-    assert poison(sent, "malformed") == cut.replace('u"', 'u<malformed>"')
+    assert make_poison(sent, "truncated") == cut
+    assert make_poison(sent, "malformed") == cut.replace('u"', 'u<malformed>"')
 
 
 values = st.recursive(
@@ -78,10 +78,10 @@ def reads(text: str, read: Any) -> bool:
 @given(beginnings, junk)
 def test_no_reader_makes_an_object_of_it(status: str, begun: str, rest: str) -> None:
     sent = begun + (rest if status == "malformed" else "")
-    spoilt = sent + poison(sent, status)
-    assert not reads(spoilt, json.loads)
-    assert not reads(spoilt, parse_partial_json)  # LangChain's, which completes what it can
-    assert not reads(spoilt, lambda text: jiter.from_json(text.encode()))
+    poisoned = sent + make_poison(sent, status)
+    assert not reads(poisoned, json.loads)
+    assert not reads(poisoned, parse_partial_json)  # LangChain's, which completes what it can
+    assert not reads(poisoned, lambda text: jiter.from_json(text.encode()))
 
 
 UNFINISHED_WORD = re.compile(r"(?:-|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z")
@@ -90,30 +90,30 @@ UNFINISHED_WORD = re.compile(r"(?:-|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z")
 @given(beginnings)
 def test_what_was_cut_off_is_unfinished_to_a_reader_of_partial_json_not_wrong(sent: str) -> None:
     """Anthropic's client reads so after each delta, and an error would end its stream."""
-    inside_a_string = poison(sent, "truncated")[0] in "\\u"
+    inside_a_string = make_poison(sent, "truncated")[0] in "\\u"
     half_an_escape = inside_a_string and re.search(r"\\u[0-9a-f]{0,3}\Z", sent)
     whole = reads(sent, json.loads)
     assume(not (half_an_escape or whole))
     assume(inside_a_string or not UNFINISHED_WORD.search(sent))
-    jiter.from_json((sent + poison(sent, "truncated")).encode(), partial_mode=True)
+    jiter.from_json((sent + make_poison(sent, "truncated")).encode(), partial_mode=True)
 
 
 @STATUSES
 @given(beginnings, junk)
 def test_it_is_taken_off_again(status: str, begun: str, rest: str) -> None:
     sent = begun + rest
-    spoilt = sent + poison(sent, status)
-    assert is_poisoned(spoilt)
-    assert is_poisoned_as_malformed(spoilt) == (status == "malformed")
-    back = without_poison(spoilt)
+    poisoned = sent + make_poison(sent, status)
+    assert is_poisoned(poisoned)
+    assert is_poisoned_as_malformed(poisoned) == (status == "malformed")
+    back = remove_poison(poisoned)
     # What opens a string may be the model's or the poison's.
     assert sent.startswith(back)
     assert re.fullmatch(r'[,:{]?"?\\?', sent.removeprefix(back).strip())
 
 
 @given(objects)
-def test_what_is_not_spoilt_stays(arguments: str) -> None:
-    assert without_poison(arguments) == arguments
+def test_what_is_not_poisoned_stays(arguments: str) -> None:
+    assert remove_poison(arguments) == arguments
 
 
 # -- the law, and that it can be broken
@@ -128,13 +128,13 @@ def test_the_law(text: str, reason: Any) -> None:
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, CUT])
 @pytest.mark.parametrize("instead", ["", "{}", '"}}'])
 def test_the_law_can_be_broken(text: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broken, "poison", lambda *_: instead)
+    monkeypatch.setattr(broken, "make_poison", lambda *_: instead)
     with pytest.raises(AssertionError, match="wires"):
         assert_wires("hermes", text)
 
 
 def test_the_law_sees_a_call_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MessagesStream, "_input", lambda *_: {"type": "ping"})
+    monkeypatch.setattr(MessagesStream, "_input_delta", lambda *_: {"type": "ping"})
     with pytest.raises(AssertionError, match="wires"):
         assert_wires("hermes", GOOD)
 

@@ -125,12 +125,12 @@ def _conformance(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     """Serve OpenAI-, Anthropic- and Ollama-compatible APIs in front of a model."""
     if options.list_settings:
-        print(serve_command.listing())
+        print(serve_command.list_settings())
         return 0
-    settings = serve_command.settings_of(options)
+    settings = serve_command.read_settings(options)
     from ..gateway import serve
 
-    return serve(settings, reload=lambda: serve_command.settings_of(options))
+    return serve(settings, reload=lambda: serve_command.read_settings(options))
 
 
 def _completion(options: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from ..wire._poisoned_calls import without_poison
+from ..wire._poisoned_calls import remove_poison
 from ._cases import (
     CallReference,
     Channel,
@@ -191,7 +191,7 @@ def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
     if part.kind == "fragment" or call.function.name != part.name:
         return False
     sent, whole = (
-        _remove_whitespace(without_poison(call.function.arguments)),
+        _remove_whitespace(remove_poison(call.function.arguments)),
         _remove_whitespace(part.arguments),
     )
     if part.kind == "malformed":  # the part sent before the error, without a repair

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Final
 from ._control_tokens import is_control_token
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from ._declaration import Dialect
 
 PAYLOADS: Final = ("args", "envelope", "params", "code")
 """Holes that contain the arguments of a call."""
-_TEMPLATE_FIELDS: Final = ("call", "section", "param", "reasoning", "content", "drop", "stop")
-"""Fields of a dialect that hold templates."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
 """Holes next to which any whitespace is accepted, even if the template has none."""
 
@@ -192,19 +189,3 @@ def is_marker(literal: str) -> bool:
 def is_anyones(literal: str) -> bool:
     """Return whether a literal consists of brackets and code fences, which any answer may contain."""
     return _ORDINARY.fullmatch(literal) is not None
-
-
-def dialect_texts(dialect: Dialect) -> Iterator[str]:
-    """Yield the text of every template and marker of a dialect."""
-    for field in _TEMPLATE_FIELDS:
-        templates: tuple[str, ...] = getattr(dialect, field)
-        yield from templates
-    for other in dialect.also_accepts:
-        yield from dialect_texts(other)
-    yield dialect.values.quote
-    yield dialect.prompt.start
-    yield from dialect.prompt.turn
-    frame = dialect.frame
-    if frame is not None:
-        yield from (*frame.open, frame.sep, *frame.ends, *frame.fields, frame.call_end)
-        yield from (route.header for route in frame.routes)

@@ -1,8 +1,7 @@
-"""The gateway: correct tool calls and reasoning in front of any text generator.
+"""OpenAI-, Anthropic- and Ollama-compatible APIs in front of a model.
 
-Needs ``pip install 'unspool[gateway]'``; ``unspool serve`` runs it.  What is
-imported from here is loaded when it is used, so that the command line can list the
-settings without those packages.
+Run it with ``unspool serve``; it needs ``pip install 'unspool[gateway]'``.  Its names are
+imported on first use, so that the command line can list the settings without those packages.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Gateway", "Settings", "build", "create_app", "load_settings", "quickstart", "serve"]
 
-_LATER: Final = {
+_MODULES: Final = {
     "Gateway": "app",
     "build": "factory",
     "create_app": "asgi",
@@ -31,12 +30,12 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ..errors import UsageError
 
     try:
-        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
     except ImportError as error:
         raise UsageError(f"the gateway needs {error.name}: pip install 'unspool[gateway]'") from error
 

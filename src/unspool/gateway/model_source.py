@@ -1,8 +1,8 @@
-"""``unspool serve MODEL``: from what somebody has of a model to the settings that serve it.
+"""Settings for the source in ``unspool serve MODEL``: a GGUF file, a model's name or a server's URL.
 
-A GGUF, wherever it lies, runs in the embedded engine.  A server is the upstream: asked
-for completions where the chat template is known here, for chats otherwise.  What was set
-by hand stays as it is, and what was found out is said in words.
+A GGUF file runs in the embedded engine, wherever it is found.  A server becomes the upstream: for
+completions if its chat template is known, else for chats.  Settings that the user has set stay as
+they are.  Notes say in sentences what was found.
 """
 
 from __future__ import annotations
@@ -21,100 +21,102 @@ from ..models.sources.running_server import from_server, is_url
 from .settings import EngineName, Settings
 
 _WANTED_CONTEXT: Final = 32768
-"""What agents need for their tools and a few files."""
-_LEAST_CONTEXT: Final = 4096
+"""Tokens that agents need for their tools and a few files."""
+_MIN_CONTEXT: Final = 4096
 _CACHE_BYTES: Final = 1 << 17
-"""What a token of context takes where the model does not say, as it does with eight billion parameters."""
+"""Bytes of cache per token if the model does not say: the size in models of eight billion parameters."""
 _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "vllm": ("vllm", "vLLM"),
     "sglang": ("sglang", "SGLang"),
     "llamacpp": ("llamacpp", "llama.cpp"),
     "ollama": ("ollama", "Ollama"),
-    "openai": ("openai", "an engine that does not say which"),
+    "openai": ("openai", "an unknown engine"),
 }
-"""What an engine is called in the settings, and by people."""
+"""The name of an engine in the settings, and its name in notes."""
 _KINDS: Final = {
     "gguf": "a GGUF file",
     "hub": "a model in the Hugging Face cache",
-    "ollama": "a model of Ollama's",
+    "ollama": "an Ollama model",
     "folder": "a model directory",
-    "server": "a model that is served",
+    "server": "a running server",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """Settings with nothing left to find out."""
+class Resolved:
+    """Settings whose sources are resolved."""
 
     settings: Settings
-    said: tuple[str, ...] = ()
-    """What was found out, a sentence each."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was found."""
 
 
-def settle(settings: Settings) -> Settled:
-    """Find out what the source of each model leaves open."""
+def resolve_sources(settings: Settings) -> Resolved:
+    """Replace the source of each model by the settings that serve it."""
     if not settings.models:
-        return _settle_one(settings) if settings.source else Settled(settings)
+        return _resolve_source(settings) if settings.source else Resolved(settings)
     models = dict(settings.models)
-    said: list[str] = []
+    notes: list[str] = []
     for name, one in zip(settings.models, settings.each(), strict=True):
         if one.source:
-            found = _settle_one(one)
-            own = {
-                each.name: getattr(found.settings, each.name)
+            resolved = _resolve_source(one)
+            changed = {
+                each.name: getattr(resolved.settings, each.name)
                 for each in fields(one)
-                if getattr(found.settings, each.name) != getattr(one, each.name)
+                if getattr(resolved.settings, each.name) != getattr(one, each.name)
             }
-            models[name] = {**models[name], **own}
-            said += found.said
-    return Settled(replace(settings, models=models), tuple(said))
+            models[name] = {**models[name], **changed}
+            notes += resolved.notes
+    return Resolved(replace(settings, models=models), tuple(notes))
 
 
-def _settle_one(settings: Settings) -> Settled:
-    given = settings.source
-    if given == "-":
-        raise UsageError("what is served must stay: give a file, a name or an address, not standard input")
-    source = from_server(given, key=settings.upstream_key or None) if is_url(given) else find_source(given)
-    own = read_source(Path(settings.template)).template if settings.template else source.template
-    found = detect_dialect(replace(source, template=own))
+def _resolve_source(settings: Settings) -> Resolved:
+    name = settings.source
+    if name == "-":
+        raise UsageError("standard input cannot be served: give a file, a name or a URL")
+    source = from_server(name, key=settings.upstream_key or None) if is_url(name) else find_source(name)
+    template = read_source(Path(settings.template)).template if settings.template else source.template
+    detection = detect_dialect(replace(source, template=template))
     if source.engine is not None:
-        settled = _at_server(settings, source, found)
+        resolved = _use_server(settings, source, detection)
     elif settings.url:
-        settled = _template_for(settings, source)
+        resolved = _use_template(settings, source)
     elif source.weights is not None:
         if not source.template and not settings.template:
-            other = ", or give the address of Ollama" if source.kind == "ollama" else ""
+            other = ", or give the URL of Ollama" if source.kind == "ollama" else ""
             raise UsageError(
-                f"{given} has no chat template, which prompts are written by: set template to that of the "
-                f"model it was made from{other}"
+                f"{name} has no chat template to render prompts with: set template to the one of the "
+                f"model that it was made from{other}"
             )
-        settled = _embedded(settings, source)
+        resolved = _use_embedded_engine(settings, source)
     else:
         raise UsageError(
-            f"{given} has no GGUF file that the embedded engine could run: start an engine with it "
-            f"(vllm serve {given}) and give its address, or take the model's GGUF"
+            f"{name} has no GGUF file, which the embedded engine needs: start an engine with it "
+            f"(vllm serve {name}) and give its URL, or use the model's GGUF file"
         )
-    settings = replace(settled.settings, source="")
-    if settings.dialect == "auto" and _is_known(found):
-        assert found.dialect is not None  # noqa: S101 - it is known
-        settings = replace(settings, dialect=found.dialect.name)
+    settings = replace(resolved.settings, source="")
+    if settings.dialect == "auto" and _is_builtin(detection):
+        assert detection.dialect is not None  # noqa: S101 - else it is not built in
+        settings = replace(settings, dialect=detection.dialect.name)
     if settings.upstream == "chat" and settings.dialect == "auto":
-        raise UsageError(f"{given}: {' '.join(found.evidence)} Set dialect")
-    return Settled(settings, (_what(source), *settled.said, _spoken(settings, found)))
+        raise UsageError(f"{name}: {' '.join(detection.evidence)} Set dialect")
+    return Resolved(
+        settings, (_describe_source(source), *resolved.notes, _describe_dialect(settings, detection))
+    )
 
 
-def _is_known(found: Detection) -> bool:
-    """Whether a name says all about the dialect."""
-    if found.dialect is None or found.inferred or not found.renders_calls:
+def _is_builtin(detection: Detection) -> bool:
+    """Return whether the detected dialect is a built-in one, so that its name is enough."""
+    if detection.dialect is None or detection.inferred or not detection.renders_calls:
         return False
     try:
-        return get_dialect(found.dialect.name) == found.dialect
+        return get_dialect(detection.dialect.name) == detection.dialect
     except UsageError:
         return False
 
 
-def _at_server(settings: Settings, source: Source, found: Detection) -> Settled:
-    """An engine that runs already."""
+def _use_server(settings: Settings, source: Source, detection: Detection) -> Resolved:
+    """Use a running engine as the upstream."""
     assert source.engine is not None  # noqa: S101 - the caller has looked
     engine, called = _ENGINES[source.engine]
     changes: dict[str, Any] = {"url": source.url}
@@ -123,24 +125,26 @@ def _at_server(settings: Settings, source: Source, found: Detection) -> Settled:
     if source.engine != "llamacpp":
         changes["upstream_model"] = settings.upstream_model or source.name
     if settings.upstream == "embedded":
-        rendered_here = found.tried and source.engine != "openai"
-        changes["upstream"] = "completions" if rendered_here else "chat"
+        renders_here = detection.tried and source.engine != "openai"
+        changes["upstream"] = "completions" if renders_here else "chat"
     kind = changes.get("upstream", settings.upstream)
     if kind == "chat":
-        said = (
-            f"Requests go to {source.url} ({called}) as chats, and what it leaves in the text is read here."
+        note = (
+            f"Requests go to {source.url} ({called}) as chats; the gateway parses what it leaves in the text."
         )
-        return Settled(replace(settings, **changes), (said,))
+        return Resolved(replace(settings, **changes), (note,))
     if not settings.model_dir and not settings.template:
         changes |= _files(source)
     if source.engine == "ollama" and settings.context == _default("context"):
-        changes["context"] = _room(source, 1)["context"]
-    said = f"Requests go to {source.url} ({called}); the prompt is written here, by the model's own template."
-    return Settled(replace(settings, **changes), (said,))
+        changes["context"] = _fit_context(source, 1)["context"]
+    note = (
+        f"Requests go to {source.url} ({called}); the gateway renders the prompt with the model's template."
+    )
+    return Resolved(replace(settings, **changes), (note,))
 
 
 def _files(source: Source) -> dict[str, Any]:
-    """Where the template lies, unless the server tells it."""
+    """Return settings for the files with the template; none if the server sends the template."""
     if source.engine == "llamacpp":
         return {}
     if source.file is not None and source.file == source.weights:
@@ -153,74 +157,91 @@ def _files(source: Source) -> dict[str, Any]:
     return changes
 
 
-def _template_for(settings: Settings, source: Source) -> Settled:
-    """The source has the template, and the model runs at an address that is set."""
+def _use_template(settings: Settings, source: Source) -> Resolved:
+    """Use the template of the source for the upstream at ``url``."""
     changes: dict[str, Any] = {}
     if settings.upstream == "embedded":
         changes["upstream"] = "completions"
     changes |= _files(source)
-    said = f"Requests go to {settings.url}; the prompt is written here, by the template of {source.origin}."
-    return Settled(replace(settings, **changes), (said,))
+    note = (
+        f"Requests go to {settings.url}; the gateway renders the prompt with the template of {source.origin}."
+    )
+    return Resolved(replace(settings, **changes), (note,))
 
 
-def _embedded(settings: Settings, source: Source) -> Settled:
-    """llama.cpp, in this process."""
+def _use_embedded_engine(settings: Settings, source: Source) -> Resolved:
+    """Run a GGUF file with llama.cpp in this process."""
     changes: dict[str, Any] = {"upstream": "embedded", "file": str(source.weights)}
     if not settings.model:
         changes["model"] = source.name
     if settings.context == _default("context"):
-        changes |= _room(source, settings.slots)
-    settled = replace(settings, **changes)
-    at_once = "" if settled.slots == 1 else f" for each of {settled.slots} requests at once"
-    said = (
-        f"It runs in this process, by llama.cpp, with {settled.context:,} tokens of context{at_once} "
+        changes |= _fit_context(source, settings.slots)
+    settings = replace(settings, **changes)
+    at_once = "" if settings.slots == 1 else f" for each of {settings.slots} concurrent requests"
+    note = (
+        f"It runs in this process with llama.cpp and {settings.context:,} tokens of context{at_once} "
         "(--set context=N changes that)."
     )
-    return Settled(settled, (said,))
+    return Resolved(settings, (note,))
 
 
 def _default(name: str) -> object:
     return next(each.default for each in fields(Settings) if each.name == name)
 
 
-def _room(source: Source, slots: int) -> dict[str, Any]:
-    """The context that agents need, if a quarter of the memory has room; rather for one request than less."""
-    wanted = min(source.context_length or _WANTED_CONTEXT, _WANTED_CONTEXT)
-    fitting = memory_bytes() // 4 // (source.cache_bytes or _CACHE_BYTES)
-    if fitting >= wanted * slots:
-        return {"context": wanted}
-    if fitting < wanted:
-        wanted = min(wanted, max(fitting // 1024 * 1024, _LEAST_CONTEXT))
-    return {"context": wanted, "slots": max(1, min(slots, fitting // wanted))}
+def _fit_context(source: Source, slots: int) -> dict[str, Any]:
+    """Return the settings ``context`` and ``slots`` that fit into a quarter of the memory.
+
+    Fewer concurrent requests are better than a context that is too small for agents.
+    """
+    context = min(source.context_length or _WANTED_CONTEXT, _WANTED_CONTEXT)
+    available = memory_bytes() // 4 // (source.cache_bytes or _CACHE_BYTES)
+    if available >= context * slots:
+        return {"context": context}
+    if available < context:
+        context = min(context, max(available // 1024 * 1024, _MIN_CONTEXT))
+    return {"context": context, "slots": max(1, min(slots, available // context))}
 
 
 def memory_bytes() -> int:
-    """How much memory the machine has; where it does not say, what a small one has."""
+    """Return the machine's memory; 8 GiB if the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 8 << 30
 
 
-def _what(source: Source) -> str:
-    """The model, in a line."""
-    told = [_KINDS.get(source.kind, "a model")]
+def _describe_source(source: Source) -> str:
+    """Return a sentence about the model."""
+    parts = [_KINDS.get(source.kind, "a model")]
     if source.model_type:
-        told.append(f"architecture {source.model_type}")
+        parts.append(f"architecture {source.model_type}")
     if source.context_length is not None:
-        told.append(f"made for {source.context_length:,} tokens")
+        parts.append(f"made for {source.context_length:,} tokens")
     where = "" if source.weights is None else f" ({source.weights})"
-    return f"{source.name or source.origin}: {', '.join(told)}{where}."
+    return f"{source.name or source.origin}: {', '.join(parts)}{where}."
 
 
-def _spoken(settings: Settings, found: Detection) -> str:
-    """How it writes calls."""
-    if settings.dialect == "auto" and found.hint:
-        return f"It writes calls as {found.hint}: its template speaks of them, though it renders none."
-    if settings.dialect == "auto" and found.tried and not found.renders_calls and found.dialect is None:
-        return "Its template has no place for tools: they are told in words, and calls are written as hermes."
+def _describe_dialect(settings: Settings, detection: Detection) -> str:
+    """Return a sentence about the dialect and the reason for it."""
+    if settings.dialect == "auto" and detection.hint:
+        return f"It writes calls as {detection.hint}: the template mentions such calls, but it renders none."
+    if (
+        settings.dialect == "auto"
+        and detection.tried
+        and not detection.renders_calls
+        and detection.dialect is None
+    ):
+        return (
+            "The template has no place for tools: the system message describes them, and calls are written "
+            "as in hermes."
+        )
     if settings.dialect == "auto":
-        return found.evidence[0]
-    told = found.dialect is not None and found.dialect.name == settings.dialect
-    why = f": {found.evidence[0] if found.tried else ' '.join(found.evidence[1:])}" if told else ", as set."
+        return detection.evidence[0]
+    detected = detection.dialect is not None and detection.dialect.name == settings.dialect
+    why = (
+        f": {detection.evidence[0] if detection.tried else ' '.join(detection.evidence[1:])}"
+        if detected
+        else ", as set."
+    )
     return f"It writes calls as {settings.dialect}{why}"

@@ -1,7 +1,8 @@
-"""A sign of life for whoever waits.
+"""Progress display for steps that take seconds.
 
-Run as a program, before anything is installed, it runs a command in silence and shows
-the last line of what that says; all of it only if the command fails::
+As a program, this file runs a command and shows the last line of its output; it shows all of
+the output only if the command fails.  It needs nothing but the standard library, because it
+also runs before anything is installed::
 
     python -I progress.py "installing" pip install ...
 """
@@ -18,40 +19,40 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-_SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Spinner:
-    """A line of the terminal that moves; where there is no terminal, nothing."""
+    """Animated line in a terminal; it shows nothing if the output is not a terminal."""
 
-    def __init__(self, what: str, out: TextIO) -> None:
-        self.what = what
-        """What is going on."""
+    def __init__(self, title: str, out: TextIO) -> None:
+        self.title = title
+        """The name of the step."""
         self.detail = ""
-        """The latest news of it."""
+        """The latest news of the step."""
         self._out = out
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         if out.isatty():
             self._thread.start()
 
     def _spin(self) -> None:
-        for sign in itertools.cycle(_SIGNS):
-            shown = f"{self.what} ({self.seconds:.0f} s) {self.detail}"
-            # The last column stays free: some terminals begin a new line there.
-            self._out.write(f"\r\x1b[K{sign} {shown[: shutil.get_terminal_size().columns - 3]}")
+        for frame in itertools.cycle(_FRAMES):
+            line = f"{self.title} ({self.seconds:.0f} s) {self.detail}"
+            # The last column stays empty: some terminals would start a new line.
+            self._out.write(f"\r\x1b[K{frame} {line[: shutil.get_terminal_size().columns - 3]}")
             self._out.flush()
             if self._stopped.wait(0.1):
                 return
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
-        return time.monotonic() - self._began
+        """The seconds since the start."""
+        return time.monotonic() - self._started
 
     def stop(self) -> None:
-        """Clear the line."""
+        """Stop the animation and clear the line."""
         if self._thread.is_alive():
             self._stopped.set()
             self._thread.join()
@@ -60,23 +61,23 @@ class Spinner:
 
 
 @contextmanager
-def step(what: str, out: TextIO) -> Iterator[Spinner]:
-    """Show that something is going on, and then how long it took."""
-    spinner = Spinner(what, out)
+def step(title: str, out: TextIO) -> Iterator[Spinner]:
+    """Show a spinner during a step, and afterwards the time it took."""
+    spinner = Spinner(title, out)
     try:
         yield spinner
     finally:
         spinner.stop()
-    out.write(f"{what}: {spinner.seconds:.1f} s\n")
+    out.write(f"{title}: {spinner.seconds:.1f} s\n")
     out.flush()
 
 
-def main(what: str, command: Sequence[str]) -> int:
-    """Run a command; its exit code."""
+def main(title: str, command: Sequence[str]) -> int:
+    """Run a command as a step; return its exit code."""
     lines: list[str] = []
     with (
-        step(what, sys.stdout) as spinner,
-        subprocess.Popen(  # noqa: S603 - the caller's own
+        step(title, sys.stdout) as spinner,
+        subprocess.Popen(  # noqa: S603 - the command comes from the Makefile
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         ) as process,
     ):

@@ -1,9 +1,8 @@
-"""Settings: what a gateway is told, by flags, by the environment and by a file.
+"""Settings of the gateway, from flags, the environment and a TOML file.
 
-One table, :class:`Settings`, is all there is to know: a field's name is the key
-in the TOML file, in capitals behind ``UNSPOOL_`` the variable of the environment,
-and with dashes the flag.  Flags win over the environment, the environment over
-the file.
+:class:`Settings` has one field per setting.  The field's name is the key in the TOML file; in
+capitals, after ``UNSPOOL_``, it is the environment variable; with dashes, it is the flag.  Flags
+override the environment, and the environment overrides the file.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
@@ -24,7 +24,7 @@ EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", 
 PREFIX: Final = "UNSPOOL_"
 PORT: Final = 8765
 _SECRETS: Final = ("api_keys", "upstream_key", "seal_key")
-_ONE_MODELS: Final = (
+_MODEL_IDENTITY: Final = (
     "source",
     "url",
     "urls",
@@ -36,9 +36,9 @@ _ONE_MODELS: Final = (
     "template",
     "file",
 )
-"""Settings that say which model it is: where there are several, each has its own."""
-_PER_MODEL: Final = (
-    *_ONE_MODELS,
+"""Settings that identify a model: the table of each of several models has its own."""
+_MODEL_SETTINGS: Final = (
+    *_MODEL_IDENTITY,
     "upstream",
     "engine",
     "dialect",
@@ -56,88 +56,92 @@ _PER_MODEL: Final = (
     "malformed_retries",
     "chat_template_kwargs",
 )
-"""Settings that the table of a model may have; what it does not have is as for all."""
+"""Settings that the table of a model may have; it inherits those that it does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be set."""
+    """All settings; the annotation of a field is its help text."""
 
-    source: Annotated[str, "a GGUF file, a model's name or a server's address"] = ""
-    upstream: Annotated[UpstreamKind, "embedded (the default), completions, chat or replay"] = "embedded"
-    url: Annotated[str, "the upstream's address, as http://127.0.0.1:8000"] = ""
-    urls: Annotated[tuple[str, ...], "further upstreams that serve the same model"] = ()
+    source: Annotated[str, "GGUF file, model name or server URL"] = ""
+    upstream: Annotated[UpstreamKind, "embedded (default), completions, chat or replay"] = "embedded"
+    url: Annotated[str, "URL of the upstream, such as http://127.0.0.1:8000"] = ""
+    urls: Annotated[tuple[str, ...], "URLs of further upstreams for the same model"] = ()
     engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai, auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
-    upstream_model: Annotated[str, "the model's name there (default: the first it lists)"] = ""
-    model: Annotated[str, "the model's name here (default: as there)"] = ""
-    aliases: Annotated[tuple[str, ...], "other names that requests may use; * for any"] = ()
-    strict_model_names: Annotated[bool, "refuse requests for any other name than the model's"] = False
+    upstream_model: Annotated[str, "model name at the upstream (default: its first)"] = ""
+    model: Annotated[str, "model name for clients (default: the upstream's)"] = ""
+    aliases: Annotated[tuple[str, ...], "further model names that requests may use; * for any"] = ()
+    strict_model_names: Annotated[bool, "refuse requests that use any other model name"] = False
     model_dir: Annotated[str, "directory of the model's tokenizer and template"] = ""
     template: Annotated[str, "file with the chat template"] = ""
-    dialect: Annotated[str, "how calls are written (default: as the template)"] = "auto"
-    file: Annotated[str, "recordings for replay, or a GGUF for embedded"] = ""
+    dialect: Annotated[str, "output format (default: from the template)"] = "auto"
+    file: Annotated[str, "recordings for replay, or GGUF file for embedded"] = ""
     replay_delay: Annotated[float, "seconds between recorded chunks"] = 0.0
     threads: Annotated[int, "threads of the embedded engine (default: half of the cores, at most 4)"] = 0
-    context: Annotated[int, "tokens of context per request of the embedded engine and of Ollama"] = 4096
-    slots: Annotated[int, "requests that the embedded engine serves at once"] = 2
+    context: Annotated[int, "tokens of context per request, for the embedded engine and Ollama"] = 4096
+    slots: Annotated[int, "concurrent requests of the embedded engine"] = 2
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
     port: Annotated[int, "port to listen on (default: 8765)"] = PORT
-    workers: Annotated[int, "processes that share the port"] = 1
-    api_keys: Annotated[tuple[str, ...], "keys of which a request must show one"] = ()
-    seal_key: Annotated[str, "seals reasoning that clients keep (default: a new one at each start)"] = ""
-    cors_origins: Annotated[tuple[str, ...], "web pages that may call, as https://chat.example"] = ()
+    workers: Annotated[int, "number of processes that share the port"] = 1
+    api_keys: Annotated[tuple[str, ...], "accepted API keys"] = ()
+    seal_key: Annotated[
+        str, "key that encrypts reasoning stored by clients (default: a new one at each start)"
+    ] = ""
+    cors_origins: Annotated[tuple[str, ...], "origins of web pages that may send requests"] = ()
 
-    allow_no_keys: Annotated[
-        bool, "answer everybody who can reach an address other than the loopback, without keys"
-    ] = False
+    allow_no_keys: Annotated[bool, "serve clients on other machines without API keys"] = False
     hosts: Annotated[
-        tuple[str, ...], "names that a gateway without keys answers to, besides localhost; * for any"
+        tuple[str, ...], "host names that a gateway without API keys accepts, besides localhost; * for any"
     ] = ()
 
-    page: Annotated[bool, "a page for browsers at /: a chat with the model, the playground"] = True
-    last_requests: Annotated[int, "requests that the page shows, kept in memory; 0: none"] = 50
+    page: Annotated[bool, "serve a web page at / with a chat, the playground and the latest requests"] = True
+    last_requests: Annotated[int, "number of requests that the page shows, kept in memory; 0: none"] = 50
 
-    connect_timeout: Annotated[float, "seconds to reach the upstream"] = 10.0
-    idle_timeout: Annotated[float, "how long the upstream may be silent (default: 300)"] = 300.0
-    client_timeout: Annotated[float, "seconds that a client may leave its stream unread"] = 120.0
-    header_timeout: Annotated[float, "seconds that a client may take for the head of a request"] = 20.0
-    keep_alive_timeout: Annotated[float, "seconds that a connection may be without a request"] = 30.0
-    ping_interval: Annotated[float, "seconds without events after which a stream shows that it lives"] = 15.0
-    shutdown_timeout: Annotated[int, "seconds to finish streams when told to stop"] = 30
-    max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
-    max_request_values: Annotated[int, "numbers, strings and other values of a request"] = 200_000
-    max_pending_bytes: Annotated[int, "size of all large requests that are being read"] = 256 << 20
-    max_pending_requests: Annotated[int, "requests whose bodies are being received at once"] = 1024
-    max_connections: Annotated[int, "connections of clients at once"] = 4096
-    max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
-    max_concurrency: Annotated[int, "requests at once; 0: no limit"] = 0
-    store: Annotated[str, "SQLite file that keeps responses and conversations (default: in memory)"] = ""
-    max_stored_bytes: Annotated[int, "size of the responses and conversations that are kept"] = 64 << 20
+    connect_timeout: Annotated[float, "seconds to connect to the upstream"] = 10.0
+    idle_timeout: Annotated[float, "seconds to wait for upstream output (default: 300)"] = 300.0
+    client_timeout: Annotated[float, "seconds without reading after which a client is disconnected"] = 120.0
+    header_timeout: Annotated[float, "seconds to receive the head of a request"] = 20.0
+    keep_alive_timeout: Annotated[float, "seconds after which an idle connection is closed"] = 30.0
+    ping_interval: Annotated[float, "seconds without events after which a stream sends a ping"] = 15.0
+    shutdown_timeout: Annotated[int, "seconds to finish streams at shutdown"] = 30
+    max_request_bytes: Annotated[int, "maximum size of a request, in bytes"] = 32 << 20
+    max_request_values: Annotated[int, "maximum number of JSON values in a request"] = 200_000
+    max_pending_bytes: Annotated[int, "maximum size of all large requests together, in bytes"] = 256 << 20
+    max_pending_requests: Annotated[int, "maximum number of requests whose bodies are arriving"] = 1024
+    max_connections: Annotated[int, "maximum number of client connections"] = 4096
+    max_output_bytes: Annotated[int, "maximum upstream output per request, in bytes"] = 16 << 20
+    max_concurrency: Annotated[int, "maximum number of concurrent requests; 0: no limit"] = 0
+    store: Annotated[str, "SQLite file for stored responses and conversations (default: in memory)"] = ""
+    max_stored_bytes: Annotated[int, "maximum size of stored responses and conversations, in bytes"] = (
+        64 << 20
+    )
     max_tokens: Annotated[
-        int, "length of an answer where a request does not say and the engine must know"
+        int, "maximum tokens of an answer if the request sets no limit and the engine needs one"
     ] = 4096
 
-    strict_tools: Annotated[bool, "hold calls to their schemas although the request does not ask"] = False
-    token_ids: Annotated[bool, "read token ids instead of text (vllm; needs model_dir)"] = False
-    request_templates: Annotated[bool, "let requests to /v1/parse bring a chat template"] = False
+    strict_tools: Annotated[bool, "constrain all tool calls to their schemas, as if requests set strict"] = (
+        False
+    )
+    token_ids: Annotated[bool, "parse token ids instead of text (vLLM only; needs model_dir)"] = False
+    request_templates: Annotated[bool, "accept chat templates in requests to /v1/parse"] = False
     hosted_tools: Annotated[
-        Literal["ignore", "reject"], "what to do with tools that only their vendor can run"
+        Literal["ignore", "reject"], "treatment of tools that only their vendor can run: ignore or reject"
     ] = "ignore"
-    policies: Annotated[Mapping[str, str], "choices where users disagree; see the page on policies"] = field(
+    policies: Annotated[Mapping[str, str], "parser policies as NAME=VALUE,..; see docs/policies.md"] = field(
         default_factory=dict
     )
     malformed_retries: Annotated[
-        int, "malformed calls in a row that the model is told of; the next one ends the answer with an error"
+        int, "malformed calls in a row that are reported to the model; the next one is an error"
     ] = 3
     chat_template_kwargs: Annotated[
-        Mapping[str, Any], "variables for the template, such as enable_thinking"
+        Mapping[str, Any], "variables for the chat template, such as enable_thinking"
     ] = field(default_factory=dict)
 
     models: Annotated[
         Mapping[str, Mapping[str, Any]],
-        "a table of settings for each of several models (file only)",
+        "table of settings for each of several models (config file only)",
     ] = field(default_factory=dict)
 
     log_level: Annotated[
@@ -146,7 +150,7 @@ class Settings:
     log_format: Annotated[
         Literal["auto", "json", "text"], "json or text (default: text in a terminal, else json)"
     ] = "auto"
-    log_contents: Annotated[bool, "log what users and models write; off for a reason"] = False
+    log_contents: Annotated[bool, "log the contents of requests, which may be private"] = False
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -164,9 +168,9 @@ class Settings:
             ("malformed_retries", 0),
         ):
             if getattr(self, name) < least:
-                raise UsageError(f"{name}={getattr(self, name)}: at least {least}")
+                raise UsageError(f"{name}={getattr(self, name)}: expected at least {least}")
         if self.port > 65535:
-            raise UsageError(f"port={self.port}: at most 65535")
+            raise UsageError(f"port={self.port}: expected at most 65535")
         for name in (
             "connect_timeout",
             "idle_timeout",
@@ -176,7 +180,7 @@ class Settings:
             "ping_interval",
         ):
             if not getattr(self, name) > 0:
-                raise UsageError(f"{name}={getattr(self, name)}: a number of seconds, more than 0")
+                raise UsageError(f"{name}={getattr(self, name)}: expected a number of seconds above 0")
         self._check_keys()
         if self.models:
             self.each()
@@ -186,33 +190,33 @@ class Settings:
 
     def _check_keys(self) -> None:
         if any(not key.strip() for key in self.api_keys):
-            raise UsageError("api_keys has an empty key, which everybody could show: set it, or remove it")
+            raise UsageError("api_keys has an empty key, which any client could send: set it, or remove it")
         if not self.api_keys and not self.allow_no_keys and not is_loopback(self.host):
             raise UsageError(
-                f"host={self.host} can be reached by others, and there are no api_keys: set some, or "
-                "allow_no_keys=true if whoever reaches it may use it"
+                f"host={self.host} is open to other machines, and there are no api_keys: set api_keys, or "
+                "allow_no_keys=true to serve every client"
             )
 
     def _check_upstream(self) -> None:
         if self.upstream in ("completions", "chat") and not self.url and not self.source:
-            raise UsageError(f"upstream={self.upstream} needs the address of the upstream: set url")
+            raise UsageError(f"upstream={self.upstream} needs an upstream: set url")
         for url in (self.url, *self.urls, self.source):
             if _has_password(url):
                 raise UsageError(
-                    "url has a user or a password in it, which would show in logs: remove it, and set "
-                    "upstream_key to what the upstream wants as Authorization: Bearer"
+                    "url contains a user or a password, which would show up in logs: remove it, and set "
+                    "upstream_key to the token for Authorization: Bearer"
                 )
         for url in (self.url, *self.urls):
             if url and not url.startswith(("http://", "https://")):
-                raise UsageError(f"url={url!r}: an address that begins with http:// or https://")
+                raise UsageError(f"url={url!r}: expected an address that begins with http:// or https://")
         if self.upstream == "replay" and not self.file:
-            raise UsageError("upstream=replay needs recorded streams: set file")
+            raise UsageError("upstream=replay needs recordings: set file")
 
     def each(self) -> tuple[Settings, ...]:
-        """The settings of each model: its own, else those that are for all of them."""
+        """Return the settings of each model: its own, and those that it inherits."""
         if not self.models:
             return (self,)
-        names = {one.name: _default(one) for one in fields(self) if one.name in _ONE_MODELS}
+        names = {one.name: _default(one) for one in fields(self) if one.name in _MODEL_IDENTITY}
         out: list[Settings] = []
         for name, own in self.models.items():
             try:
@@ -222,11 +226,11 @@ class Settings:
         return tuple(out)
 
     def parser_policies(self) -> Policies:
-        """The policies for parsers and wires."""
+        """Return the policies for parsers and answers."""
         return Policies.from_mapping(self.policies)
 
     def shown(self) -> dict[str, object]:
-        """What differs from the defaults, for the log; keys are not shown."""
+        """Return the settings that differ from their defaults, for the log, without secrets."""
         out: dict[str, object] = {}
         for one in fields(self):
             value = getattr(self, one.name)
@@ -234,19 +238,20 @@ class Settings:
                 out[one.name] = "set" if one.name in _SECRETS else value
         if self.models:
             out["models"] = {
-                one.model: {name: value for name, value in one.shown().items() if name in _PER_MODEL}
+                one.model: {name: value for name, value in one.shown().items() if name in _MODEL_SETTINGS}
                 for one in self.each()
             }
         return out
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but programs on this machine can reach this address."""
+    """Return whether only programs on this machine can reach an address."""
     return host.lower() == "localhost" or (_address(host) is not None and not is_other_address(host))
 
 
+@lru_cache(maxsize=64)  # it is called for every request, with the few addresses of this machine
 def is_other_address(host: str) -> bool:
-    """Whether this is an address, and others can reach it."""
+    """Return whether this is an IP address that other machines can reach."""
     address = _address(host)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -269,7 +274,7 @@ def _default(one: Field[Any]) -> object:
 
 
 def help_texts() -> dict[str, str]:
-    """A line about each setting."""
+    """Return the help text of each setting."""
     hints = get_type_hints(Settings, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
@@ -280,7 +285,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | None = None,
 ) -> Settings:
-    """The settings from a file, the environment and flags.
+    """Return the settings from a file, the environment and flags.
 
     >>> load_settings({"port": 9000}, environment={"UNSPOOL_PORT": "9001", "UNSPOOL_HOST": "::1"}).port
     9000
@@ -302,40 +307,40 @@ def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:
 
     try:
         with Path(path).open("rb") as file:
-            found = tomllib.load(file)
+            data = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
-    out = _table(found, hints, f"{path}: ", tuple(hints))
+    out = _table(data, hints, f"{path}: ", tuple(hints))
     if "models" in out:
         out["models"] = _models(out["models"], hints, path)
     return out
 
 
 def _table(
-    found: Mapping[str, object], hints: Mapping[str, object], place: str, known: tuple[str, ...]
+    data: Mapping[str, object], hints: Mapping[str, object], place: str, allowed: tuple[str, ...]
 ) -> dict[str, object]:
     out: dict[str, object] = {}
-    for key, value in found.items():
+    for key, value in data.items():
         name = key.replace("-", "_")
-        if name not in known:
-            raise UsageError(f"{place}there is no setting {key!r} here")
+        if name not in allowed:
+            raise UsageError(f"{place}unknown setting {key!r}")
         out[name] = _typed(name, value, hints[name], f"{place}{key}")
     return out
 
 
-def _models(given: object, hints: Mapping[str, object], path: str) -> dict[str, dict[str, object]]:
+def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str, dict[str, object]]:
     out: dict[str, dict[str, object]] = {}
-    for name, table in given.items() if isinstance(given, dict) else ():
+    for name, table in tables.items() if isinstance(tables, dict) else ():
         if not isinstance(table, dict):
-            raise UsageError(f"{path}: models.{name} = {table!r}: a table")
-        out[name] = _table(table, hints, f"{path}: models.{name}: ", _PER_MODEL)
+            raise UsageError(f"{path}: models.{name} = {table!r}: expected a table")
+        out[name] = _table(table, hints, f"{path}: models.{name}: ", _MODEL_SETTINGS)
     return out
 
 
 def _typed(name: str, value: object, hint: object, place: str) -> object:
-    """A value of the file, checked."""
+    """Return a value of the file if it has the type of the setting."""
     origin = get_origin(hint)
     if origin is Literal and value in get_args(hint):
         return value
@@ -358,17 +363,17 @@ def _expected(hint: object) -> str:
     if get_origin(hint) is Literal:
         return f"choose one of {', '.join(map(str, get_args(hint)))}"
     if get_origin(hint) is tuple:
-        return "a list of strings"
-    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
-    return names.get(hint, "a table")  # type: ignore[call-overload, no-any-return]
+        return "expected a list of strings"
+    names = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
+    return f"expected {names.get(hint, 'a table')}"  # type: ignore[call-overload]
 
 
 def from_text(name: str, text: str, place: str | None = None) -> object:
-    """A value as the environment and flags spell it."""
+    """Return the value of a setting from the environment or a flag."""
     hint = get_type_hints(Settings)[name]
     place = place or name
     if name == "api_keys" and not all(map(str.strip, text.split(","))):
-        raise UsageError(f"{place} has an empty key, which everybody could show: set it, or remove it")
+        raise UsageError(f"{place} has an empty key, which any client could send: set it, or remove it")
     if get_origin(hint) is tuple:
         return tuple(part for part in map(str.strip, text.split(",")) if part)
     if hint is bool:
@@ -393,7 +398,7 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
         if text in get_args(hint):
             return text
     elif name == "models":
-        raise UsageError(f"{place}: several models are set in the file (--config)")
+        raise UsageError(f"{place}: set several models in the config file (--config)")
     elif isinstance(_default_of(name), dict):
         return dict(_pair(part, place) for part in text.split(",") if part.strip())
     else:
@@ -402,7 +407,7 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
 
 
 def _pair(text: str, place: str) -> tuple[str, object]:
-    """``key=value``; the value is JSON if it is a word of JSON."""
+    """Split ``key=value``; ``true`` and ``false`` become booleans."""
     key, equals, value = text.strip().partition("=")
     if not equals:
         raise UsageError(f"{place}: {text!r} is not key=value")

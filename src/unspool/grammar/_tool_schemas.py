@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from .._core.schema.json_pointer import resolve_reference
-from .._core.schema.tools import Tools, ValueType
+from .._core.schema.tools import Tools, ValueType, tool_function, tool_name
 from ..errors import UsageError
 from ._nodes import Schema
 from ._size_limit import Budget
@@ -54,7 +54,7 @@ def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     budget = Budget()
     out: list[Function] = []
     for tool in declared:
-        body = tool if tool.get("function") is None else tool["function"]
+        body = tool_function(tool)
         if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
             continue
         schema = body.get("parameters")
@@ -87,8 +87,7 @@ def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tupl
         raise UsageError("the tools contain no function, so there is nothing to constrain")
     if choice in ("auto", "required"):
         return offered, False
-    named = choice.get("function", choice) if isinstance(choice, Mapping) else None
-    name = named.get("name") if isinstance(named, Mapping) else None
+    name = tool_name(choice) if isinstance(choice, Mapping) else None
     if not isinstance(name, str):
         raise UsageError(f'choice must be "auto", "required" or {{"name": "..."}}, got {choice!r}')
     matches = [function for function in offered if function.name == name]

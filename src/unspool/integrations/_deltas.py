@@ -70,7 +70,7 @@ class DeltaEncoder:
     @property
     def finish_reason(self) -> FinishReason:
         """The finish reason of the output so far."""
-        return self._calls.reason(self._whitespace.finish_reason)
+        return self._calls.finish_reason(self._whitespace.finish_reason)
 
     def push(self, events: Sequence[Event]) -> Delta:
         """Encode the next events."""
@@ -78,7 +78,7 @@ class DeltaEncoder:
         if len(events) == 1:
             (event,) = events
             if isinstance(event, CallArgs) and event.json:
-                self._calls.add(event.json)
+                self._calls.add_arguments(event.json)
                 return Delta("", "", [CallDelta(event.index, None, None, event.json)])
         delta = Delta()
         for event in self._whitespace.push(events):
@@ -89,25 +89,25 @@ class DeltaEncoder:
                     delta.reasoning += event.text
             elif isinstance(event, CallArgs):
                 if event.json:
-                    self._calls.add(event.json)
+                    self._calls.add_arguments(event.json)
                     _append_arguments(delta, event.index, event.json)
             elif isinstance(event, CallStart):
                 self.has_calls = True
-                self._calls.begin(event)
+                self._calls.open_call(event)
                 delta.calls.append(CallDelta(event.index, event.id, event.name, ""))
             elif isinstance(event, Diagnostic):
-                self._calls.note(event)
+                self._calls.record_diagnostic(event)
                 self.diagnostics.append(event)
             elif isinstance(event, (CallEnd, Finish)):
                 self._end(event, delta)
         return delta
 
     def _end(self, event: CallEnd | Finish, delta: Delta) -> None:
-        error = self._calls.error(event)
+        error = self._calls.policy_error(event)
         if error is not None:
             raise error
         if isinstance(event, CallEnd):
-            ending = self._calls.ending(event.status)
+            ending = self._calls.close_call(event.status)
             if ending:
                 _append_arguments(delta, event.index, ending)
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from .._core.schema.tools import Tools
+from .._core.schema.tools import Tools, tool_function
+from .._core.schema.tools import tool_name as tool_name  # noqa: PLC0414 - integrations import it from here
 from ..errors import UsageError
 
 ToolChoice: TypeAlias = Literal["none", "auto", "required", "named"]
@@ -119,15 +120,8 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
     return tuple(value)
 
 
-def _name_of(tool: Mapping[str, object]) -> object:
-    function = tool.get("function")
-    return function.get("name") if isinstance(function, Mapping) else tool.get("name")
-
-
 def _is_strict(tool: Mapping[str, object]) -> bool:
-    function = tool.get("function")
-    body = function if isinstance(function, Mapping) else tool
-    return body.get("strict") is True
+    return tool_function(tool).get("strict") is True
 
 
 def _choice(
@@ -135,13 +129,13 @@ def _choice(
 ) -> tuple[ToolChoice, str, tuple[Mapping[str, object], ...]]:
     """Return the kind of choice, the function that it names, and the tools that it allows."""
     kind: ToolChoice
-    names = sorted(str(_name_of(tool)) for tool in tools)
+    names = sorted(str(tool_name(tool)) for tool in tools)
     if isinstance(value, Mapping) and value.get("type") == "allowed_tools":
         value, tools = _allowed(value, tools)
     if value is None:
         return ("auto", "", tools) if tools else ("none", "", ())
     if isinstance(value, Mapping):
-        name = _name_of(value)
+        name = tool_name(value)
         if not isinstance(name, str) or value.get("type") not in (None, "function"):
             raise UsageError(
                 f"tool_choice={dict(value)!r}: name a function as "
@@ -188,7 +182,7 @@ def _allowed(
 
 def _hashable_name(tool: Mapping[str, object]) -> str:
     """Return the name of a tool, or its ``repr`` if the client sent no string."""
-    name = _name_of(tool)
+    name = tool_name(tool)
     return name if isinstance(name, str) else repr(name)
 
 

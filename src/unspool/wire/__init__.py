@@ -1,4 +1,4 @@
-"""Wires: event streams as the API responses that clients read, and back."""
+"""Wire formats: encoders from parser events to API responses, and a strict decoder of chat chunks."""
 
 from ._chat import DONE, ChatStream, Chunk, sse
 from ._chat_decoder import RULES, ChatStreamDecoder

@@ -1,9 +1,9 @@
-"""Reading ``chat.completion.chunk`` streams back, strictly.
+"""Strict decoder of ``chat.completion.chunk`` streams.
 
-Clients disagree about broken streams: one concatenates a name that comes twice,
-one loses a call without index, one throws.  :class:`ChatStreamDecoder` accepts only
-what all of them read the same way, and says which rule a chunk breaks.  It knows
-nothing about parsers, so it can judge the stream of any server.
+Clients disagree about invalid streams: if a name comes twice, one client concatenates it; if a call
+has no index, one loses it and another throws.  :class:`ChatStreamDecoder` accepts only what all
+clients read in the same way, and names the rule that a chunk breaks.  It does not need a parser, so it
+can check the stream of any server.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from ._poisoned_calls import is_poisoned
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
     "role": "the role is 'assistant'; it comes in the first delta and never again",
-    "text": "content and reasoning are strings, and both reasoning fields say the same",
+    "text": "content and reasoning are strings, and both reasoning fields are equal",
     "index": "every call delta has an index, and calls are opened as 0, 1, 2, ...",
-    "id": "a call's id is a string of its own; it comes in the opener and never again",
-    "name": "a call's name is a string; it comes whole in the opener and never again",
-    "type": "a call's type is 'function'; it comes in the opener and never again",
+    "id": "a call's id is a unique string; it comes in the first delta of the call and never again",
+    "name": "a call's name is a string; it comes whole in the first delta of the call and never again",
+    "type": "a call's type is 'function'; it comes in the first delta of the call and never again",
     "arguments": "arguments are pieces of JSON text: strings, never objects",
-    "null": "what a delta does not change is left out, not null",
-    "retraction": "what was sent of a call stays as it is",
+    "null": "a delta leaves out what it does not change; no key is null",
+    "retraction": "the id, name and type of a call never change",
     "end": "no delta follows the terminal chunk",
-    "finish": "finish_reason comes exactly once and fits what was sent",
+    "finish": "finish_reason comes exactly once and fits the content",
     "usage": "usage comes once, after the terminal chunk, in a chunk with 'choices': []",
-    "json": "the arguments of a call, joined, are one JSON value, or end with poison: nothing that runs",
+    "json": "the joined arguments of a call are one JSON value, or end with poison",
 }
-"""What a stream must keep to, by the name that a ``ProtocolError`` gives."""
+"""Rules for streams, by the name in a ``ProtocolError``."""
 
 _DELTA_KEYS: Final = {"role", "content", "reasoning_content", "reasoning", "refusal", "tool_calls"}
-_REASONS: Final[dict[object, FinishReason]] = {reason: reason for reason in get_args(FinishReason)}
+_FINISH_REASONS: Final[dict[object, FinishReason]] = {reason: reason for reason in get_args(FinishReason)}
 
 
 class _Call:
-    """A call that is being put together."""
+    """Call whose deltas are being collected."""
 
     __slots__ = ("id", "name", "pieces")
 
@@ -50,8 +50,8 @@ class _Call:
         self.pieces: list[str] = []
 
 
-class _Run:
-    """A stretch of text in one channel."""
+class _TextRun:
+    """Adjacent text of one channel."""
 
     __slots__ = ("channel", "pieces")
 
@@ -61,7 +61,7 @@ class _Run:
 
 
 class ChatStreamDecoder:
-    """Folds the chunks of one choice into a message; rejects what breaks a rule.
+    """Decoder that turns the chunks of one choice into a message, and rejects chunks that break a rule.
 
     >>> stream = ChatStreamDecoder()
     >>> stream.feed({"role": "assistant", "content": ""})
@@ -72,56 +72,55 @@ class ChatStreamDecoder:
     >>> stream.feed({"content": "!"})
     Traceback (most recent call last):
     ...
-    unspool.ProtocolError: chunk 3 breaks rule 'end': it follows the terminal chunk (chunk 2)
+    unspool.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
         rule: no delta follows the terminal chunk
         chunk: {"content": "!"}
     """
 
     def __init__(self, *, index: int = 0, lenient: bool = False, check_json: bool = True) -> None:
         self.index = index
-        """The choice to read; deltas of the others are skipped."""
+        """Index of the choice to read; others are skipped."""
         self.lenient = lenient
-        """Read null keys as absent, and let usage or ``choices: []`` come at any
-        time: many servers do so, and most clients can read it."""
+        """Treat null keys as absent, and accept usage or ``choices: []`` at any time.  Many servers send
+        these, and most clients accept them."""
         self.check_json = check_json
-        """Apply the rule ``json``: what was sent of a call that broke must end with poison
+        """Apply the rule ``json``: invalid arguments must end with poison
         (see ``unspool.wire._poisoned_calls``)."""
         self.usage: Mapping[str, object] | None = None
-        """What the usage chunk said."""
+        """Token counts of the usage chunk."""
         self._count = -1
         self._chunk: object = None
-        self._begun = False
+        self._started = False
         self._end: int | None = None
         self._reason: FinishReason = "stop"
         self._reasoning_fields = ""
-        self._parts: list[_Run | _Call] = []
+        self._parts: list[_TextRun | _Call] = []
         self._calls: list[_Call] = []
 
     @property
     def finished(self) -> bool:
-        """Whether the terminal chunk has come."""
+        """True after the terminal chunk."""
         return self._end is not None
 
     def feed(self, chunk: Mapping[str, object]) -> None:
-        """Take the next chunk, as the JSON object that came over the wire.
+        """Read the next chunk: the decoded JSON object, one of its choices, or a choice's delta.
 
-        A choice or a delta out of one will do.  Raises ``ProtocolError`` if the
-        chunk breaks a rule; the stream cannot be continued then.
+        :raises ProtocolError: if the chunk breaks a rule; the stream cannot continue.
         """
         self._count += 1
         self._chunk = chunk
         if "choices" in chunk:
-            self._whole(chunk)
+            self._read_chunk(chunk)
         elif "delta" in chunk or "finish_reason" in chunk:
             if chunk.get("index", self.index) == self.index:
-                self._choice(chunk.get("delta", {}), chunk.get("finish_reason"))
+                self._read_choice(chunk.get("delta", {}), chunk.get("finish_reason"))
         elif chunk.keys() <= _DELTA_KEYS:
-            self._choice(chunk, None)
+            self._read_choice(chunk, None)
         else:
-            self._fail("usage" if "usage" in chunk else "choices", "it has no key 'choices'")
+            self._fail("usage" if "usage" in chunk else "choices", "the key 'choices' is missing")
 
     def message(self) -> Message:
-        """The message, once the stream is finished."""
+        """Return the message, once the stream is finished."""
         if not self.finished:
             raise ProtocolError(
                 f"the stream breaks rule 'finish': it ended after {self._count + 1} chunks "
@@ -131,7 +130,7 @@ class ChatStreamDecoder:
         texts: dict[Channel, str] = {"content": "", "reasoning": ""}
         for part in self._parts:
             joined = "".join(part.pieces)
-            if isinstance(part, _Run):
+            if isinstance(part, _TextRun):
                 parts.append(TextPart(part.channel, joined))
                 texts[part.channel] += joined
             else:
@@ -144,7 +143,7 @@ class ChatStreamDecoder:
             parts=tuple(parts),
         )
 
-    def _whole(self, chunk: Mapping[str, object]) -> None:
+    def _read_chunk(self, chunk: Mapping[str, object]) -> None:
         choices = chunk["choices"]
         if not isinstance(choices, list):
             self._fail("choices", f"'choices' is {_show(choices)}")
@@ -152,49 +151,49 @@ class ChatStreamDecoder:
             if not isinstance(choice, Mapping) or not _is_index(choice.get("index")):
                 self._fail("choices", f"a choice has no index: {_show(choice)}")
             if choice["index"] == self.index:
-                self._choice(choice.get("delta"), choice.get("finish_reason"))
+                self._read_choice(choice.get("delta"), choice.get("finish_reason"))
         if not (choices or self.finished or self.lenient):
             self._fail("usage", "'choices' is empty before the terminal chunk")
         usage = chunk.get("usage")
         if usage is not None:
-            self._usage(usage, alone=not choices)
+            self._read_usage(usage, alone=not choices)
 
-    def _usage(self, usage: object, *, alone: bool) -> None:
+    def _read_usage(self, usage: object, *, alone: bool) -> None:
         if not isinstance(usage, Mapping):
-            self._fail("usage", f"it is {_show(usage)}")
+            self._fail("usage", f"usage is {_show(usage)}")
         if not (alone or self.lenient):
-            self._fail("usage", "it is in a chunk that has choices")
+            self._fail("usage", "usage is in a chunk that has choices")
         if not (self.usage is None or self.lenient):
-            self._fail("usage", "it comes again")
+            self._fail("usage", "usage comes again")
         self.usage = usage
 
-    def _choice(self, delta: object, reason: object) -> None:
+    def _read_choice(self, delta: object, reason: object) -> None:
         if self._end is not None:
             rule = "end" if reason is None else "finish"
-            self._fail(rule, f"it follows the terminal chunk (chunk {self._end})")
+            self._fail(rule, f"the chunk follows the terminal chunk (chunk {self._end})")
         if not isinstance(delta, Mapping):
             self._fail("choices", f"'delta' is {_show(delta)}")
-        self._delta(delta)
+        self._read_delta(delta)
         if reason is not None:
             self._finish(reason)
 
-    def _delta(self, delta: Mapping[str, object]) -> None:
-        first, self._begun = not self._begun, True
-        # OpenAI's own first delta may have null content.
-        delta = self._without_nulls(delta, "the delta", allowed=first)
+    def _read_delta(self, delta: Mapping[str, object]) -> None:
+        first, self._started = not self._started, True
+        # The content of OpenAI's own first delta may be null.
+        delta = self._drop_nulls(delta, "the delta", allowed=first)
         role = delta.get("role")
         if first and role != "assistant":
-            self._fail("role", f"in the first delta it is {_show(role)}")
+            self._fail("role", f"the role in the first delta is {_show(role)}")
         if not first and "role" in delta:
-            self._fail("role", f"it comes again: {_show(role)}")
-        self._text(delta)
+            self._fail("role", f"the role comes again: {_show(role)}")
+        self._read_text(delta)
         entries = delta.get("tool_calls", [])
         if not isinstance(entries, list):
             self._fail("index", f"'tool_calls' is not a list: {_show(entries)}")
         for entry in entries:
-            self._call(entry)
+            self._read_call(entry)
 
-    def _text(self, delta: Mapping[str, object]) -> None:
+    def _read_text(self, delta: Mapping[str, object]) -> None:
         texts: dict[str, str] = {}
         for field in ("reasoning_content", "reasoning", "content"):
             text = delta.get(field, "")
@@ -216,89 +215,90 @@ class ChatStreamDecoder:
 
     def _append(self, channel: Channel, text: str) -> None:
         last = self._parts[-1] if self._parts else None
-        if not isinstance(last, _Run) or last.channel != channel:
-            last = _Run(channel)
+        if not isinstance(last, _TextRun) or last.channel != channel:
+            last = _TextRun(channel)
             self._parts.append(last)
         last.pieces.append(text)
 
-    def _call(self, entry: object) -> None:
+    def _read_call(self, entry: object) -> None:
         index = entry.get("index") if isinstance(entry, Mapping) else None
         if not isinstance(entry, Mapping) or not _is_index(index):
             self._fail("index", f"a call delta has no index: {_show(entry)}")
         if index > len(self._calls):
-            self._fail("index", f"call {index} comes when the next to open is {len(self._calls)}")
-        opener = index == len(self._calls)
-        where = f"the {'opener' if opener else 'continuation'} of call {index}"
-        entry = self._without_nulls(entry, where)
+            self._fail("index", f"call {index} comes, but the next call to open is {len(self._calls)}")
+        is_new = index == len(self._calls)
+        where = f"the {'first' if is_new else 'next'} delta of call {index}"
+        entry = self._drop_nulls(entry, where)
         function = entry.get("function", {})
         if not isinstance(function, Mapping):
-            self._fail("arguments", f"'function' of {where} is {_show(function)}")
-        function = self._without_nulls(function, where)
-        given = {
+            self._fail("arguments", f"'function' in {where} is {_show(function)}")
+        function = self._drop_nulls(function, where)
+        head = {
             key: holder[key]
             for key, holder in (("id", entry), ("type", entry), ("name", function))
             if key in holder
         }
-        if opener:
-            self._open(given, where)
+        if is_new:
+            self._open_call(head, where)
         else:
-            self._continue(self._calls[index], given, where)
+            self._check_continuation(self._calls[index], head, where)
         arguments = function.get("arguments", "")
         if not isinstance(arguments, str):
-            self._fail("arguments", f"in {where} they are {_show(arguments)}")
+            self._fail("arguments", f"the arguments in {where} are {_show(arguments)}")
         if arguments:
             self._calls[index].pieces.append(arguments)
 
-    def _open(self, given: Mapping[str, object], where: str) -> None:
+    def _open_call(self, head: Mapping[str, object], where: str) -> None:
         for key in ("id", "name", "type"):
-            if key not in given:
-                self._fail(key, f"{where} has none")
-        call_id, name = given["id"], given["name"]
+            if key not in head:
+                self._fail(key, f"{where} has no {key}")
+        call_id, name = head["id"], head["name"]
         if not isinstance(call_id, str) or not call_id:
-            self._fail("id", f"in {where} it is {_show(call_id)}")
+            self._fail("id", f"the id in {where} is {_show(call_id)}")
         if not isinstance(name, str) or not name:
-            self._fail("name", f"in {where} it is {_show(name)}")
-        if given["type"] != "function":
-            self._fail("type", f"in {where} it is {_show(given['type'])}")
+            self._fail("name", f"the name in {where} is {_show(name)}")
+        if head["type"] != "function":
+            self._fail("type", f"the type in {where} is {_show(head['type'])}")
         if any(call.id == call_id for call in self._calls):
-            self._fail("id", f"{where} has that of another call: {_show(call_id)}")
+            self._fail("id", f"{where} has the id of another call: {_show(call_id)}")
         call = _Call(call_id, name)
         self._calls.append(call)
         self._parts.append(call)
 
-    def _continue(self, call: _Call, given: Mapping[str, object], where: str) -> None:
-        known = {"id": call.id, "name": call.name, "type": "function"}
-        for key, value in given.items():
-            if value and value != known[key]:
+    def _check_continuation(self, call: _Call, head: Mapping[str, object], where: str) -> None:
+        opened = {"id": call.id, "name": call.name, "type": "function"}
+        for key, value in head.items():
+            if value and value != opened[key]:
                 self._fail(
                     "retraction",
-                    f"{where} changes the {key} from {_show(known[key])} to {_show(value)}; "
-                    f"a further call would need index {len(self._calls)}",
+                    f"{where} changes the {key} from {_show(opened[key])} to {_show(value)}; "
+                    f"another call needs index {len(self._calls)}",
                 )
-            self._fail(key, f"it comes again in {where}: {_show(value)}")
+            self._fail(key, f"the {key} comes again in {where}: {_show(value)}")
 
     def _finish(self, reason: object) -> None:
-        known = _REASONS.get(reason) if isinstance(reason, str) else None
-        if known is None:
-            self._fail("finish", f"it is {_show(reason)}, not one of {', '.join(_REASONS.values())}")
-        if known == "tool_calls" and not self._calls:
-            self._fail("finish", "it is 'tool_calls', but there was no call")
+        finish_reason = _FINISH_REASONS.get(reason) if isinstance(reason, str) else None
+        if finish_reason is None:
+            expected = ", ".join(_FINISH_REASONS.values())
+            self._fail("finish", f"finish_reason is {_show(reason)}, not one of {expected}")
+        if finish_reason == "tool_calls" and not self._calls:
+            self._fail("finish", "finish_reason is 'tool_calls', but there was no call")
         if self.check_json:
             for index, call in enumerate(self._calls):
                 problem = "" if is_poisoned("".join(call.pieces)) else _json_problem(call.pieces)
                 if problem:
-                    self._fail("json", f"those of call {index} ({call.name}) are not: {problem}")
-        self._reason = known
+                    self._fail("json", f"the arguments of call {index} ({call.name}) are not JSON: {problem}")
+        self._reason = finish_reason
         self._end = self._count
 
-    def _without_nulls(
+    def _drop_nulls(
         self, holder: Mapping[str, object], where: str, *, allowed: bool = False
     ) -> Mapping[str, object]:
         nulls = [key for key, value in holder.items() if value is None]
         if not nulls:
             return holder
         if not (allowed or self.lenient):
-            self._fail("null", f"in {where}: {', '.join(nulls)}")
+            self._fail("null", f"null in {where}: {', '.join(nulls)}")
         return {key: value for key, value in holder.items() if value is not None}
 
     def _fail(self, rule: str, detail: str) -> NoReturn:
@@ -319,27 +319,27 @@ def _show(value: object, limit: int = 80) -> str:
 
 
 def _json_problem(pieces: list[str]) -> str:
-    """Why the pieces, joined, are not a JSON value, with a guess at the cause; empty if they are."""
+    """Return why the joined pieces are not a JSON value, with a likely cause; empty if they are one."""
     text = "".join(pieces)
     error = _json_error(text)
     if not error:
         return ""
     if not text:
-        return "there are none; a call without arguments needs one delta '{}'"
+        return "they are empty; a call without arguments needs one delta '{}'"
     problem = f"{error} in {_show(text, 200)}"
     if len(pieces) > 1 and pieces[-1].startswith(pieces[-2]) and not _json_error(pieces[-1]):
-        problem += "; the last delta alone is valid: a delta is what is new, not all so far"
+        problem += "; the last delta alone is valid JSON: send only what is new, not the whole text so far"
     return problem
 
 
 def _json_error(text: str) -> str:
     try:
-        # Numbers stay text: Python refuses to read an integer of 5,000 digits.
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
+        # Keep numbers as text: Python refuses to convert an integer of 5,000 digits.
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         return str(error)
     return ""
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")

@@ -1,9 +1,9 @@
-"""Ollama's ``/api/chat`` and ``/api/generate``, streamed and whole.
+"""Encoder for Ollama's ``/api/chat`` and ``/api/generate``, streamed and not streamed.
 
-Arguments are objects on this wire, so a call is sent when it is complete, whole.
-One that turns out malformed or is cut off was never announced: it is text, or
-nothing, as the policies say (``malformed_call``, ``truncated_call``); where they say
-``keep`` the response is an error, because it has no place for such a call.
+Arguments are objects in this API, so the encoder sends a call only when it is complete.  A malformed
+or truncated call has not been sent, so nothing must be poisoned: the policies ``malformed_call`` and
+``truncated_call`` decide whether it becomes text or disappears.  The policy ``keep`` makes a malformed
+call an error, because the API cannot express one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from ..errors import MalformedOutput, UsageError
+from ..errors import MalformedOutput
 from ..events import (
     CallArgs,
     CallEnd,
@@ -27,16 +27,17 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
-from ._chat import Chunk, tidy_of
-from ._poisoned_calls import SentCalls, as_object, cannot_say
+from ._chat import Chunk
+from ._encoder import StreamEncoder
+from ._poisoned_calls import load_object, unsendable_call
 
 Form = Literal["chat", "generate"]
-_REASONS: Final = {"length": "length"}
-"""Finish reasons in this API's words; all others are ``stop``."""
+_DONE_REASONS: Final = {"length": "length"}
+"""Values of ``done_reason`` by finish reason; all others are ``stop``."""
 
 
-class OllamaStream:
-    """Turns the events of a parser into the lines of an Ollama stream."""
+class OllamaStream(StreamEncoder):
+    """Encoder that turns the events of a parser into the lines of an Ollama stream."""
 
     def __init__(
         self,
@@ -47,89 +48,82 @@ class OllamaStream:
         created: float | None = None,
         load_arguments: Callable[[str], object] = json.loads,
     ) -> None:
-        """Prepare a stream.
+        """Create an encoder.
 
-        :param form: of which of the two APIs.
+        :param form: API to encode for: ``/api/chat`` or ``/api/generate``.
         :param created: Unix time.
-        :param load_arguments: makes a call's ``arguments`` of their text, which is that of a JSON object.
+        :param load_arguments: converts the arguments of a call, the text of a JSON object, to a value.
         """
-        self.model = model
-        """The model's name, as the client is to see it."""
+        super().__init__(parser, model)
         self.form = form
         when = datetime.now(UTC) if created is None else datetime.fromtimestamp(created, UTC)
         self.created = when.isoformat().replace("+00:00", "Z")
         self.counts: Mapping[str, int] = {}
-        """``prompt_eval_count`` and its like; set them before the last events are encoded."""
-        self.failed = False
-        """The output is an error, by the policies or because this API cannot say it; the stream has ended."""
+        """Counts such as ``prompt_eval_count``; set them before the last events are encoded."""
         self._load_arguments = load_arguments
-        self._policies = parser.policies
-        self._tidy = tidy_of(parser)
-        self._calls = SentCalls(parser)
-        self._open: CallStart | None = None
-        self._pieces: list[str] = []
-        self._count = 0
-        self._finished = False
+        self._open_call: CallStart | None = None
+        self._arguments: list[str] = []
+        self._call_count = 0
 
     @property
     def finish_reason(self) -> FinishReason:
-        """How the output ended, as far as it has come, in the words of Chat Completions."""
-        return self._tidy.finish_reason
+        """Finish reason so far, as Chat Completions names it."""
+        # A malformed call is never sent here, so unlike on other wires it does not count as a call.
+        return self._filter.finish_reason
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """The lines for these events of the parser."""
+        """Return lines for parser events."""
         out: list[Chunk] = []
-        for event in self._tidy.push(events):
-            if self.failed:
+        for event in self._filter.push(events):
+            if self._closed and self._skips(event):
                 break
-            if self._finished:
-                raise UsageError(f"{event!r} after Finish: every output needs an OllamaStream of its own")
             if isinstance(event, Text):
                 if event.text:
-                    out.append(self._text(event.channel, event.text))
+                    out.append(self._text_line(event.channel, event.text))
             elif isinstance(event, CallArgs):
-                self._pieces.append(event.json)
+                self._arguments.append(event.json)
             elif isinstance(event, CallStart):
-                self._calls.begin(event)
-                self._open, self._pieces = event, []
+                self._calls.open_call(event)
+                self._open_call, self._arguments = event, []
             elif isinstance(event, Diagnostic):
-                self._calls.note(event)
+                self._calls.record_diagnostic(event)
             elif isinstance(event, (CallEnd, Finish)):
                 try:
-                    out += self._ends(event)
+                    out += self._encode_end(event)
                 except MalformedOutput as error:
-                    self.failed = True
+                    self.failed = self._closed = True
                     out.append(ollama_error(str(error)))
         return out
 
-    def _ends(self, event: CallEnd | Finish) -> list[Chunk]:
-        """A call is over, or the output is."""
-        error = self._calls.error(event)
+    def _encode_end(self, event: CallEnd | Finish) -> list[Chunk]:
+        """Return the lines for the end of a call or of the output."""
+        error = self._calls.policy_error(event)
         if error is not None:
             raise error
         if isinstance(event, Finish):
-            self._finished = True
-            return [self._last(self._message("content", ""), self.finish_reason)]
-        start = self._open
-        assert start is not None  # noqa: S101 - a call begins before it ends
-        arguments = "".join(self._pieces)
-        channel, before = self._tidy.contexts.pop(event.index, ("content", ""))
+            self._closed = True
+            return [self._last_line(self._message("content", ""), self.finish_reason)]
+        start = self._open_call
+        assert start is not None  # noqa: S101 - the parser opens a call before it ends one
+        arguments = "".join(self._arguments)
+        channel, whitespace = self._filter.contexts.pop(event.index, ("content", ""))
         if event.status == "complete":
             return [self._line({"tool_calls": [self._call(start.id, start.name, arguments)]})]
         policy = self._policies.for_broken(event.status)
         if policy == "keep" and event.status == "malformed":
-            raise cannot_say(start.name, event.raw)
-        text = before + event.raw if policy in ("text", "repair") else ""
-        return [self._text(channel, text)] if text else []
+            raise unsendable_call(start.name, event.raw)
+        text = whitespace + event.raw if policy in ("text", "repair") else ""
+        return [self._text_line(channel, text)] if text else []
 
-    def alive(self) -> Chunk:
-        """A line that adds nothing, and shows that the stream lives."""
-        return self._text("content", "")
+    def keep_alive(self) -> Chunk:
+        """Return an empty line that keeps the connection alive."""
+        return self._text_line("content", "")
 
     def response(self, message: Message) -> Chunk:
-        """The response that is not streamed.
+        """Return the response that is not streamed.
 
-        Raises ``MalformedOutput`` if a call is to be kept that is malformed: nothing in this response could.
+        :raises MalformedOutput: if a call is malformed and the policy is ``keep``, because this API cannot
+            express such a call.
         """
         texts: dict[Channel, str] = {"content": "", "reasoning": ""}
         calls: list[Chunk] = []
@@ -139,46 +133,46 @@ class OllamaStream:
                 continue
             keeps = self._policies.malformed_call == "keep"
             if keeps and isinstance(part, BrokenCall) and part.status == "malformed":
-                raise cannot_say(part.name, part.raw)
+                raise unsendable_call(part.name, part.raw)
             texts[part.channel] += part.text
-        said = self._message("content", texts["content"])
+        fields = self._message("content", texts["content"])
         if texts["reasoning"]:
-            said["thinking"] = texts["reasoning"]
+            fields["thinking"] = texts["reasoning"]
         if calls:
-            said["tool_calls"] = calls
-        return self._last(said, message.finish_reason)
+            fields["tool_calls"] = calls
+        return self._last_line(fields, message.finish_reason)
 
     def _call(self, id: str, name: str, arguments: str) -> Chunk:
-        value = as_object(name, arguments, self._load_arguments)
-        index, self._count = self._count, self._count + 1
+        value = load_object(name, arguments, self._load_arguments)
+        index, self._call_count = self._call_count, self._call_count + 1
         return {"id": id, "function": {"index": index, "name": name, "arguments": value}}
 
-    def _text(self, channel: Channel, text: str) -> Chunk:
+    def _text_line(self, channel: Channel, text: str) -> Chunk:
         return self._line(self._message(channel, text))
 
     def _message(self, channel: Channel, text: str) -> Chunk:
-        """The part of a message that a text is; beside thoughts stands an empty answer."""
-        answer = "response" if self.form == "generate" else "content"
-        return {answer: text} if channel == "content" else {answer: "", "thinking": text}
+        """Return the message fields for text; reasoning comes with empty content."""
+        field = "response" if self.form == "generate" else "content"
+        return {field: text} if channel == "content" else {field: "", "thinking": text}
 
-    def _line(self, said: Chunk) -> Chunk:
+    def _line(self, fields: Chunk) -> Chunk:
         out: Chunk = {"model": self.model, "created_at": self.created}
         if self.form == "generate":
-            out |= {"response": "", **said}
+            out |= {"response": "", **fields}
         else:
-            out["message"] = {"role": "assistant", "content": "", **said}
+            out["message"] = {"role": "assistant", "content": "", **fields}
         out["done"] = False
         return out
 
-    def _last(self, said: Chunk, reason: FinishReason) -> Chunk:
+    def _last_line(self, fields: Chunk, reason: FinishReason) -> Chunk:
         return {
-            **self._line(said),
+            **self._line(fields),
             "done": True,
-            "done_reason": _REASONS.get(reason, "stop"),
+            "done_reason": _DONE_REASONS.get(reason, "stop"),
             **self.counts,
         }
 
 
 def ollama_error(message: str) -> Chunk:
-    """An error as this API spells it."""
+    """Return an error object in the format of Ollama's API."""
     return {"error": message}

@@ -1,18 +1,20 @@
-r"""Broken calls on a wire: a call that was announced, and turned out malformed or was cut off.
+r"""Poison for calls that turn out to be malformed or truncated after a client has received their start.
 
-What was sent cannot be taken back, and clients run what they can read: they take
-no arguments for ``{}``, close what is open, repair what is wrong, and few of them
-look at the finish reason.  So the arguments of a broken call end with *poison*,
-after which they are not JSON, and cannot become JSON by closing, trimming or
-repairing:
+A chunk cannot be taken back, and clients run every call that they can read.  They read missing
+arguments as ``{}``, close open strings and brackets, and repair invalid JSON; few check the finish
+reason.  A call that the model did not finish must never run, because its arguments are not what the
+model meant: a truncated ``rm -rf /tmp/x`` is ``rm -rf /``.
 
-- ``\u`` without its digits, inside a string: what repairs JSON gives up there;
-- a bracket that closes nothing that is open: what completes JSON gives up there.
+So the arguments of a broken call end with *poison*.  Poisoned arguments are not JSON, and closing,
+trimming or repairing them does not yield JSON:
 
-Of a call that was cut off no more than three characters stand behind the ``\u``,
-so that readers of partial JSON see a text that is not complete, as it is; of a
-malformed one they see an error.  Events and messages have what the model wrote:
-the poison belongs to the wires, and a gateway takes it off again.
+- ``\u`` without its digits inside a string stops programs that repair JSON.
+- A closing bracket that matches no open one stops programs that complete JSON.
+
+For a truncated call, at most three characters follow the ``\u``, so readers of partial JSON still
+see an incomplete text.  For a malformed call they see an error.  Only wire formats contain poison:
+events and messages have the text of the model, and the gateway removes poison from the requests
+that repeat such a call.
 """
 
 from __future__ import annotations
@@ -37,188 +39,209 @@ from ..message import BrokenCall
 from ..parser import Parser
 
 MALFORMED: Final = "<malformed>"
-"""What stands in the poison of a call that is malformed, for those who read it."""
+"""Part of the poison of a malformed call, as a hint to people and programs."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|(?P<open>\\?)\Z)|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
-_HALF: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_SPOILT: Final = re.compile(r'(?:[,:{]?")?\\?u(?:<malformed>)?"[\]}]\Z')
+_HIGH_SURROGATE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_POISON: Final = re.compile(r'(?:[,:{]?")?\\?u(?:<malformed>)?"[\]}]\Z')
+_MAX_POISON: Final = 24
+"""Upper bound of the length of poison."""
 
 
-def poison(sent: str, status: str) -> str:
-    r"""What to send behind these arguments of a broken call.
+def make_poison(sent: str, status: str) -> str:
+    r"""Return the poison to append to the arguments that a client has received.
 
-    >>> poison('{"path": "a.p', "truncated")
+    >>> make_poison('{"path": "a.p', "truncated")
     '\\u"]'
-    >>> poison('{"paths": [1, ', "malformed")
+    >>> make_poison('{"paths": [1, ', "malformed")
     '"\\u<malformed>"}'
-    >>> poison("", "truncated")
+    >>> make_poison("", "truncated")
     '{"\\u"]'
     """
+    # Find out where the text ends: which bracket is innermost, and whether a string is open.
     brackets: list[str] = []
-    last = ""  # the token before the end, and the one before it
-    before = ""
-    inside: str | None = None
+    last = ""  # first character of the last token
+    before_last = ""
+    open_string: str | None = None  # not None inside a string; a backslash if an escape is open
     for token in _TOKEN.finditer(sent):
-        before, last = last, token[0][0]
-        inside = token["open"]
+        before_last, last = last, token[0][0]
+        open_string = token["open"]
         if last in "[{":
             brackets.append(last)
         elif last in "]}" and brackets:
             brackets.pop()
     innermost = brackets[-1] if brackets else ""
-    if inside is not None:
-        opening = "" if inside else "\\"
+    # Open a string if none is open, then start an escape in it.
+    if open_string is not None:
+        opening = "" if open_string else "\\"
     elif not last:
         opening = '{"\\'
     elif last in "[{,:":
         opening = '"\\'
     else:
-        is_key = last == '"' and innermost == "{" and before in "{,"
+        is_key = last == '"' and innermost == "{" and before_last in "{,"
         opening = ':"\\' if is_key else ',"\\'
-    wrong = "}" if innermost == "[" else "]"
-    return f'{opening}u{MALFORMED if status == "malformed" else ""}"{wrong}'
+    wrong_bracket = "}" if innermost == "[" else "]"
+    return f'{opening}u{MALFORMED if status == "malformed" else ""}"{wrong_bracket}'
 
 
 def is_poisoned(arguments: str) -> bool:
-    """Whether these are the arguments of a broken call, as a wire sends them."""
-    return _taken_off(arguments) is not None
+    """Return whether arguments end with poison."""
+    return _strip_poison(arguments) is not None
 
 
 def is_poisoned_as_malformed(arguments: str) -> bool:
-    """Likewise, of one that is malformed, not cut off."""
+    """Return whether arguments end with the poison of a malformed call."""
     return MALFORMED in arguments and is_poisoned(arguments)
 
 
-def without_poison(arguments: str) -> str:
-    r"""The arguments as the model wrote them.
+def remove_poison(arguments: str) -> str:
+    r"""Return arguments as the model wrote them.
 
-    >>> without_poison('{"path": "a.p\\u"]')
+    >>> remove_poison('{"path": "a.p\\u"]')
     '{"path": "a.p'
-    >>> without_poison('{"path": "a.py"}')
+    >>> remove_poison('{"path": "a.py"}')
     '{"path": "a.py"}'
     """
-    found = _taken_off(arguments)
-    return arguments if found is None else found
+    stripped = _strip_poison(arguments)
+    return arguments if stripped is None else stripped
 
 
-def _taken_off(arguments: str) -> str | None:
-    spoilt = _SPOILT.search(arguments, max(0, len(arguments) - 24))
-    if spoilt is None:
+def _strip_poison(arguments: str) -> str | None:
+    """Return the arguments in front of the poison, or None if there is none."""
+    match = _POISON.search(arguments, max(0, len(arguments) - _MAX_POISON))
+    if match is None:
         return None
-    status = "malformed" if MALFORMED in spoilt[0] else "truncated"
-    for end in range(spoilt.start(), len(arguments)):
-        if arguments[end:] == poison(arguments[:end], status):
+    status = "malformed" if MALFORMED in match[0] else "truncated"
+    # The first characters of the match may belong to the model's text, so try every start.
+    for end in range(match.start(), len(arguments)):
+        if arguments[end:] == make_poison(arguments[:end], status):
             return arguments[:end]
     return None
 
 
 class SentCalls:
-    """The calls of one stream, as far as its client has been sent them."""
+    """Tracker of the calls that one client has received, which decides when to poison them.
 
-    __slots__ = ("_half", "_notes", "_pieces", "_policies", "_reason_for_calls", "_start", "malformed")
+    For each call: ``open_call``, any number of ``add_arguments``, ``flush``, ``close_call``.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_diagnostics",
+        "_finish_reason_for_calls",
+        "_half_pair",
+        "_policies",
+        "_start",
+        "malformed",
+    )
 
     def __init__(self, parser: Parser) -> None:
         self._policies = parser.policies
-        self._reason_for_calls: FinishReason = (
+        self._finish_reason_for_calls: FinishReason = (
             parser.policies.forced_finish_reason if parser.forced else "tool_calls"
         )
-        self._pieces: list[str] = []  # of the open call's arguments
-        self._half = ""  # of them, what is not sent yet
+        self._arguments: list[str] = []  # of the open call
+        self._half_pair = ""  # first half of a surrogate pair that waits for the second
         self._start = 0
-        self._notes: dict[str, Diagnostic] = {}
+        self._diagnostics: dict[str, Diagnostic] = {}
         self.malformed = False
-        """Whether one of them turned out malformed."""
+        """True after the first malformed call."""
 
-    def begin(self, start: CallStart) -> None:
-        """Another call is announced."""
+    def open_call(self, start: CallStart) -> None:
+        """Record the start of a call."""
         self._start = start.start
 
-    def add(self, piece: str) -> str:
-        r"""More of its arguments; what is to be sent now.
+    def add_arguments(self, text: str) -> str:
+        r"""Record more arguments of the open call, and return the text to send now.
 
-        The first half of a surrogate pair (``\ud83d``) waits for the second: alone it is no character.
+        The first half of a surrogate pair (``\ud83d``) waits for the second half, because clients cannot
+        decode it alone.
         """
-        self._pieces.append(piece)
-        if self._half:
-            piece, self._half = self._half + piece, ""
-        if piece[-6:-4] == "\\u" and _HALF.search(piece):
-            self._half = piece[-6:]
-            return piece[:-6]
-        return piece
+        self._arguments.append(text)
+        if self._half_pair:
+            text, self._half_pair = self._half_pair + text, ""
+        if text[-6:-4] == "\\u" and _HIGH_SURROGATE.search(text):
+            self._half_pair = text[-6:]
+            return text[:-6]
+        return text
 
-    def rest(self) -> str:
-        """What still waits, now that the call is over."""
-        half, self._half = self._half, ""
+    def flush(self) -> str:
+        """Return text that still waits at the end of a call."""
+        half, self._half_pair = self._half_pair, ""
         return half
 
-    def note(self, note: Diagnostic) -> None:
-        """Something is odd, and may have to be told."""
-        self._notes[note.kind] = note
+    def record_diagnostic(self, diagnostic: Diagnostic) -> None:
+        """Remember a diagnostic, which may explain a later error."""
+        self._diagnostics[diagnostic.kind] = diagnostic
 
-    def ending(self, status: Status) -> str:
-        """What its arguments end with, if it has ended like this."""
-        pieces, self._pieces = self._pieces, []
+    def close_call(self, status: Status) -> str:
+        """Record the end of a call, and return the text that must follow its arguments."""
+        arguments, self._arguments = self._arguments, []
         if status != "complete":
             self.malformed = self.malformed or status == "malformed"
-            return poison("".join(pieces), status)
-        # Without this, half of the clients hand "" to json.loads.
-        return "" if pieces else "{}"
+            return make_poison("".join(arguments), status)
+        # Many clients pass the arguments to json.loads, which rejects an empty string.
+        return "" if arguments else "{}"
 
-    def whole(self, call: BrokenCall) -> str:
-        """The arguments of a broken call, as the stream would have sent them."""
+    def poison_arguments(self, call: BrokenCall) -> str:
+        """Return the poisoned arguments of a call for a response that is not streamed."""
         if call.arguments:
-            self._pieces.append(call.arguments)
-        return call.arguments + self.ending(call.status)
+            self._arguments.append(call.arguments)
+        return call.arguments + self.close_call(call.status)
 
-    def error(self, event: CallEnd | Finish) -> MalformedOutput | None:
-        """What the policies call an error, now that a call or the output has ended like this."""
+    def policy_error(self, event: CallEnd | Finish) -> MalformedOutput | None:
+        """Return the error that the policies demand at the end of a call or output, or None."""
         policies = self._policies
         if isinstance(event, CallEnd):
             if event.status == "complete" or policies.for_broken(event.status) != "error":
                 return None
             kind = f"{event.status}_call"
-            note = self._notes.get(kind, event)
-            return MalformedOutput(kind, _detail(note, kind), self._start, event.end, event.raw, note.start)
+            cause = self._diagnostics.get(kind, event)
+            detail = _detail(cause, kind)
+            return MalformedOutput(kind, detail, self._start, event.end, event.raw, cause.start)
         if policies.truncated_call == "error":
             for kind in UNFINISHED:
-                if kind in self._notes:
-                    at = self._notes[kind].start
-                    return MalformedOutput(kind, _detail(self._notes[kind], kind), at, at, "", at)
+                if kind in self._diagnostics:
+                    cause = self._diagnostics[kind]
+                    return MalformedOutput(
+                        kind, _detail(cause, kind), cause.start, cause.start, "", cause.start
+                    )
         return None
 
-    def reason(self, reason: FinishReason) -> FinishReason:
-        """How the output ended for the client: malformed calls are calls to it.
+    def finish_reason(self, reason: FinishReason) -> FinishReason:
+        """Return the finish reason for the client.
 
-        It answers them with an error, which the model can read.
+        A malformed call counts as a call: the client answers it with an error, which the model can read.
         """
-        return self._reason_for_calls if self.malformed and reason == "stop" else reason
+        return self._finish_reason_for_calls if self.malformed and reason == "stop" else reason
 
 
-def cannot_say(name: str, raw: str) -> MalformedOutput:
-    """A malformed call, where the response has no place for text that is no JSON object."""
+def unsendable_call(name: str, raw: str) -> MalformedOutput:
+    """Return the error for a malformed call in a response that can carry only JSON objects."""
     return MalformedOutput(
         "malformed_call",
-        f"the arguments of {name} are no JSON object, and this response cannot carry what they are",
+        f"the arguments of {name} are not a JSON object, and this response cannot carry other text",
         0,
         len(raw),
         raw,
         0,
-        'Stream the response, or parse with Policies(commit="call") to have such calls as text.',
+        'Stream the response, or parse with Policies(commit="call") to get such calls as text.',
     )
 
 
-def as_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
-    """Return the arguments of a call as ``load`` makes them of their text.
+def load_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
+    """Convert the arguments of a call to an object with ``load``.
 
-    Raises ``MalformedOutput`` if they are not a JSON object that every client reads.
+    :raises MalformedOutput: if the arguments are not a JSON object that every client can read.
     """
     arguments = arguments or "{}"
     if json_kind(arguments) != "{":
-        raise cannot_say(name, arguments)
+        raise unsendable_call(name, arguments)
     try:
         return load(arguments)
     except (ValueError, RecursionError) as error:
-        raise cannot_say(name, arguments) from error
+        raise unsendable_call(name, arguments) from error
 
 
 def _detail(event: Event, kind: str) -> str:

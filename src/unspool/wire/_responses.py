@@ -1,13 +1,15 @@
-"""OpenAI Responses, streamed and whole.
+"""Encoder for OpenAI Responses, streamed and not streamed.
 
-Every item is added, filled and done under one id and one output index, and the
-final response carries the very same items.  A call that turns out malformed or was
-cut off is spoilt, so that no client runs it (``broken.py``), and its item is
-``incomplete``.  The text of a free-form tool cannot be spoilt: such an item is never
-done and not in the final response, and if it is malformed the response has failed.
-Reasoning goes out twice, as text
-and as summary: some clients show only the one, some only the other, and all of
-them accept both.
+Every output item is added, filled and done under one id and one output index, and the final response
+contains the same items.
+
+A call that turns out to be malformed or truncated is poisoned, so that no client runs it (see
+``_poisoned_calls.py``), and its item is ``incomplete``.  The text of a free-form (custom) tool cannot
+be poisoned.  Such an item is never done and is not in the final response; if it is malformed, the
+response fails.
+
+Reasoning goes out twice, as text and as summary.  Some clients show only one of them, and all clients
+accept both.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
-from ._chat import Chunk, tidy_of
-from ._poisoned_calls import SentCalls, cannot_say
+from ._chat import Chunk
+from ._encoder import StreamEncoder
+from ._poisoned_calls import unsendable_call
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
 _ITEM_IDS: Final = {
@@ -43,13 +46,13 @@ _ITEM_IDS: Final = {
     "call": IdFormat("fc_{random}"),
 }
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Finish reasons of a response that is not complete, in this API's words."""
+"""Value of ``incomplete_details.reason`` by finish reason."""
 CUSTOM_INPUT: Final = "input"
-"""A free-form tool is offered to the model as a function with this one argument."""
+"""Parameter of the function that stands for a free-form tool."""
 
 
-class ResponsesStream:
-    """Turns the events of a parser into the events of a Responses stream."""
+class ResponsesStream(StreamEncoder):
+    """Encoder that turns the events of a parser into the events of a Responses stream."""
 
     def __init__(
         self,
@@ -63,72 +66,58 @@ class ResponsesStream:
         echo: Mapping[str, object] | None = None,
         seal: Callable[[str], str] | None = None,
     ) -> None:
-        """Prepare a stream.
+        """Create an encoder.
 
-        :param parser: whose events they are.
         :param custom_tools: names of free-form tools.
-        :param namespaces: by the name that the model calls it, the namespace of a tool and its name there.
-        :param echo: fields of the request that the response repeats.
-        :param seal: makes the ``encrypted_content`` of reasoning, for clients that send it back.
+        :param namespaces: namespace of a tool and its name there, by the name that the model uses.
+        :param echo: fields of the request to repeat in the response.
+        :param seal: returns ``encrypted_content`` for reasoning, for clients that send it back.
         """
-        self.model = model
-        """The model's name, as the client is to see it."""
+        super().__init__(parser, model)
         self.id = id or _RESPONSE_ID.new("", 0)
-        """Id of the response; the same in every event."""
+        """Id of the response, equal in all events."""
         self.created = int(time.time()) if created is None else created
-        """Unix time."""
+        """Unix time of the response."""
         self.usage: Mapping[str, object] | None = None
-        """Set it before the last events are encoded."""
+        """Token counts; set them before the last events are encoded."""
         self.logprobs: list[Chunk] = []
-        """Log probabilities for the next piece of the answer, which takes them."""
+        """Log probabilities that the next text delta takes."""
         self._error: Chunk | None = None
         self._custom = frozenset(custom_tools)
         self._namespaces = dict(namespaces or {})
         self._echo = dict(echo or {})
         self._seal = seal
-        self._tidy = tidy_of(parser)
-        self._calls = SentCalls(parser)
-        self.failed = False
-        """The output is an error, by the policies or because this API cannot say it; the stream has ended."""
         self._sequence = 0
         self._items: list[_Item] = []
         self._open: _Item | None = None
         self._started = False
-        self._finished = False
-
-    @property
-    def finish_reason(self) -> FinishReason:
-        """How the output ended, as far as it has come, in the words of Chat Completions."""
-        return self._calls.reason(self._tidy.finish_reason)
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """The stream's events for these events of the parser; the first call opens the stream."""
+        """Return stream events for parser events; the first call also opens the stream."""
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             for kind in ("response.created", "response.in_progress"):
                 self._emit(out, kind, response=self._response("in_progress"))
-        for event in self._tidy.push(events):
-            if self.failed:
+        for event in self._filter.push(events):
+            if self._closed and self._skips(event):
                 break
-            if self._finished:
-                raise UsageError(f"{event!r} after Finish: every output needs a ResponsesStream of its own")
             if isinstance(event, Text):
                 if event.text:
-                    self._text(event.channel, event.text, out)
+                    self._add_text(event.channel, event.text, out)
             elif isinstance(event, CallArgs):
-                piece = self._calls.add(event.json) if event.json else ""
-                if piece and self._open is not None:
-                    self._open.add(piece, self, out)
+                text = self._calls.add_arguments(event.json) if event.json else ""
+                if text and self._open is not None:
+                    self._open.add(text, self, out)
             elif isinstance(event, CallStart):
-                self._calls.begin(event)
-                self._begin(self._call(event.id, event.name), out)
+                self._calls.open_call(event)
+                self._open_item(self._call_item(event.id, event.name), out)
             elif isinstance(event, Diagnostic):
-                self._calls.note(event)
+                self._calls.record_diagnostic(event)
             elif isinstance(event, CallEnd):
-                self._call_ends(event, out)
+                self._end_call(event, out)
             elif isinstance(event, Finish):
-                error = self._calls.error(event)
+                error = self._calls.policy_error(event)
                 if error is not None:
                     out += self.fail("server_error", str(error))
                 else:
@@ -136,101 +125,104 @@ class ResponsesStream:
         return out
 
     def response(self, message: Message) -> Chunk:
-        """The response that is not streamed: what the stream's last event would carry."""
+        """Return the response that is not streamed, equal to the one in the stream's last event.
+
+        :raises MalformedOutput: if the call of a free-form tool is malformed.
+        """
         if self._started:
-            raise UsageError("a response is streamed or whole: make a ResponsesStream for each")
+            raise UsageError("this ResponsesStream has streamed already; create another one for response()")
         self._started = True
         unsent: list[Chunk] = []
         for part in message.parts:
             if isinstance(part, TextPart):
-                self._text(part.channel, part.text, unsent)
+                self._add_text(part.channel, part.text, unsent)
                 continue
             if isinstance(part, BrokenCall) and part.name in self._custom:
                 if part.status == "malformed":
-                    raise cannot_say(part.name, part.raw)
+                    raise unsendable_call(part.name, part.raw)
                 continue
-            call = self._call(part.id, part.name)
-            self._begin(call, unsent)
+            call = self._call_item(part.id, part.name)
+            self._open_item(call, unsent)
             if isinstance(part, BrokenCall):
-                call.add(self._calls.whole(part), self, unsent)
-                self._end(unsent, "incomplete")
+                call.add(self._calls.poison_arguments(part), self, unsent)
+                self._close_item(unsent, "incomplete")
             else:
                 call.add(part.arguments, self, unsent)
-                self._end(unsent, "completed")
-        return self._finish(self._calls.reason(message.finish_reason), unsent)
+                self._close_item(unsent, "completed")
+        return self._finish(self._calls.finish_reason(message.finish_reason), unsent)
 
-    def _call_ends(self, event: CallEnd, out: list[Chunk]) -> None:
+    def _end_call(self, event: CallEnd, out: list[Chunk]) -> None:
         call = self._open
-        error = self._calls.error(event)
+        error = self._calls.policy_error(event)
         if error is not None:
             out += self.fail("server_error", str(error))
         elif call is None:
             pass
         elif event.status == "complete":
-            rest = self._calls.rest()
+            rest = self._calls.flush()
             if rest:
                 call.add(rest, self, out)
-            self._calls.ending(event.status)
-            self._end(out, "completed")
-        elif isinstance(call, _Call) and call.custom:
-            self._calls.rest()
-            self._calls.ending(event.status)
+            self._calls.close_call(event.status)
+            self._close_item(out, "completed")
+        elif isinstance(call, _CallItem) and call.custom:
+            self._calls.flush()
+            self._calls.close_call(event.status)
             self._items.remove(call)
             self._open = None
             if event.status == "malformed":
-                out += self.fail("server_error", str(cannot_say(call.name, event.raw)))
+                out += self.fail("server_error", str(unsendable_call(call.name, event.raw)))
         else:
-            call.add(self._calls.rest() + self._calls.ending(event.status), self, out)
-            self._end(out, "incomplete")
+            call.add(self._calls.flush() + self._calls.close_call(event.status), self, out)
+            self._close_item(out, "incomplete")
 
-    def _call(self, id: str, name: str) -> _Call:
+    def _call_item(self, id: str, name: str) -> _CallItem:
         namespace, shown = self._namespaces.get(name, ("", name))
-        return _Call(id, shown, custom=name in self._custom, namespace=namespace)
+        return _CallItem(id, shown, custom=name in self._custom, namespace=namespace)
 
-    def _text(self, channel: Channel, text: str, out: list[Chunk]) -> None:
+    def _add_text(self, channel: Channel, text: str, out: list[Chunk]) -> None:
         if self._open is None or self._open.kind != channel:
-            self._begin(_Reasoning(self._seal) if channel == "reasoning" else _Answer(), out)
+            self._open_item(_ReasoningItem(self._seal) if channel == "reasoning" else _MessageItem(), out)
         if self._open is not None:
             self._open.add(text, self, out)
 
-    def _begin(self, item: _Item, out: list[Chunk]) -> None:
-        self._end(out, "completed")
+    def _open_item(self, item: _Item, out: list[Chunk]) -> None:
+        self._close_item(out, "completed")
         item.index = len(self._items)
         self._items.append(item)
         self._open = item
-        self._emit(out, "response.output_item.added", output_index=item.index, item=item.opening())
+        self._emit(out, "response.output_item.added", output_index=item.index, item=item.initial())
         item.begin(self, out)
 
-    def _end(self, out: list[Chunk], status: str) -> None:
+    def _close_item(self, out: list[Chunk], status: str) -> None:
         item, self._open = self._open, None
         if item is None:
             return
         item.status = status
         item.end(self, out)
-        self._emit(out, "response.output_item.done", output_index=item.index, item=item.whole())
+        self._emit(out, "response.output_item.done", output_index=item.index, item=item.to_dict())
 
     def fail(self, code: str, message: str) -> list[Chunk]:
-        """The end of a stream that cannot go on; what was open stays incomplete."""
+        """Return the events that end the stream with an error; the open item stays incomplete."""
         out = [] if self._started else self.encode(())
-        if not self._finished:
-            self._finished = self.failed = True
-            if isinstance(self._open, _Call):  # clients run a call when its item is done
+        if not self._closed:
+            self._closed = self.failed = True
+            if isinstance(self._open, _CallItem):  # clients run a call when its item is done
                 self._items.remove(self._open)
                 self._open = None
-            self._end(out, "incomplete")
+            self._close_item(out, "incomplete")
             self._error = {"code": code, "message": message}
             self._emit(out, "response.failed", response=self._response("failed"))
         return out
 
     def take_logprobs(self) -> list[Chunk]:
-        """What the next piece of the answer carries."""
-        found, self.logprobs = self.logprobs, []
-        return found
+        """Remove and return the log probabilities for the next text delta."""
+        logprobs, self.logprobs = self.logprobs, []
+        return logprobs
 
     def _finish(self, reason: FinishReason, out: list[Chunk]) -> Chunk:
-        """Close what is open, and the response."""
-        self._end(out, "completed")
-        self._finished = True
+        """Close the open item and the response; return the response."""
+        self._close_item(out, "completed")
+        self._closed = True
         details = _INCOMPLETE.get(reason)
         status = "completed" if details is None else "incomplete"
         response = self._response(status, details)
@@ -238,9 +230,9 @@ class ResponsesStream:
         return response
 
     def _response(self, status: str, details: str | None = None) -> Chunk:
-        """The response object around its items.
+        """Return the response object with all items.
 
-        :param details: why it is incomplete.
+        :param details: reason why the response is incomplete.
         """
         return {
             "id": self.id,
@@ -252,7 +244,7 @@ class ResponsesStream:
             "incomplete_details": None if details is None else {"reason": details},
             "instructions": None,
             "metadata": {},
-            "output": [item.whole() for item in self._items],
+            "output": [item.to_dict() for item in self._items],
             "parallel_tool_calls": True,
             "temperature": None,
             "tool_choice": "auto",
@@ -267,12 +259,16 @@ class ResponsesStream:
         self._sequence += 1
 
     def emit_for(self, item: _Item, out: list[Chunk], kind: str, **fields: object) -> None:
-        """An event that belongs to an item."""
+        """Emit an event that belongs to an item."""
         self._emit(out, kind, item_id=item.id, output_index=item.index, **fields)
 
 
 class _Item:
-    """An item of the output."""
+    """Output item of a response.
+
+    The stream announces an item, then calls :meth:`begin`, :meth:`add` for each piece of text, and
+    :meth:`end`; then it announces that the item is done.
+    """
 
     kind = ""
 
@@ -282,26 +278,26 @@ class _Item:
         self.status = "in_progress"
         self.text: list[str] = []
 
-    def opening(self) -> Chunk:
-        """The item as it is announced."""
+    def initial(self) -> Chunk:
+        """Return the item as the stream announces it."""
         raise NotImplementedError
 
-    def whole(self) -> Chunk:
-        """The item with all it holds."""
+    def to_dict(self) -> Chunk:
+        """Return the item with its content so far."""
         raise NotImplementedError
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        """What follows the announcement."""
+        """Emit the events that follow the announcement."""
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
-        """More of its text."""
+        """Add text, and emit its delta."""
         raise NotImplementedError
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        """What precedes its end."""
+        """Emit the events that precede the end of the item."""
 
 
-class _Reasoning(_Item):
+class _ReasoningItem(_Item):
     kind = "reasoning"
 
     def __init__(self, seal: Callable[[str], str] | None) -> None:
@@ -310,10 +306,10 @@ class _Reasoning(_Item):
         self._seal = seal
         self._sealed: Chunk = {}
 
-    def opening(self) -> Chunk:
+    def initial(self) -> Chunk:
         return {"id": self.id, "type": "reasoning", "summary": [], "content": [], "status": "in_progress"}
 
-    def whole(self) -> Chunk:
+    def to_dict(self) -> Chunk:
         text = "".join(self.text)
         return {
             "id": self.id,
@@ -347,7 +343,7 @@ class _Reasoning(_Item):
         stream.emit_for(self, out, "response.reasoning_summary_part.done", summary_index=0, part=summary)
 
 
-class _Answer(_Item):
+class _MessageItem(_Item):
     kind = "content"
 
     def __init__(self) -> None:
@@ -355,10 +351,10 @@ class _Answer(_Item):
         self.id = _ITEM_IDS["content"].new("", 0)
         self.logprobs: list[Chunk] = []
 
-    def opening(self) -> Chunk:
+    def initial(self) -> Chunk:
         return {"id": self.id, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
 
-    def whole(self) -> Chunk:
+    def to_dict(self) -> Chunk:
         return {
             "id": self.id,
             "type": "message",
@@ -388,7 +384,7 @@ class _Answer(_Item):
         stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)
 
 
-class _Call(_Item):
+class _CallItem(_Item):
     kind = "call"
 
     def __init__(self, id: str, name: str, *, custom: bool, namespace: str) -> None:
@@ -398,13 +394,13 @@ class _Call(_Item):
         self.name = name
         self.namespace = namespace
         self.custom = custom
-        self.member = _TextMember()
+        self.input_reader = _InputReader()
         self.sent: list[str] = []
 
-    def opening(self) -> Chunk:
+    def initial(self) -> Chunk:
         return self._item("", "in_progress")
 
-    def whole(self) -> Chunk:
+    def to_dict(self) -> Chunk:
         return self._item(self._arguments(), self.status)
 
     def _item(self, text: str, status: str) -> Chunk:
@@ -419,7 +415,7 @@ class _Call(_Item):
     def _arguments(self) -> str:
         text = "".join(self.text)
         if self.custom:
-            return _free_form(text)
+            return _read_input(text)
         return text or ("{}" if self.status == "completed" else "")
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
@@ -427,10 +423,10 @@ class _Call(_Item):
         if not self.custom:
             stream.emit_for(self, out, "response.function_call_arguments.delta", delta=text)
             return
-        piece = self.member.feed(text)
-        if piece:
-            self.sent.append(piece)
-            stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=piece)
+        delta = self.input_reader.feed(text)
+        if delta:
+            self.sent.append(delta)
+            stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=delta)
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = self._arguments()
@@ -449,47 +445,47 @@ def _output_text(text: str, logprobs: list[Chunk]) -> Chunk:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
 
 
-class _TextMember:
-    """The text of a free-form tool, out of the JSON that it comes in, as it comes.
+class _InputReader:
+    """Incremental reader of the text of a free-form tool from its JSON arguments.
 
-    Only where it is the first member; in any other case nothing comes out, and
-    the end of the call tells all.
+    It returns text only if ``input`` is the first member of the object.  Otherwise the whole text is sent at
+    the end of the call.
     """
 
     def __init__(self) -> None:
         self._text = ""
-        self._begun = False
-        self._over = False
+        self._started = False
+        self._finished = False
 
     def feed(self, text: str) -> str:
-        """What more of the text is known."""
-        if self._over:
+        """Return the next part of the input that can be decoded."""
+        if self._finished:
             return ""
         self._text += text
-        if not self._begun:
-            found = _MEMBER.match(self._text)
-            if found is None:
+        if not self._started:
+            start = _INPUT_START.match(self._text)
+            if start is None:
                 return ""
-            self._begun = True
-            self._text = self._text[found.end() :]
-        found = _CHARACTERS.match(self._text)
-        taken = found[0] if found is not None else ""
-        self._text = self._text[len(taken) :]
-        self._over = self._text.startswith('"')
-        value = json.loads(f'"{taken}"', strict=False)
+            self._started = True
+            self._text = self._text[start.end() :]
+        match = _CHARACTERS.match(self._text)
+        characters = match[0] if match is not None else ""
+        self._text = self._text[len(characters) :]
+        self._finished = self._text.startswith('"')
+        value = json.loads(f'"{characters}"', strict=False)
         return value if isinstance(value, str) else ""
 
 
-_MEMBER: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
+_INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # Half of a surrogate pair waits for the other half.
+    # An incomplete escape, or the first half of a surrogate pair, waits for the rest.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )
 
 
-def _free_form(arguments: str) -> str:
-    """The text that a free-form tool is called with."""
+def _read_input(arguments: str) -> str:
+    """Return the text for a free-form tool from its JSON arguments."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

@@ -21,9 +21,9 @@ import ollama
 import openai
 
 from gateways import EngineProcess, GatewayThread, call_text, post, send, serving
-from unspool.gateway.generation.history_repair import with_json_arguments
-from unspool.gateway.http.json_encoding import encoded, raw_json
-from unspool.gateway.state import threads
+from unspool.gateway.conversation.history_repair import with_json_arguments
+from unspool.gateway.http.json_encoding import encode_json, raw_json
+from unspool.gateway.state import message_threads as threads
 from unspool.gateway.state.store import MemoryStore, decoded
 
 KEPT = {
@@ -205,12 +205,12 @@ def test_objects_have_the_spelling_of_the_model(
 
 def test_half_a_character_beside_raw_json_is_escaped() -> None:
     value = {"a": ["\ud800", raw_json('{"n": 1.10,\r\n"s": "\ud800é"}')], "\udfff": (1, None, "é")}
-    data = encoded(value)
+    data = encode_json(value)
     assert (
         data
         == rb'{"a":["\ud800",{"n": 1.10,  "s": "\ud800' + "é".encode() + rb'"}],"\udfff":[1,null,"\u00e9"]}'
     )
-    assert msgspec.json.decode(encoded({"a": raw_json("[1e2]")})) == {"a": [100.0]}
+    assert msgspec.json.decode(encode_json({"a": raw_json("[1e2]")})) == {"a": [100.0]}
 
 
 # -- the way back
@@ -242,7 +242,7 @@ def test_a_thread_keeps_the_spelling_of_arguments() -> None:
         async def at_once(work: Callable[[], Any]) -> Any:
             return work()
 
-        await threads.keep(store, "owner", answer, threads.Thread([], {}), at_once)
+        await threads.keep_turn(store, "owner", answer, threads.MessageThread([], {}), at_once)
         (row,) = await store.rows("owner", "msg_0")
         return decoded(row.data)["message"]
 

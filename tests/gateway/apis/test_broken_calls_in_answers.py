@@ -54,7 +54,7 @@ def body(api: str, history: list[Any] | None = None) -> dict[str, Any]:
     }
 
 
-def arguments_of(answer: dict[str, Any]) -> list[str]:
+def list_arguments(answer: dict[str, Any]) -> list[str]:
     return [call["function"]["arguments"] for call in answer["choices"][0]["message"].get("tool_calls", ())]
 
 
@@ -67,7 +67,7 @@ def test_chat(engine: EngineProcess, gateway: GatewayThread) -> None:
     assert last["choices"][0]["finish_reason"] == "tool_calls"
     engine.script(MALFORMED)
     answer = post(url, body("chat/completions"))
-    assert arguments_of(answer) == [SPOILT]
+    assert list_arguments(answer) == [SPOILT]
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
@@ -159,7 +159,7 @@ def test_a_model_that_never_mends_it_is_stopped(engine: EngineProcess, gateway: 
         # A person who speaks up begins anew.
         engine.script(MALFORMED)
         asked = post(url, body("chat/completions", [*history, *ASK]))
-        assert arguments_of(asked) == [SPOILT]
+        assert list_arguments(asked) == [SPOILT]
 
 
 def test_input_that_a_client_could_not_read_comes_back_as_text(

@@ -12,10 +12,14 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import FinishReason, Plan, Policies, plan
-from unspool.gateway.apis.answers import ANSWERS, Whole
-from unspool.gateway.apis.chat.request import Api, Job
+from unspool.gateway.apis.chat.response import ChatEncoder
+from unspool.gateway.apis.messages.response import MessagesEncoder
+from unspool.gateway.apis.ollama.response import OllamaEncoder
+from unspool.gateway.apis.responses.response import ResponsesEncoder
 from unspool.gateway.generation.reader import Reader
-from unspool.gateway.upstreams.base import CallPiece, Delta
+from unspool.gateway.generation.request import ApiName, GenerationRequest
+from unspool.gateway.generation.response_encoder import ResponseEncoder
+from unspool.gateway.upstreams.base import CallDelta, Delta
 from unspool.wire._messages import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
@@ -24,9 +28,16 @@ OUTPUTS = {
     "a call": [Delta(0, GOOD)],
     "a call that is cut off": [Delta(0, GOOD[:40])],
     "text": [Delta(0, "Hi.")],
-    "a call that the upstream took apart": [Delta(0, "", calls=(CallPiece(0, "call_1", "now", "{}"),))],
+    "a call that the upstream took apart": [Delta(0, "", calls=(CallDelta(0, "call_1", "now", "{}"),))],
 }
-APIS: tuple[Api, ...] = get_args(Api)
+APIS: tuple[ApiName, ...] = get_args(ApiName)
+ANSWERS: dict[ApiName, type[ResponseEncoder]] = {
+    "chat": ChatEncoder,
+    "responses": ResponsesEncoder,
+    "messages": MessagesEncoder,
+    "ollama": OllamaEncoder,
+    "ollama_generate": OllamaEncoder,
+}
 
 
 def planned(choice: str, policy: Any) -> Plan:
@@ -34,7 +45,7 @@ def planned(choice: str, policy: Any) -> Plan:
     return plan("hermes", request, prompt="", policies=Policies(forced_finish_reason=policy))
 
 
-def said(api: Api, body: Any) -> str:
+def said(api: ApiName, body: Any) -> str:
     """The finish reason of a response, in the words of Chat Completions; the last event of a stream, too."""
     if api == "chat":
         return str(body["choices"][0]["finish_reason"])
@@ -46,9 +57,9 @@ def said(api: Api, body: Any) -> str:
     return "length" if body["done_reason"] == "length" else "completed"
 
 
-def streamed(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
+def streamed(api: ApiName, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
     reader = Reader(decided)
-    answer = ANSWERS[api](Job(api, {}, stream=True), "m", [reader])
+    answer = ANSWERS[api](GenerationRequest(api, {}, stream=True), "m", [reader])
     sent = answer.opening()
     for delta in (*deltas, Delta(0, "", finish=told)):
         sent += answer.feed(0, reader.feed(delta))
@@ -64,12 +75,13 @@ def streamed(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -
     return said(api, last), list(answer.finish_reasons())
 
 
-def whole(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
+def whole(api: ApiName, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
     reader = Reader(decided)
-    answer = Whole(Job(api, {}), "m", [reader])
+    answer = ANSWERS[api](GenerationRequest(api, {}), "m", [reader])
+    builder = reader.planned.fold()
     for delta in (*deltas, Delta(0, "", finish=told)):
-        answer.feed(0, reader.feed(delta))
-    return said(api, answer.body()), list(answer.finish_reasons())
+        builder.push(reader.feed(delta))
+    return said(api, answer.response([builder.message()])), [builder.finish_reason]
 
 
 @pytest.mark.parametrize("told", ["stop", "length"])

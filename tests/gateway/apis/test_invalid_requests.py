@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from unspool.gateway.apis.ollama.request import ollama_chat_job
+from unspool.gateway.apis.ollama.request import read_ollama_chat_request
 from unspool.gateway.http.errors import Failure
 
 ASK = [{"role": "user", "content": "?"}]
@@ -18,7 +18,7 @@ ASK = [{"role": "user", "content": "?"}]
 def test_a_tool_without_a_name(function: dict[str, Any]) -> None:
     tools = [{"type": "function", "function": function}]
     with pytest.raises(Failure, match="required") as caught:
-        ollama_chat_job({"messages": ASK, "tools": tools})
+        read_ollama_chat_request({"messages": ASK, "tools": tools})
     assert caught.value.param == "tools[0].function.name"
 
 
@@ -27,5 +27,5 @@ def test_a_tool_without_a_name(function: dict[str, Any]) -> None:
 )
 def test_an_option_of_another_type(name: str, value: Any) -> None:
     with pytest.raises(Failure, match="is not") as caught:
-        ollama_chat_job({"messages": ASK, "options": {name: value}})
+        read_ollama_chat_request({"messages": ASK, "options": {name: value}})
     assert caught.value.param == f"options.{name}"

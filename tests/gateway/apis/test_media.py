@@ -15,9 +15,9 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.apis.media import described, image, results_as_text, without_media
-from unspool.gateway.apis.messages.request import messages_job
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.messages.request import read_messages_request
+from unspool.gateway.apis.responses.request import read_responses_request
+from unspool.gateway.conversation.media import describe, image_part, move_media_to_user, without_media
 
 PNG = "iVBORw0KGgoAAAANSUhEUg=="
 URL = f"data:image/png;base64,{PNG}"
@@ -28,11 +28,11 @@ NOTES = base64.b64encode(b"Buy milk.").decode()
 
 def blocks(*content: dict[str, Any]) -> Any:
     body = {"max_tokens": 5, "messages": [{"role": "user", "content": list(content)}]}
-    return messages_job(body).request["messages"]
+    return read_messages_request(body).chat["messages"]
 
 
 def parts(*content: dict[str, Any]) -> Any:
-    return responses_job({"input": [{"role": "user", "content": list(content)}]}).request["messages"]
+    return read_responses_request({"input": [{"role": "user", "content": list(content)}]}).chat["messages"]
 
 
 # -- what blocks and parts are
@@ -58,7 +58,7 @@ def test_other_documents_are_files() -> None:
     assert message["content"] == [{"type": "file", "file": file}]
     part = {"type": "input_file", "filename": "Paper", "file_data": f"data:application/pdf;base64,{PDF}"}
     assert parts(part)[0]["content"] == [{"type": "file", "file": file}]
-    assert described(message["content"][0]) == (
+    assert describe(message["content"][0]) == (
         "[file: Paper, application/pdf, 8 bytes, which this model cannot see]"
     )
 
@@ -88,7 +88,7 @@ def test_what_is_kept_elsewhere_is_named(part: dict[str, Any], text: str) -> Non
             },
             "T (S):\nC",
         ),
-        ({"type": "tool_reference", "tool_name": "Grep"}, "The tool Grep is offered."),
+        ({"type": "tool_reference", "tool_name": "Grep"}, "The tool Grep is available."),
     ],
 )
 def test_every_block_that_a_tool_may_return_is_read(block: dict[str, Any], text: str) -> None:
@@ -100,40 +100,40 @@ def test_what_a_vendor_ran_is_left_out_of_a_conversation_that_moves_here() -> No
     ran = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     turn = {"role": "assistant", "content": [use, ran, {"type": "text", "text": "So."}]}
-    job = messages_job({"max_tokens": 5, "messages": [turn, {"role": "user", "content": "And?"}]})
-    assert job.request["messages"][0] == {"role": "assistant", "content": "So."}
-    assert len(job.left_out) == 2
+    job = read_messages_request({"max_tokens": 5, "messages": [turn, {"role": "user", "content": "And?"}]})
+    assert job.chat["messages"][0] == {"role": "assistant", "content": "So."}
+    assert len(job.ignored) == 2
     called = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    found = responses_job({"input": [called, {"role": "user", "content": "And?"}]})
-    assert found.request["messages"] == [{"role": "user", "content": "And?"}]
-    assert found.left_out == ["web_search_call in a conversation: only its vendor can run it"]
+    found = read_responses_request({"input": [called, {"role": "user", "content": "And?"}]})
+    assert found.chat["messages"] == [{"role": "user", "content": "And?"}]
+    assert found.ignored == ["web_search_call in a conversation: only its vendor can run it"]
 
 
 def test_sounds_have_a_place_too() -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
-    assert described(parts(sound)[0]["content"][0]) == "[audio: wav, 3 bytes, which this model cannot see]"
+    assert describe(parts(sound)[0]["content"][0]) == "[audio: wav, 3 bytes, which this model cannot see]"
 
 
 # -- conversations
 
 
 def test_pictures_that_tools_return_are_shown_behind_their_results() -> None:
-    both = [{"type": "text", "text": "Here:"}, image(URL)]
+    both = [{"type": "text", "text": "Here:"}, image_part(URL)]
     history: list[Any] = [
         {"role": "tool", "tool_call_id": "a", "content": both},
         {"role": "tool", "tool_call_id": "b", "content": "2"},
         {"role": "user", "content": "And?"},
     ]
-    assert results_as_text(history) == [
+    assert move_media_to_user(history) == [
         {"role": "tool", "tool_call_id": "a", "content": "Here:\n[image: shown below]"},
         history[1],
         {
             "role": "user",
-            "content": [{"type": "text", "text": "Returned by the tool call a:"}, image(URL)],
+            "content": [{"type": "text", "text": "Returned by the tool call a:"}, image_part(URL)],
         },
         history[2],
     ]
-    assert results_as_text(history[:1])[-1]["role"] == "user"
+    assert move_media_to_user(history[:1])[-1]["role"] == "user"
 
 
 def test_a_conversation_without_pictures_is_the_same() -> None:
@@ -142,7 +142,7 @@ def test_a_conversation_without_pictures_is_the_same() -> None:
         {"role": "tool", "content": "1"},
     ]
     assert without_media(history) == history
-    assert results_as_text(history) == history
+    assert move_media_to_user(history) == history
 
 
 # -- through the gateway
@@ -203,7 +203,7 @@ def test_a_picture_reaches_a_server_that_takes_it(engine: EngineProcess, chat: G
     assert view_image(chat.url)[0] == 200
     *_, result, shown = engine.last()["messages"]
     assert (result["role"], result["content"]) == ("tool", "[image: shown below]")
-    assert shown["content"][1] == image(URL)
+    assert shown["content"][1] == image_part(URL)
 
 
 REFUSAL = {"error": {"message": "image input is not supported"}}
@@ -220,13 +220,13 @@ def test_a_server_that_refuses_a_picture_is_told_what_was_there(
 
 def test_pictures_stay_where_only_files_are_refused(engine: EngineProcess, chat: GatewayThread) -> None:
     file = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
-    body = {"messages": [{"role": "user", "content": [file, image(URL)]}]}
+    body = {"messages": [{"role": "user", "content": [file, image_part(URL)]}]}
     engine.script(status=400, error={"error": {"message": "unsupported content[].type"}})
     engine.script("A cat.")
     post(f"{chat.url}/v1/chat/completions", body)
     first, second = engine.last()["messages"][0]["content"]
     assert first["text"] == "[file: a.pdf, application/pdf, 8 bytes, which this model cannot see]"
-    assert second == image(URL)
+    assert second == image_part(URL)
 
 
 def test_a_request_that_is_wrong_without_its_pictures_keeps_its_own_error(

@@ -199,7 +199,7 @@ def test_what_there_is(client: Any, gateway: GatewayThread) -> None:
     shown = client.show("m:latest")
     assert {"completion", "tools", "thinking"} <= set(shown.capabilities)
     assert "<|im_start|>" in shown.template
-    with pytest.raises(ollama.ResponseError, match="set in the gateway"):
+    with pytest.raises(ollama.ResponseError, match="set models in the gateway"):
         client.pull("other")
 
 

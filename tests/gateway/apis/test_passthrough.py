@@ -31,7 +31,7 @@ from gateways import (
     serving,
     until,
 )
-from unspool.gateway.upstreams.balanced import Balanced
+from unspool.gateway.upstreams.load_balancer import LoadBalancer
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_several_upstreams_stand_in_for_each_other(engine: EngineProcess, templa
             assert (status, b"Hello" in data) == (200, True)
         assert post(f"{gateway.url}/tokenize", {"prompt": "a b"})["count"] == 2
         upstream = gateway.gateway.upstream
-        assert isinstance(upstream, Balanced)
+        assert isinstance(upstream, LoadBalancer)
         assert [member.active for member in upstream.members] == [0, 0]
 
 

@@ -16,10 +16,11 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.apis.chat.request import ChatBody, Job, chat_job
-from unspool.gateway.apis.messages.request import MessagesBody, messages_job
-from unspool.gateway.apis.responses.request import ResponsesBody, responses_job
+from unspool.gateway.apis.chat.request import ChatBody, read_chat_request
+from unspool.gateway.apis.messages.request import MessagesBody, read_messages_request
+from unspool.gateway.apis.responses.request import ResponsesBody, read_responses_request
 from unspool.gateway.apis.unsupported_fields import REFUSED, WITHOUT_EFFECT
+from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.errors import Failure
 
 USER = [{"role": "user", "content": "Hi"}]
@@ -30,9 +31,13 @@ MINIMAL: dict[str, dict[str, Any]] = {
 }
 
 
-def job(api: str, **fields: Any) -> Job:
-    read: Any = {"chat": chat_job, "responses": responses_job, "messages": messages_job}[api]
-    found: Job = read({**MINIMAL[api], **fields})
+def job(api: str, **fields: Any) -> GenerationRequest:
+    read: Any = {
+        "chat": read_chat_request,
+        "responses": read_responses_request,
+        "messages": read_messages_request,
+    }[api]
+    found: GenerationRequest = read({**MINIMAL[api], **fields})
     return found
 
 
@@ -72,7 +77,7 @@ def test_what_changes_the_answer_and_cannot_be_honoured_is_refused(api: str, fie
     ],
 )
 def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) -> None:
-    assert list(job(api, **{field: value}).left_out) == []
+    assert list(job(api, **{field: value}).ignored) == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +94,7 @@ def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) 
 def test_what_agents_send_to_every_server_is_left_out_and_said(
     api: str, fields: dict[str, Any], said: str
 ) -> None:
-    (told,) = job(api, **fields).left_out
+    (told,) = job(api, **fields).ignored
     assert said in told
 
 
@@ -111,7 +116,7 @@ def test_every_documented_field_has_its_place(api: str) -> None:
         if api == "chat" or field in found.sampling:
             assert found.sampling[field] == "x"
         else:
-            assert any(field in told for told in found.left_out)
+            assert any(field in told for told in found.ignored)
 
 
 # -- what engines are told

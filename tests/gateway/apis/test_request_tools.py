@@ -16,10 +16,10 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import GatewayThread, call_text, post, send, serving, warnings_of_the_gateway
-from unspool.gateway.apis.messages.request import messages_job
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.messages.request import read_messages_request
+from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.logs import log_once
+from unspool.gateway.telemetry.logs import log_once
 
 ECHO = {"type": "function", "name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}
 NOTE = {"type": "custom", "name": "note", "description": "Takes a note."}
@@ -44,24 +44,24 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]
 
 
 def shown(job: Any) -> list[str]:
-    return [tool["function"]["name"] for tool in job.request.get("tools", ())]
+    return [tool["function"]["name"] for tool in job.chat.get("tools", ())]
 
 
 # -- namespaces
 
 
 def test_tools_of_a_namespace_are_offered() -> None:
-    job = responses_job({"input": "x", "tools": [ECHO, SPACE]})
+    job = read_responses_request({"input": "x", "tools": [ECHO, SPACE]})
     assert shown(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
     assert job.custom_tools == ("mcp__demo__note",)
-    first = job.request["tools"][1]["function"]
+    first = job.chat["tools"][1]["function"]
     assert first["description"] == "mcp__demo: A demonstration.\n\nSays it again."
 
 
 def test_a_call_of_a_namespace_comes_back_in_the_next_request_under_the_name_that_the_model_wrote() -> None:
     call = {"type": "function_call", "call_id": "c", "namespace": "mcp__demo", "name": "echo"}
-    job = responses_job({"input": [call | {"arguments": "{}"}], "tools": [SPACE]})
-    assert job.request["messages"][0]["tool_calls"][0]["function"]["name"] == "mcp__demo__echo"
+    job = read_responses_request({"input": [call | {"arguments": "{}"}], "tools": [SPACE]})
+    assert job.chat["messages"][0]["tool_calls"][0]["function"]["name"] == "mcp__demo__echo"
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_call_of_a_namespace_comes_back_in_the_next_request_under_the_name_tha
 )
 def test_a_choice_may_name_what_is_in_a_namespace(listed: dict[str, Any], names: list[str]) -> None:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [listed]}
-    job = responses_job({"input": "x", "tools": [SPACE, SEARCH], "tool_choice": choice})
-    found = job.request["tool_choice"]["allowed_tools"]["tools"]
+    job = read_responses_request({"input": "x", "tools": [SPACE, SEARCH], "tool_choice": choice})
+    found = job.chat["tool_choice"]["allowed_tools"]["tools"]
     assert [tool["function"]["name"] for tool in found] == names
 
 
@@ -109,22 +109,22 @@ def test_calls_go_back_in_the_namespace_that_the_client_knows(
 
 
 def test_a_tool_that_only_the_vendor_runs_does_not_stop_a_session() -> None:
-    job = responses_job({"input": "x", "tools": [SEARCH, ECHO]})
+    job = read_responses_request({"input": "x", "tools": [SEARCH, ECHO]})
     assert shown(job) == ["echo"]
-    assert job.left_out == ["the tool web_search: only its vendor can run it"]
-    job = responses_job({"input": "x", "tools": [{"type": "apply_patch"}]})
-    assert job.left_out == ["the tool apply_patch: offer a function in its place"]
+    assert job.ignored == ["the tool web_search: only its vendor can run it"]
+    job = read_responses_request({"input": "x", "tools": [{"type": "apply_patch"}]})
+    assert job.ignored == ["the tool apply_patch: offer a function in its place"]
     toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
-    found = messages_job(body)
+    found = read_messages_request(body)
     assert shown(found) == []
-    assert len(found.left_out) == 2
+    assert len(found.ignored) == 2
 
 
 def test_tools_of_the_vendor_are_refused_where_that_is_wanted() -> None:
     with pytest.raises(Failure) as failure:
-        responses_job({"input": "x", "tools": [ECHO, SEARCH]}, hosted="reject")
+        read_responses_request({"input": "x", "tools": [ECHO, SEARCH]}, hosted="reject")
     assert failure.value.param == "tools[1].type"
 
 
@@ -133,7 +133,7 @@ def test_what_is_left_out_is_logged_once_and_not_with_every_request(gateway: Gat
     with warnings_of_the_gateway() as heard:
         for _ in range(3):
             post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
-    assert heard == [("left out of requests", {"reason": "the tool web_search: only its vendor can run it"})]
+    assert heard == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
 
 
 # -- tools of the vendor's that the client runs
@@ -174,21 +174,21 @@ def test_tools_that_the_client_runs_are_offered_with_their_schemas(
     tool: dict[str, Any], required: list[str], has: set[str], lacks: set[str]
 ) -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
-    job = messages_job(body)
-    function = job.request["tools"][0]["function"]
+    job = read_messages_request(body)
+    function = job.chat["tools"][0]["function"]
     assert function["name"] == tool["name"]
     assert function["parameters"]["required"] == required
     properties = set(function["parameters"]["properties"])
     assert has <= properties
     assert not lacks & properties
-    assert job.left_out == []
+    assert job.ignored == []
 
 
 def test_an_editor_of_the_client_can_undo_only_where_its_version_can() -> None:
     def commands(date: str) -> list[str]:
         tool = {"type": f"text_editor_{date}", "name": "e"}
         body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
-        parameters = messages_job(body).request["tools"][0]["function"]["parameters"]
+        parameters = read_messages_request(body).chat["tools"][0]["function"]["parameters"]
         found: list[str] = parameters["properties"]["command"]["enum"]
         return found
 

@@ -14,7 +14,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, call_text, post, serving, template_file
-from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.messages.request import read_messages_request
 
 USER = {"role": "user", "content": "Hi"}
 HARMONY = """\
@@ -91,9 +91,9 @@ def test_an_effort_that_the_family_does_not_know_is_the_nearest_one(
     ],
 )
 def test_a_line_that_changes_with_every_session_does_not_begin_the_prompt(system: Any, left: Any) -> None:
-    job = messages_job({"messages": [USER], "max_tokens": 5, "system": system})
+    job = read_messages_request({"messages": [USER], "max_tokens": 5, "system": system})
     expected = [{"role": "system", "content": system}] if left is None else left
-    assert job.request["messages"] == [*expected, USER]
+    assert job.chat["messages"] == [*expected, USER]
 
 
 # -- a forced call and a JSON answer

@@ -22,30 +22,31 @@ from paths import ROOT
 from unspool import Policies, UsageError
 from unspool.cli import main
 from unspool.gateway import Settings, load_settings, progress
-from unspool.gateway.apis.chat.request import Job, chat_job
-from unspool.gateway.apis.messages.request import messages_job
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.chat.request import read_chat_request
+from unspool.gateway.apis.messages.request import read_messages_request
+from unspool.gateway.apis.responses.request import read_responses_request
+from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.metrics import Metrics
+from unspool.gateway.telemetry.metrics import Metrics
 from unspool.gateway.upstreams.sse import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
-def job(api: str, body: dict[str, Any]) -> Job:
+def job(api: str, body: dict[str, Any]) -> GenerationRequest:
     if api == "chat":
-        return chat_job({"messages": [{"role": "user", "content": "x"}], **body})
+        return read_chat_request({"messages": [{"role": "user", "content": "x"}], **body})
     if api == "responses":
-        return responses_job({"input": "x", **body})
-    return messages_job({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **body})
+        return read_responses_request({"input": "x", **body})
+    return read_messages_request({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **body})
 
 
 # -- responses
 
 
 def items(*given: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = responses_job({"input": list(given)}).request["messages"]
+    found: list[dict[str, Any]] = read_responses_request({"input": list(given)}).chat["messages"]
     return found
 
 
@@ -100,14 +101,16 @@ def test_free_form_tools_are_functions_with_a_text() -> None:
         "description": "Run.",
         "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
     }
-    found = responses_job({"input": "x", "tools": [tool], "tool_choice": {"type": "custom", "name": "run"}})
-    function = found.request["tools"][0]["function"]
+    found = read_responses_request(
+        {"input": "x", "tools": [tool], "tool_choice": {"type": "custom", "name": "run"}}
+    )
+    function = found.chat["tools"][0]["function"]
     assert found.custom_tools == ("run",)
     assert function["parameters"]["properties"]["input"] == {"type": "string", "pattern": "^(?:a+)$"}
-    assert found.request["tool_choice"] == {"type": "function", "function": {"name": "run"}}
+    assert found.chat["tool_choice"] == {"type": "function", "function": {"name": "run"}}
     tool["format"] = {"type": "grammar", "syntax": "lark", "definition": "start: A"}
-    found = responses_job({"input": "x", "tools": [tool]})
-    assert "start: A" in found.request["tools"][0]["function"]["description"]
+    found = read_responses_request({"input": "x", "tools": [tool]})
+    assert "start: A" in found.chat["tools"][0]["function"]["description"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_a_bad_request_names_the_field(api: str, body: dict[str, Any], param: st
 
 
 def test_blocks_become_messages() -> None:
-    found = messages_job(
+    found = read_messages_request(
         {
             "max_tokens": 5,
             "system": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "cache_control": {}}],
@@ -194,7 +197,7 @@ def test_blocks_become_messages() -> None:
             ],
         }
     )
-    assert found.request["messages"] == [
+    assert found.chat["messages"] == [
         {"role": "system", "content": "a\nb"},
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Well.", "reasoning_content": "hm", "tool_calls": [CALL]},
@@ -206,8 +209,8 @@ def test_blocks_become_messages() -> None:
 def test_pictures_are_kept_for_upstreams_that_take_them() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What?"}]
-    found = messages_job({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
-    assert found.request["messages"][0]["content"][0]["image_url"]["url"] == "data:image/png;base64,AAAA"
+    found = read_messages_request({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
+    assert found.chat["messages"][0]["content"][0]["image_url"]["url"] == "data:image/png;base64,AAAA"
 
 
 # -- switches
@@ -343,7 +346,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
         'port = 1\nhost = "a"\nidle-timeout = 5\napi_keys = ["k"]\nupstream = "chat"\nurl = "http://u"\n'
-        'dialect = "hermes"\n[policies]\ncommit = "call"\nlike = "vllm"\n'
+        'dialect = "hermes"\n[policies]\ncommit = "call"\npreset = "vllm"\n'
         "[chat_template_kwargs]\nenable_thinking = false\n"
     )
     environment = {
@@ -363,7 +366,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
-        ({"UNSPOOL_PORT": "x"}, "whole number"),
+        ({"UNSPOOL_PORT": "x"}, "an integer"),
         ({"UNSPOOL_UPSTREAM": "magic"}, "choose one of embedded"),
         ({"UNSPOOL_UPSTREAM": "chat"}, "set url"),
         ({"UNSPOOL_UPSTREAM": "replay"}, "set file"),
@@ -372,7 +375,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
         ({"UNSPOOL_POLICIES": "commit"}, "key=value"),
         ({"UNSPOOL_POLICIES": "commit=later"}, "choose one of"),
         ({"UNSPOOL_POLICIES": "x=y"}, "has no 'x'"),
-        ({"UNSPOOL_IDLE_TIMEOUT": "0"}, "more than 0"),
+        ({"UNSPOOL_IDLE_TIMEOUT": "0"}, "above 0"),
         ({"UNSPOOL_CONFIG": "/nowhere.toml"}, "cannot read"),
     ],
 )
@@ -382,7 +385,7 @@ def test_bad_settings_say_what_is_wrong(environment: dict[str, str], told: str) 
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [("prot = 1", "prot"), ('port = "1"', "whole number"), ("port =", "TOML")]
+    ("line", "told"), [("prot = 1", "prot"), ('port = "1"', "an integer"), ("port =", "TOML")]
 )
 def test_bad_files_say_what_is_wrong(tmp_path: Path, line: str, told: str) -> None:
     file = tmp_path / "x.toml"

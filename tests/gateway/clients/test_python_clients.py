@@ -291,7 +291,7 @@ def test_openai_responses_sees_failure(gateway: GatewayThread, engine: EnginePro
         found = list(client.responses.create(model="m", input="Hi", stream=True))
     assert found[-1].type == "response.failed"
     assert found[-1].response.error is not None
-    assert "silent" in found[-1].response.error.message
+    assert "no output" in found[-1].response.error.message
 
 
 # -- anthropic

@@ -70,13 +70,13 @@ def test_a_grammar_is_made_once_and_off_the_event_loop(
     engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
-    made = engines.LlamaCpp.constraint
+    made = engines.LlamaCpp.build_constraint
 
-    def constraint(self: engines.LlamaCpp, task: Any) -> dict[str, Any]:
+    def build_constraint(self: engines.LlamaCpp, task: Any) -> dict[str, Any]:
         threads.append(threading.current_thread().name)
         return made(self, task)
 
-    monkeypatch.setattr(engines.LlamaCpp, "constraint", constraint)
+    monkeypatch.setattr(engines.LlamaCpp, "build_constraint", build_constraint)
     for _ in range(3):
         engine.script(CALL)
     answer = post(f"{gateway.url}/v1/chat/completions", body({"type": "object"}, n=3))

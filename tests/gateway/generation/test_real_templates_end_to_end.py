@@ -15,12 +15,12 @@ pytest.importorskip("msgspec")
 from paths import TEMPLATES, real
 from unspool import Message, TextPart, ToolCall, render
 from unspool.gateway import Settings
-from unspool.gateway.apis.answers import ChatAnswer
-from unspool.gateway.apis.chat.request import chat_job
+from unspool.gateway.apis.chat.request import read_chat_request
+from unspool.gateway.apis.chat.response import ChatEncoder
 from unspool.gateway.generation.model import Model, load_model
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Delta, Task
+from unspool.gateway.upstreams.base import Delta, UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
 from unspool.wire import ChatStreamDecoder
 
@@ -64,8 +64,8 @@ def test_tools_do_not_vanish_behind_a_template_that_knows_none(name: str) -> Non
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "No rain."},
     ]
-    job = chat_job({"messages": messages, "tools": [WEATHER]})
-    prompt = model(name).prepare(job.request, constraints=(), renders=False).prompt
+    job = read_chat_request({"messages": messages, "tools": [WEATHER]})
+    prompt = model(name).prepare(job.chat, constraints=(), renders=False).prompt
     assert prompt is not None
     found = [
         prompt.index(part)
@@ -85,19 +85,19 @@ def test_tools_do_not_vanish_behind_a_template_that_knows_none(name: str) -> Non
 @pytest.mark.parametrize("choice", ["auto", "required"])
 def test_a_call_arrives(name: str, choice: str) -> None:
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]}
-    job = chat_job({**body, "tool_choice": choice, "stream": True})
+    job = read_chat_request({**body, "tool_choice": choice, "stream": True})
     if name in OWN_VARIABLES:
         with pytest.raises(Failure, match=r"chat template \(line \d+\)") as failed:
-            model(name).prepare(job.request, constraints=("native",), renders=False)
+            model(name).prepare(job.chat, constraints=("native",), renders=False)
         assert failed.value.status == 400
         return
-    prepared = model(name).prepare(job.request, constraints=("native",), renders=False)
+    prepared = model(name).prepare(job.chat, constraints=("native",), renders=False)
     plan = prepared.plan
     assert prepared.prompt is not None
     assert "get_weather" in prepared.prompt
-    task = Task("x", job.request, plan, prepared.prompt, prepared.tools)
+    task = UpstreamRequest("x", job.chat, plan, prepared.prompt, prepared.tools)
     for engine in ENGINES.values():
-        json.dumps(engine.completion(task, 100))
+        json.dumps(engine.completion_fields(task, 100))
 
     text = ""
     if plan.start == "reasoning":
@@ -107,7 +107,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
     text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
-    answer = ChatAnswer(job, "m", [reader])
+    answer = ChatEncoder(job, "m", [reader])
     sent = answer.opening()
     for at in range(0, len(text), 3):
         sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))

@@ -29,9 +29,9 @@ from gateways import (
 )
 from unspool import UsageError
 from unspool.gateway import Settings, load_settings
-from unspool.gateway.upstreams.balanced import Balanced, Member
 from unspool.gateway.upstreams.completions import CompletionsUpstream
-from unspool.gateway.upstreams.http import Connection
+from unspool.gateway.upstreams.http_client import Connection
+from unspool.gateway.upstreams.load_balancer import LoadBalancer, Member
 
 ASK = [{"role": "user", "content": "Hi"}]
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -108,10 +108,10 @@ def test_each_model_has_its_own_upstream_dialect_and_policies(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[models.a]\nupstream = 'chat'", "models.a: upstream=chat needs the address"),
-        ("[models.a]\nport = 1", "models.a: there is no setting 'port' here"),
-        ("[models]\na = 1", "models.a = 1: a table"),
-        ("[models.a]\nurl = 5", "models.a: url = 5: a string"),
+        ("[models.a]\nupstream = 'chat'", "models.a: upstream=chat needs an upstream"),
+        ("[models.a]\nport = 1", "models.a: unknown setting 'port'"),
+        ("[models]\na = 1", "models.a = 1: expected a table"),
+        ("[models.a]\nurl = 5", "models.a: url = 5: expected a string"),
         ("[models.a]\npolicies = {malformed_call = 'x'}", "malformed_call"),
     ],
 )
@@ -132,7 +132,7 @@ def test_several_models_are_for_the_file(tmp_path: Path) -> None:
 def test_two_models_of_one_name_are_refused(engine: EngineProcess, template: str) -> None:
     table = {"upstream": "completions", "url": engine.url, "template": template}
     with (
-        pytest.raises(UsageError, match="two models answer to the name 'b'"),
+        pytest.raises(UsageError, match="two models have the name 'b'"),
         serving(models={"a": {**table, "aliases": ("b",)}, "b": table}),
     ):
         pass
@@ -242,7 +242,7 @@ def test_a_conversation_stays_where_it_is_known_unless_others_idle(topics: list[
     connections = [
         Connection(f"http://{number}", key="", connect=1, idle=1, limit=1) for number in range(size)
     ]
-    balanced = Balanced([CompletionsUpstream(connection) for connection in connections])
+    balanced = LoadBalancer([CompletionsUpstream(connection) for connection in connections])
 
     def choose(topic: int) -> Member:
         request = {"messages": [{"role": "user", "content": str(topic)}, {}, {"n": object}]}

@@ -25,12 +25,14 @@ from gateways import EngineProcess, GatewayThread, get, post, send, serving, unt
 from unspool import UsageError, normalise
 from unspool.gateway import Settings, create_app, load_settings
 from unspool.gateway.apis import parse as parsing
+from unspool.gateway.generation import request_limits
 from unspool.gateway.http import json_decoding as decoding
 from unspool.gateway.http import request_body as intake
-from unspool.gateway.http.errors import LONGEST, Failure
+from unspool.gateway.http.errors import Failure
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
-from unspool.gateway.http.request_body import MOST_DEPTH, decode, deeper
+from unspool.gateway.http.request_body import MOST_DEPTH, decode, is_deeper
+from unspool.gateway.telemetry.logs import MAX_MESSAGE
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.parser import Parser
 from unspool.planning import Plan
@@ -181,7 +183,7 @@ def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(ga
 
     upstream.ready = counted
     try:
-        gateway.gateway._asked = None
+        gateway.gateway.status._checked = None
         for _ in range(20):
             get(f"{gateway.url}/ready")
     finally:
@@ -190,7 +192,7 @@ def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(ga
 
 
 def test_messages_have_an_end() -> None:
-    assert len(Failure("not_found", "x" * 1_000_000).message) < LONGEST + 100
+    assert len(Failure("not_found", "x" * 1_000_000).message) < MAX_MESSAGE + 100
 
 
 def test_addresses_of_upstreams_are_not_told(template: str) -> None:
@@ -216,15 +218,15 @@ JSON = st.recursive(
 )
 
 
-def values_of(value: object) -> int:
+def count_values(value: object) -> int:
     if isinstance(value, dict):
-        return 1 + sum(map(values_of, value.values()))
-    return 1 + sum(map(values_of, value)) if isinstance(value, list) else 1
+        return 1 + sum(map(count_values, value.values()))
+    return 1 + sum(map(count_values, value)) if isinstance(value, list) else 1
 
 
 def passes(data: bytes, most: int) -> bool:
     try:
-        Bounds(most).look(data)
+        Bounds(most).check(data)
     except Failure:
         return True
     return False
@@ -237,9 +239,9 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "_WINDOW", window)
         if passes(data, most):
-            assert values_of(value) > most / 2
+            assert count_values(value) > most / 2
         else:
-            assert values_of(value) <= 2 * most + 2
+            assert count_values(value) <= 2 * most + 2
 
 
 @given(value=JSON, most=st.integers(0, 40), cuts=st.lists(st.integers(0, 200)))
@@ -248,7 +250,7 @@ def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -
     bounds = Bounds(most)
     try:
         for cut in (*sorted(cuts), len(data)):
-            bounds.look(data[:cut])
+            bounds.check(data[:cut])
     except Failure:
         assert passes(data, most)
     else:
@@ -273,7 +275,7 @@ def test_depth_is_that_of_containers(value: Any, most: int) -> None:
         return 0 if inner is None else 1 + max(map(depth, inner), default=0)
 
     if isinstance(value, (dict, list)):
-        assert deeper(value, most) == (depth(value) > most)
+        assert is_deeper(value, most) == (depth(value) > most)
 
 
 def test_strings_are_not_counted() -> None:
@@ -311,11 +313,11 @@ def test_digits_count_where_they_are_numbers() -> None:
 def test_texts_of_json_count_together(values: list[Any], most: int) -> None:
     texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
     try:
-        Bounds(most).look_into(texts)
+        Bounds(most).check_texts(texts)
     except Failure:
-        assert sum(map(values_of, values)) + 2 > most / 2
+        assert sum(map(count_values, values)) + 2 > most / 2
     else:
-        assert sum(map(values_of, values)) <= 2 * most + 2 * len(texts)
+        assert sum(map(count_values, values)) <= 2 * most + 2 * len(texts)
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
@@ -346,7 +348,7 @@ def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) 
 def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "MOST_WRITTEN", 1000)
+    monkeypatch.setattr(request_limits, "MAX_WRITTEN", 1000)
     long = "x" * 1000
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
     tool = {"name": "f", "description": long, "parameters": {"type": "object"}}
@@ -374,7 +376,7 @@ def test_a_body_is_refused_where_it_passes_a_bound(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of it need not come."""
-    monkeypatch.setattr(intake, "_STEP", SMALL)
+    monkeypatch.setattr(intake, "_COUNT_INTERVAL", SMALL)
     port = int(gateway.url.rpartition(":")[2])
     with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
         head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -406,7 +408,7 @@ def test_while_a_body_is_looked_at_the_time_of_its_client_stands_still(
     async def take() -> bytearray:
         headers = [(b"content-type", b"application/json")]
         exchange = Exchange("", {"method": "POST", "path": "/", "headers": headers}, receive, send)
-        return await exchange.body(10, 5.0, grown)
+        return await exchange.read_body(10, 5.0, grown)
 
     monkeypatch.setattr(asyncio, "timeout", timeout)
     assert asyncio.run(take()) == b"   "
@@ -486,11 +488,11 @@ def test_grammars_and_parsers_are_made_elsewhere(
 
         monkeypatch.setattr(place, name, called)
 
-    watched(Vllm, "constraint")
+    watched(Vllm, "build_constraint")
     watched(Plan, "parser")
     tool = {"type": "function", "function": {"name": "f", "parameters": nested(2)}}
     post(gateway.url + CHAT, {"messages": ASK, "tools": [tool], "tool_choice": "required"})
-    assert set(seen) == {"constraint", "parser"}
+    assert set(seen) == {"build_constraint", "parser"}
     assert all(name.startswith("unspool-preparing") for name in seen.values()), seen
 
 
@@ -500,13 +502,13 @@ def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
     with closing(socket.create_connection(("127.0.0.1", port))) as client:
         head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         client.sendall(f"{head}content-length: {len(large)}\r\n\r\n".encode() + large[:-1])
-        until(lambda: gateway.gateway.intake._room < 150_000)
+        until(lambda: gateway.gateway.bodies._free_bytes < 150_000)
         status, data, headers = send(gateway.url + CHAT, large)
         assert (status, error_of(data)["code"], headers["retry-after"]) == (503, "overloaded", "1")
         assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small ones do not count"
         client.sendall(large[-1:])
         assert b" 200 " in client.recv(100)
-    until(lambda: gateway.gateway.intake._room == 400_000)
+    until(lambda: gateway.gateway.bodies._free_bytes == 400_000)
     assert send(gateway.url + CHAT, large)[0] == 200
 
 
@@ -536,7 +538,7 @@ def test_the_body_that_comes_the_slowest_makes_room(engine: EngineProcess, templ
     whole = json.dumps({"messages": ASK}).encode()
     settings = {"upstream": "completions", "url": engine.url, "template": template}
     with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
-        coming = gateway.gateway.intake._coming
+        coming = gateway.gateway.bodies._arriving
         first = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
         until(lambda: len(coming) == 1)
         second = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
@@ -579,7 +581,7 @@ def test_what_is_parsed_has_bounds(gateway: GatewayThread, monkeypatch: pytest.M
     for body in ({"text": "x" * 110_000}, {"chunks": ["x"] * 2000}, {"chunks": ["x" * 60_000] * 2}):
         status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", **body})
         assert (status, error_of(data)["code"]) == (413, "parse_too_large"), data
-    monkeypatch.setattr(parsing, "_SECONDS", 0.0)
+    monkeypatch.setattr(parsing, "_TIMEOUT", 0.0)
     status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", "text": "x"})
     assert status == 413
     assert "seconds" in error_of(data)["message"]
@@ -589,7 +591,7 @@ def test_a_long_text_is_parsed_as_a_short_one_is(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "<think>a</think>" + 'b <tool_call>{"name": "f", "arguments": {"x": "y"}}</tool_call>' * 20
-    monkeypatch.setattr(parsing, "_PIECE", 7)
+    monkeypatch.setattr(parsing, "_MAX_FEED", 7)
     found = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
     parser = Parser("hermes")
     events = normalise(parser.feed(text)) + parser.finish()

@@ -19,19 +19,20 @@ from gateways import EngineProcess
 from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
 from unspool._core.scan.runs import COMPILED
 from unspool.gateway import Settings, build
-from unspool.gateway.apis import media
 from unspool.gateway.apis import parse as parsing
-from unspool.gateway.apis import passthrough as passing
+from unspool.gateway.apis import tokenize
 from unspool.gateway.apis.chat import request as body
 from unspool.gateway.apis.messages import blocks as message_blocks
 from unspool.gateway.apis.messages import request as from_messages
 from unspool.gateway.apis.messages import tools as message_tools
+from unspool.gateway.apis.ollama import embed
 from unspool.gateway.apis.ollama import request as from_ollama
 from unspool.gateway.apis.responses import request as from_responses
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.apis.responses import tools as response_tools
+from unspool.gateway.conversation import media
 from unspool.gateway.http import request_body as intake
-from unspool.gateway.state import history as past
+from unspool.gateway.state import response_history as past
 
 pytestmark = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
 
@@ -64,9 +65,9 @@ TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "ollama": ("/api/chat", from_ollama.ChatBody, {"messages": HELLO, "stream": False}),
     "ollama_generate": ("/api/generate", from_ollama.GenerateBody, {"prompt": "Hi", "stream": False}),
     "parse": ("/v1/parse", parsing.ParseBody, {"text": "Hi", "dialect": "hermes"}),
-    "tokenize": ("/tokenize", passing._Tokenize, {"prompt": "Hi"}),
-    "detokenize": ("/detokenize", passing._Detokenize, {"tokens": [1]}),
-    "embed": ("/api/embed", passing._Embed, {"input": "Hi"}),
+    "tokenize": ("/tokenize", tokenize._Tokenize, {"prompt": "Hi"}),
+    "detokenize": ("/detokenize", tokenize._Detokenize, {"tokens": [1]}),
+    "embed": ("/api/embed", embed._Embed, {"input": "Hi"}),
     "conversation": ("/v1/conversations", stored._NewConversation, {}),
 }
 """By a name: the path, the type of the body, and the least body."""
@@ -396,7 +397,7 @@ def test_references_cost_no_more_than_a_body_may(walked: Walked) -> None:
     ]
     walked.ask("POST", "/v1/conversations", {"items": items}, measure=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walked.gateway.intake, "_most_bytes", 200_000)
+        patch.setattr(walked.gateway.bodies, "_max_bytes", 200_000)
         for id in ("large", "many"):
             reference = {"type": "item_reference", "id": id}
             walked.ask("POST", "/v1/responses", {"input": [reference]}, measure=False)
@@ -415,7 +416,7 @@ def stored_routes(walked: Walked) -> Iterator[tuple[str, str]]:
     for route in walked.gateway.router.routes:
         path = getattr(route, "path", "")
         if path.startswith(("/v1/conversations/{id}", "/v1/responses/{id}")):
-            for method in route.endpoint._handlers:  # type: ignore[attr-defined]
+            for method in route.endpoint.handlers:  # type: ignore[attr-defined]
                 yield method, path
 
 

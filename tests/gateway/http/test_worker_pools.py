@@ -1,4 +1,4 @@
-"""Lanes: heavy work is bounded, and nobody's crowd stands before another's first."""
+"""Worker pools: heavy work is bounded, and nobody's crowd stands before another's first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("msgspec")
 
 from gateways import ASKED, EngineProcess, send, serving
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.http.worker_pools import Lane
+from unspool.gateway.http.worker_pools import WorkerPool
 
 
 class StoppedPool:
@@ -54,7 +54,7 @@ async def turns() -> None:
 
 def test_so_many_run_at_once_so_many_wait_and_the_next_is_refused() -> None:
     async def main() -> None:
-        lane, gate = Lane("tests", width=2, queue=3), StoppedPool()
+        lane, gate = WorkerPool("tests", width=2, queue=3), StoppedPool()
         tasks = [asyncio.create_task(lane.run("a", gate.work, str(number))) for number in range(5)]
         await turns()
         assert lane.waiting == 3
@@ -72,7 +72,7 @@ def test_so_many_run_at_once_so_many_wait_and_the_next_is_refused() -> None:
 
 def test_owners_take_turns() -> None:
     async def main() -> None:
-        lane, gate = Lane("tests", width=1, queue=100), StoppedPool()
+        lane, gate = WorkerPool("tests", width=1, queue=100), StoppedPool()
         names = [*(f"a{number}" for number in range(6)), "b0", "b1", "c0"]
         tasks = [asyncio.create_task(lane.run(name[0], gate.work, name)) for name in names]
         await turns()
@@ -86,7 +86,7 @@ def test_owners_take_turns() -> None:
 
 def test_who_left_the_queue_takes_nobodys_turn_and_who_left_his_work_keeps_its_thread() -> None:
     async def main() -> None:
-        lane, gate = Lane("tests", width=1, queue=100), StoppedPool()
+        lane, gate = WorkerPool("tests", width=1, queue=100), StoppedPool()
         first, second, third = (
             asyncio.create_task(lane.run(name, gate.work, name)) for name in ("first", "second", "third")
         )
@@ -110,7 +110,7 @@ def test_who_left_the_queue_takes_nobodys_turn_and_who_left_his_work_keeps_its_t
 
 def test_what_fails_in_a_lane_fails_for_its_caller_and_frees_the_place() -> None:
     async def main() -> None:
-        lane = Lane("tests", width=1, queue=0)
+        lane = WorkerPool("tests", width=1, queue=0)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
                 await lane.run("", lambda: 1 // 0)
@@ -127,13 +127,13 @@ def test_a_large_answer_is_put_together_off_the_event_loop(
 ) -> None:
     """Twenty of two megabytes that ended together held up everybody else for a third of a second."""
     entered: list[str] = []
-    run = Lane.run
+    run = WorkerPool.run
 
-    async def seen(self: Lane, owner: str, work: Any, *args: Any, **more: Any) -> Any:
+    async def seen(self: WorkerPool, owner: str, work: Any, *args: Any, **more: Any) -> Any:
         entered.append(self.name)
         return await run(self, owner, work, *args, **more)
 
-    monkeypatch.setattr(Lane, "run", seen)
+    monkeypatch.setattr(WorkerPool, "run", seen)
     path, asked = ASKED[api]
     with serving(upstream="completions", url=engine.url, engine="vllm", template=template) as gateway:
         for text, large in (("small", False), ("x" * 100_000, True)):

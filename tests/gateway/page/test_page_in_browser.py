@@ -80,7 +80,7 @@ def talk(page: Any, engine: EngineProcess) -> None:
     page.get_by_label("Result of get_weather").wait_for()
     engine.script(*cut(ANSWER))
     page.get_by_role("button", name="Send the result").click()
-    expect(page, ".desk-turns .desk-model >> nth=1").to_contain_text(ANSWER)
+    expect(page, ".served-turns .served-model >> nth=1").to_contain_text(ANSWER)
 
 
 @pytest.mark.parametrize("api", ["chat", "messages", "responses"])
@@ -91,18 +91,18 @@ def test_a_tool_is_called_and_answered(
     page.get_by_label("API", exact=True).select_option(api)
     engine.script(*cut(CALL), delay=0.01)  # each piece comes alone
     page.get_by_role("button", name="Send", exact=True).click()
-    expect(page, ".desk-call").to_contain_text('get_weather {"city": "Paris"}')
-    expect(page, ".desk-reasoning").to_contain_text("The user asks for Paris.")
-    wrote = page.locator(".desk-wrote code").all_text_contents()
+    expect(page, ".served-call").to_contain_text('get_weather {"city": "Paris"}')
+    expect(page, ".served-reasoning").to_contain_text("The user asks for Paris.")
+    wrote = page.locator(".served-wrote code").all_text_contents()
     assert "".join(wrote).replace("⏎", "") == CALL
-    got = page.locator(".desk-got").all_text_contents()
+    got = page.locator(".served-got").all_text_contents()
     assert "" in got  # while the marker was held back
-    expect(page, ".desk-model p >> nth=1").to_have_text("One moment.")
+    expect(page, ".served-model p >> nth=1").to_have_text("One moment.")
     picture(page, f"call-{api}")
     engine.script(*cut(ANSWER))
     page.get_by_label("Result of get_weather").fill('{"temperature": 21}')
     page.get_by_role("button", name="Send the result").click()
-    expect(page, ".desk-turns .desk-model >> nth=1").to_contain_text(ANSWER)
+    expect(page, ".served-turns .served-model >> nth=1").to_contain_text(ANSWER)
     prompt = engine.last()["prompt"]
     assert '{"temperature": 21}' in prompt
     assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}' in prompt
@@ -113,9 +113,9 @@ def test_what_the_backend_was_told_is_shown(
 ) -> None:
     page = opened(gateway)
     talk(page, engine)
-    page.get_by_text("What the plan decided").click()
-    expect(page, ".desk-why").to_contain_text("skip_special_tokens")
-    expect(page, ".desk-detail").to_contain_text("<|im_start|>assistant")
+    page.get_by_text("Plan and upstream request").click()
+    expect(page, ".served-why").to_contain_text("skip_special_tokens")
+    expect(page, ".served-detail").to_contain_text("<|im_start|>assistant")
     picture(page, "chat")
 
 
@@ -123,26 +123,26 @@ def test_tools_and_settings_are_the_users(
     gateway: GatewayThread, engine: EngineProcess, opened: Opened
 ) -> None:
     page = opened(gateway)
-    tools = page.locator(".desk-code")
+    tools = page.locator(".served-code")
     tools.fill("[{")
     page.get_by_role("button", name="Send", exact=True).click()
-    expect(page, ".desk-setup .desk-problem").to_contain_text("These are no tools")
+    expect(page, ".served-setup .served-problem").to_contain_text("The tools are not valid")
     tools.fill('[{"type": "function", "function": {"name": "now"}}]')
     page.get_by_label("Tool choice").select_option("required")
     page.get_by_label("Temperature").fill("0.5")
-    page.get_by_label("Most tokens").fill("77")
+    page.get_by_label("Max tokens").fill("77")
     page.get_by_text("System prompt").click()
     page.get_by_label("Text", exact=True).fill("Be brief.")
     engine.script(*cut(call_text("now", "{}")))
     page.get_by_label("Message").fill("What time is it?")
     page.get_by_label("Message").press("Enter")
-    expect(page, ".desk-call").to_contain_text("now {}")
+    expect(page, ".served-call").to_contain_text("now {}")
     told = engine.last()
     assert (told["temperature"], told["max_tokens"]) == (0.5, 77)
     assert "Be brief." in told["prompt"]
     assert "structured_outputs" in told
     page.get_by_role("button", name="New chat").click()
-    expect(page, ".desk-turns li").to_have_count(0)
+    expect(page, ".served-turns li").to_have_count(0)
 
 
 def test_an_answer_can_be_stopped_and_an_error_tried_again(
@@ -151,12 +151,12 @@ def test_an_answer_can_be_stopped_and_an_error_tried_again(
     page = opened(gateway)
     engine.script("Word ", forever="word ", delay=0.01)
     page.get_by_role("button", name="Send", exact=True).click()
-    expect(page, ".desk-model p >> nth=1").to_contain_text("word word")
+    expect(page, ".served-model p >> nth=1").to_contain_text("word word")
     page.get_by_role("button", name="Stop").click()
-    expect(page, ".desk-turns .desk-problem").to_contain_text("stopped")
+    expect(page, ".served-turns .served-problem").to_contain_text("stopped")
     engine.script(ANSWER)
     page.get_by_role("button", name="Try again").click()
-    expect(page, ".desk-turns .desk-model >> nth=1").to_contain_text(ANSWER)
+    expect(page, ".served-turns .served-model >> nth=1").to_contain_text(ANSWER)
 
 
 def test_a_broken_call_is_seen_where_it_breaks(
@@ -167,9 +167,9 @@ def test_a_broken_call_is_seen_where_it_breaks(
     tools = [{"type": "function", "function": {"name": "get_weather"}}]
     post(f"{gateway.url}/v1/chat/completions", {**body, "tools": tools, "stream": False})
     page = opened(gateway)
-    tab(page, "Last requests")
-    page.locator(".desk-request").first.click()
-    expect(page, ".desk-diagnostics").to_contain_text("malformed_call")
+    tab(page, "Latest requests")
+    page.locator(".served-request").first.click()
+    expect(page, ".served-diagnostics").to_contain_text("malformed_call")
     picture(page, "requests")
     page.get_by_role("button", name="Open in the playground").click()
     expect(page, "#diagnostics").to_contain_text("malformed")
@@ -179,17 +179,17 @@ def test_a_broken_call_is_seen_where_it_breaks(
     picture(page, "playground")
     again = opened(gateway, page.evaluate("location.hash"))
     expect(again, "#diagnostics").to_contain_text("malformed")
-    tab(page, "Last requests")
-    page.get_by_role("button", name="Forget all").click()
-    expect(page, ".desk-request").to_have_count(0)
+    tab(page, "Latest requests")
+    page.get_by_role("button", name="Delete all").click()
+    expect(page, ".served-request").to_have_count(0)
 
 
 def test_the_model_is_examined(gateway: GatewayThread, opened: Opened) -> None:
     page = opened(gateway)
     tab(page, "Model")
-    expect(page, ".desk-lead").to_contain_text("writes calls as hermes")
-    expect(page, ".desk-findings >> nth=0").to_contain_text("tokenizer")
-    page.get_by_text("Plans of typical requests").click()
+    expect(page, ".served-lead").to_contain_text("writes tool calls as hermes")
+    expect(page, ".served-findings >> nth=0").to_contain_text("tokenizer")
+    page.get_by_text("Plans for typical requests").click()
     picture(page, "model")
 
 
@@ -197,11 +197,11 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(engine: EngineProcess, template:
     with serving(upstream="completions", url=engine.url, template=template, api_keys=("the-key",)) as locked:
         page = opened(locked)
         page.get_by_label("API key").fill("another")
-        page.get_by_role("button", name="Go on").click()
-        expect(page, ".desk-key .desk-problem").to_contain_text("not valid")
+        page.get_by_role("button", name="Continue").click()
+        expect(page, ".served-key .served-problem").to_contain_text("not valid")
         picture(page, "key")
         page.get_by_label("API key").fill("the-key")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         talk(page, engine)
         page.reload()
         tab(page, "Playground")
@@ -215,13 +215,13 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(engine: EngineProcess, template:
 def test_it_fits_a_phone(gateway: GatewayThread, engine: EngineProcess, opened: Opened, scheme: str) -> None:
     page = opened(gateway, viewport=PHONE, color_scheme=scheme)
     talk(page, engine)
-    for title in ("Chat", "Last requests", "Model"):
+    for title in ("Chat", "Latest requests", "Model"):
         tab(page, title)
-        if title == "Last requests":
-            page.locator(".desk-request").first.click()
-            page.locator(".desk-columns .desk-detail").wait_for()
+        if title == "Latest requests":
+            page.locator(".served-request").first.click()
+            page.locator(".served-columns .served-detail").wait_for()
         if title == "Model":
-            page.locator(".desk-lead").wait_for()
+            page.locator(".served-lead").wait_for()
         picture(page, f"phone-{scheme}-{title.split()[0].lower()}")
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= PHONE["width"], title

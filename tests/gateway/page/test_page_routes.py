@@ -33,10 +33,10 @@ from unspool import plan
 from unspool.gateway import Settings
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.page import request_log as notes_module
-from unspool.gateway.page.request_json import read
-from unspool.gateway.page.request_log import MOST_PROMPT, MOST_RAW, MOST_TOLD, RequestLog, RequestRecord
-from unspool.gateway.page.static_files import page_files
-from unspool.gateway.upstreams.base import Batch, CallPiece, Delta
+from unspool.gateway.page.request_json import parse_again
+from unspool.gateway.page.request_log import MAX_FIELD, MAX_OUTPUT, MAX_PROMPT, RequestLog, RequestRecord
+from unspool.gateway.page.static_files import load_static_files
+from unspool.gateway.upstreams.base import Batch, CallDelta, Delta
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -124,11 +124,11 @@ def test_browsers_get_the_page_and_others_what_they_always_got(gateway: GatewayT
 
 
 def test_every_file_of_the_page_is_there_and_safe_to_show(gateway: GatewayThread) -> None:
-    files = page_files()
+    files = load_static_files()
     assert {"index.html", "served.js", "served.css"} <= files.keys()
     for path, file in files.items():
         status, data, headers = fetch(f"{gateway.url}/{path}")
-        assert (status, data, headers["content-type"]) == (200, file.data, file.type)
+        assert (status, data, headers["content-type"]) == (200, file.data, file.media_type)
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'none'" in policy
@@ -151,14 +151,14 @@ def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
         for path in ("/served.js", "/playground/about", "/playground/requests"):
             assert fetch(gateway.url + path)[0] == 404
         assert send(f"{gateway.url}/playground/answer", {"ask": "dialects"})[0] == 404
-        assert list(gateway.gateway.desk.notes.of("")) == []
+        assert list(gateway.gateway.page.log.records("")) == []
 
 
 def test_it_is_said_where_it_is() -> None:
-    from unspool.gateway.command_line import _ways
+    from unspool.gateway.command_line import _addresses
 
-    assert _ways(Settings(port=9000)).endswith("last requests.")
-    assert "browser" not in _ways(Settings(port=9000, page=False))
+    assert _addresses(Settings(port=9000)).endswith("latest requests.")
+    assert "browser" not in _addresses(Settings(port=9000, page=False))
 
 
 # -- who may see what
@@ -235,16 +235,16 @@ def test_requests_are_kept_only_where_it_is_known_who_looks(
 ) -> None:
     from unspool.gateway.app import Gateway
     from unspool.gateway.generation.model import load_model
-    from unspool.gateway.generation.served_models import Served
+    from unspool.gateway.generation.served_models import ServedModel
     from unspool.gateway.upstreams.completions import CompletionsUpstream
-    from unspool.gateway.upstreams.http import Connection
+    from unspool.gateway.upstreams.http_client import Connection
 
     chosen = Settings(upstream="completions", url=engine.url, template=template, **settings)
     upstream = CompletionsUpstream(Connection(engine.url, key="", connect=1, idle=1, limit=1))
-    gateway = Gateway(chosen, [Served(chosen, load_model(chosen), upstream)])
-    assert bool(gateway.desk.notes.most) is kept
-    gateway.desk.close()
-    gateway.lanes.close()
+    gateway = Gateway(chosen, [ServedModel(chosen, load_model(chosen), upstream)])
+    assert bool(gateway.page.log.capacity) is kept
+    gateway.page.close()
+    gateway.pools.close()
 
 
 # -- the last requests
@@ -335,15 +335,15 @@ def test_a_request_costs_little_memory_whatever_it_brings(
     ]
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}], "tools": tools, "stop": ["#"]})
     found = last(gateway)
-    assert len(found["choices"][0]["raw"]) == MOST_RAW
+    assert len(found["choices"][0]["raw"]) == MAX_OUTPUT
     assert long.startswith(found["choices"][0]["raw"])
-    assert len(found["plan"]["prompt"]) == MOST_PROMPT < found["plan"]["prompt_length"]
+    assert len(found["plan"]["prompt"]) == MAX_PROMPT < found["plan"]["prompt_length"]
     assert found["offered"] == []
     assert len(found["left_out"]) == 3
     assert "message" not in found["choices"][0]
-    assert all(len(str(value)) < 2 * MOST_TOLD for value in found["plan"]["told"].values())
+    assert all(len(str(value)) < 2 * MAX_FIELD for value in found["plan"]["told"].values())
     engine.script("Yes.")
-    monkeypatch.setattr(notes_module, "LARGE", 1_000)
+    monkeypatch.setattr(notes_module, "LARGE_REQUEST", 1_000)
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * 1_100}]})
     found = last(gateway)
     assert (found["plan"]["prompt"], found["plan"]["told"]) == (None, None)
@@ -369,16 +369,16 @@ def test_all_of_them_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
             exchange = _Scope(number)
             note = notes.begin(exchange)
             assert note is not None
-            note.take(Batch([Delta(0, "x" * 1_000)]))
-            note.over(exchange, None)
+            note.on_batch(Batch([Delta(0, "x" * 1_000)]))
+            note.on_finish(exchange, None)
         return notes
 
-    one = 1_000 + notes_module._SELF
-    monkeypatch.setattr(notes_module, "MOST_ALL", 10 * one + 1)
-    found = [note.id for note in asyncio.run(keep()).of("")]
+    one = 1_000 + notes_module._RECORD_SIZE
+    monkeypatch.setattr(notes_module, "MAX_LOG", 10 * one + 1)
+    found = [note.id for note in asyncio.run(keep()).records("")]
     assert found == [f"req_{number}" for number in range(39, 29, -1)]
-    monkeypatch.setattr(notes_module, "MOST_ALL", 1)
-    assert [note.id for note in asyncio.run(keep()).of("")] == ["req_39"]
+    monkeypatch.setattr(notes_module, "MAX_LOG", 1)
+    assert [note.id for note in asyncio.run(keep()).records("")] == ["req_39"]
 
 
 def test_a_plan_is_kept_without_what_may_be_large() -> None:
@@ -392,7 +392,7 @@ def test_a_plan_is_kept_without_what_may_be_large() -> None:
 # -- laws: the raw text is what the upstream wrote, and is read as it was
 
 _CALLS = st.builds(
-    lambda number, name, arguments: [CallPiece(number, f"id{number}", name, arguments)],
+    lambda number, name, arguments: [CallDelta(number, f"id{number}", name, arguments)],
     st.integers(0, 2),
     st.sampled_from(["get_weather", "now"]),
     st.sampled_from(["{}", '{"city": "Oslo"}', '{"city": ']),
@@ -429,7 +429,7 @@ def test_what_is_read_again_is_what_was_read(batches: list[list[Delta]], reason:
     note = _noted()
     try:
         for batch in batches:
-            note.take(Batch(batch))
+            note.on_batch(Batch(batch))
             for delta in batch:
                 fold.push(reader.feed(delta))
     except Failure:
@@ -437,12 +437,12 @@ def test_what_is_read_again_is_what_was_read(batches: list[list[Delta]], reason:
     text = "".join(delta.text for batch in batches for delta in batch)
     if not batches or not any(batches):
         return
-    raw = note.raws[0]
+    raw = note.outputs[0]
     assert raw.text() == text
     if reason is not None:
         again = decided.without_request().with_tools(OFFERED)
         message = fold.message()
-        found = read(raw, again, ids=False)[1]
+        found = parse_again(raw, again, reads_ids=False)[1]
         assert (found.content, found.reasoning, found.finish_reason) == (
             message.content,
             message.reasoning,
@@ -571,7 +571,7 @@ def test_the_upstream_stops_when_nobody_looks_on_any_more(
     with urllib.request.urlopen(request) as response:  # noqa: S310
         response.read(2_000)
     until(lambda: gateway.gateway.metrics.active.value() == 0)
-    assert next(gateway.gateway.desk.notes.of("")).gone == "gone"
+    assert next(gateway.gateway.page.log.records("")).disconnected == "gone"
 
 
 # -- questions of the playground, and models
@@ -640,9 +640,9 @@ def test_a_model_is_examined_once_and_tells_no_places(
     doctor = found["doctor"]
     assert doctor["dialect"] == "hermes"
     assert doctor["evidence"]
-    assert {finding["level"] for finding in doctor["findings"]} <= {"diagnostic", "warning", "note"}
+    assert {finding["level"] for finding in doctor["findings"]} <= {"problem", "warning", "note"}
     assert str(Path(template).parent) not in json.dumps(found)
-    monkeypatch.setattr(desk, "examined", None)
+    monkeypatch.setattr(desk, "report_model", None)
     assert get(f"{gateway.url}/playground/models/engine-model") == found
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import HOLD, EngineProcess, GatewayThread, get, serving, until
-from unspool.gateway.server.http_protocol import HEAD_BYTES, HEAD_FIELDS, DoorProtocol
+from unspool.gateway.server.http_protocol import MAX_HEAD_BYTES, MAX_HEAD_FIELDS, GatewayProtocol
 
 CHAT = "/v1/chat/completions"
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -107,9 +107,9 @@ def test_a_head_without_end_is_refused(gateway: GatewayThread, endless: bytes) -
 
 def test_a_head_that_is_too_large_is_refused_in_form(gateway: GatewayThread) -> None:
     for head in (
-        START + b"".join(b"x-%d: y\r\n" % number for number in range(HEAD_FIELDS + 1)),
-        START + b"x: " + b"y" * HEAD_BYTES + b"\r\n",
-        b"GET /" + b"x" * HEAD_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n",
+        START + b"".join(b"x-%d: y\r\n" % number for number in range(MAX_HEAD_FIELDS + 1)),
+        START + b"x: " + b"y" * MAX_HEAD_BYTES + b"\r\n",
+        b"GET /" + b"x" * MAX_HEAD_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n",
     ):
         with closing(connect(gateway)) as client:
             client.sendall(head + b"\r\n")
@@ -178,13 +178,13 @@ def test_the_rest_of_a_body_that_nobody_reads_is_taken_slowly(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rests: list[bool] = []
-    before = DoorProtocol._read_string_piece
+    before = GatewayProtocol._resume_reading
 
-    def read_on(self: DoorProtocol) -> None:
+    def read_on(self: GatewayProtocol) -> None:
         rests.append(self.flow.read_paused)
         before(self)
 
-    monkeypatch.setattr(DoorProtocol, "_read_string_piece", read_on)
+    monkeypatch.setattr(GatewayProtocol, "_resume_reading", read_on)
     with closing(connect(gateway)) as client:
         body = b" " * (1 << 20)
         client.sendall(posted("/nowhere", b"", length=len(body)))

@@ -27,7 +27,7 @@ from gateways import (
     HOLD,
     EngineProcess,
     GatewayThread,
-    MarkerSet,
+    OnData,
     events,
     fetch,
     free_port,
@@ -75,7 +75,7 @@ def whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str,
     return status, json.loads(data)
 
 
-def streamed(gateway: GatewayThread, api: str, watch: MarkerSet | None = None) -> list[Any]:
+def streamed(gateway: GatewayThread, api: str, watch: OnData | None = None) -> list[Any]:
     path, body = BODIES[api]
     return list(events(gateway.url + path, body, watch))
 
@@ -125,12 +125,12 @@ def hexed(*texts: str | bytes) -> list[str]:
 
 MIDWAY: dict[str, tuple[dict[str, Any], str]] = {
     "it dies": ({"chunks": ["Hello"], "die": True}, "broke"),
-    "it ends without a word": ({"chunks": ["Hello"], "finish": None}, "before the output was over"),
+    "it ends without a word": ({"chunks": ["Hello"], "finish": None}, "before the output was complete"),
     "it ends without finish reason or end": (
         {"chunks": ["Hello"], "finish": None, "no_done": True},
-        "before the output was over",
+        "before the output was complete",
     ),
-    "it falls silent": ({"chunks": ["Hello"], "silent": True}, "silent"),
+    "it falls silent": ({"chunks": ["Hello"], "silent": True}, "no output"),
     "an error object": (
         {
             "chunks": ["Hello"],
@@ -172,9 +172,9 @@ MIDWAY: dict[str, tuple[dict[str, Any], str]] = {
         {"chunks": ["Hello", {"index": 3, "text": "x"}]},
         "choice 3",
     ),
-    "an event without end": (
+    "an event over the size limit": (
         {"chunks": ["Hello"], "raw_after": hexed("data: " + "x" * 30_000), "finish": None, "silent": True},
-        "without end",
+        "over the size limit",
     ),
     "too much": ({"chunks": ["Hello"], "forever": "x" * 1000}, "larger than 20000 bytes"),
 }
@@ -186,7 +186,7 @@ def test_an_upstream_that_fails_midway(
     engine: EngineProcess, gateway: GatewayThread, hasty: GatewayThread, api: str, case: str
 ) -> None:
     script, expected = MIDWAY[case]
-    if expected == "silent":
+    if expected == "no output":
         gateway = hasty
     # The failure comes when the client has the first text.
     first, *others = script["chunks"]
@@ -649,7 +649,7 @@ def test_an_upstream_that_is_killed_under_many_streams(
                 until(lambda: waiting(gateway) <= tasks)
                 until(lambda: not gateway._server.server_state.connections)
                 assert gateway.gateway.metrics.active.value() == 0
-                assert not gateway.gateway._active
+                assert len(gateway.gateway.active) == 0
                 del answers, answer
                 gc.collect()
                 memory.append(tracemalloc.get_traced_memory()[0])

@@ -25,8 +25,8 @@ pytest.importorskip("msgspec")
 from gateways import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
 from unspool import UsageError
 from unspool.gateway import Settings
-from unspool.gateway.server.metrics import NOTHING, Metrics, added
 from unspool.gateway.server.workers import supervise
+from unspool.gateway.telemetry.metrics import EMPTY, Metrics, add_counters
 
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into /proc")
 PATH = "/v1/chat/completions"
@@ -61,7 +61,7 @@ class Process:
 
     def serving(self, count: int) -> None:
         """Wait until so many workers have said that they serve, since the beginning."""
-        until(lambda: self.process.poll() is not None or len(self.logged("worker serves")) >= count)
+        until(lambda: self.process.poll() is not None or len(self.logged("worker_serves")) >= count)
         assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
 
     def stream(self) -> socket.socket:
@@ -202,7 +202,7 @@ def test_a_worker_that_is_killed_ends_only_its_own_streams(gateway: Process, eng
     assert lost | kept == clients.keys()
     assert lost
     assert kept
-    served = len(gateway.logged("worker serves"))
+    served = len(gateway.logged("worker_serves"))
     os.kill(victim, signal.SIGKILL)
     for port in lost:
         assert b"[DONE]" not in heads[port] + read(clients[port])
@@ -224,7 +224,7 @@ def test_a_worker_that_is_killed_ends_only_its_own_streams(gateway: Process, eng
 
 @linux
 def test_a_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) -> None:
-    old, served = gateway.pids(), len(gateway.logged("worker serves"))
+    old, served = gateway.pids(), len(gateway.logged("worker_serves"))
     engine.script("Hello", HOLD, " there.")
     with gateway.stream() as client:
         head = read(client, b'"Hello"')
@@ -237,7 +237,7 @@ def test_a_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) 
         engine.release()
         assert b'"finish_reason":"stop"' in head + read(client, b"[DONE]")
     until(lambda: not old & gateway.pids())
-    assert not gateway.logged("worker died")[1:]
+    assert not gateway.logged("worker_died")[1:]
 
 
 # -- the beginning and the end
@@ -252,7 +252,7 @@ def test_settings_that_do_not_work_leave_the_old_workers_and_all_finish_when_tol
         gateway.serving(2)
         old = gateway.pids()
         for changed, told in (
-            ("no TOML", "not restarted"),
+            ("no TOML", "is not TOML"),
             (
                 config.replace("chatml.jinja", "missing.jinja"),
                 "the new settings do not work; the old workers stay",
@@ -260,7 +260,7 @@ def test_settings_that_do_not_work_leave_the_old_workers_and_all_finish_when_tol
         ):
             gateway.config.write_text(changed)
             gateway.process.send_signal(signal.SIGHUP)
-            until(lambda told=told: bool(gateway.logged(told)))  # type: ignore[misc]
+            until(lambda told=told: any(told in line["reason"] for line in gateway.logged("reload_failed")))  # type: ignore[misc]
             assert gateway.pids() == old
         engine.script("Hello", HOLD, " there.")
         with gateway.stream() as client:
@@ -275,7 +275,7 @@ def test_settings_that_do_not_work_are_told_once(engine: EngineProcess, tmp_path
     config = config_for(engine, tmp_path).replace("chatml.jinja", "missing.jinja")
     gateway = Process(tmp_path, config)
     assert gateway.process.wait() == 2
-    told = gateway.logged("worker cannot start")
+    told = gateway.logged("worker_start_failed")
     assert len(told) == 1
     assert "missing.jinja" in told[0]["reason"]
 
@@ -320,7 +320,7 @@ def test_numbers_add_up_in_any_order(workers: list[list[tuple[str, str, float]]]
     first, *others = apart
     shown = set(first.text([other.snapshot() for other in others]).splitlines())
     assert shown == set(together.text().splitlines())
-    total = NOTHING
+    total = EMPTY
     for metrics in apart:
-        total = added(total, metrics.snapshot())
+        total = add_counters(total, metrics.snapshot())
     assert set(Metrics().text([total]).splitlines()) == shown

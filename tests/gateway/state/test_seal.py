@@ -19,7 +19,7 @@ from test_javascript_clients import NODE, PACKAGES, node
 
 from gateways import EngineProcess, GatewayThread, call_text, post, serving, template_file
 from unspool.gateway import Settings
-from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.server import workers
 from unspool.gateway.state.seal import Seal
 
@@ -80,8 +80,8 @@ def test_workers_open_what_another_of_them_has_sealed(monkeypatch: pytest.Monkey
 
 def reasoning(**item: Any) -> dict[str, Any]:
     body = {"input": [{"type": "reasoning", "id": "rs_1", **item}, {"role": "user", "content": "Go on."}]}
-    job = responses_job(body, seal=Seal("key").of("me"))
-    return {"text": job.request["messages"][0].get("reasoning_content"), "left_out": list(job.left_out)}
+    job = read_responses_request(body, seal=Seal("key").of("me"))
+    return {"text": job.chat["messages"][0].get("reasoning_content"), "left_out": list(job.ignored)}
 
 
 def test_reasoning_that_cannot_be_opened_is_what_its_summary_says() -> None:
@@ -90,7 +90,7 @@ def test_reasoning_that_cannot_be_opened_is_what_its_summary_says() -> None:
     assert reasoning(summary=summary, encrypted_content=sealed) == {"text": "Long.", "left_out": []}
     other = reasoning(summary=summary, encrypted_content="gAAAA")
     assert other["text"] == "Short."
-    assert other["left_out"] == ["encrypted_content: it was not sealed here with this key, for this owner"]
+    assert other["left_out"] == ["encrypted_content: it was encrypted with another key or for another user"]
     assert reasoning(summary=summary, encrypted_content=None) == {"text": "Short.", "left_out": []}
 
 

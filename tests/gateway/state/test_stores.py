@@ -26,10 +26,10 @@ from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, 
 from unspool import UsageError
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.http.json_decoding import values_of
-from unspool.gateway.http.json_encoding import encoded
-from unspool.gateway.state import history as past
-from unspool.gateway.state import threads
+from unspool.gateway.http.json_decoding import count_values
+from unspool.gateway.http.json_encoding import encode_json
+from unspool.gateway.state import message_threads as threads
+from unspool.gateway.state import response_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
 from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items
 
@@ -115,7 +115,7 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
             elif key not in model:
                 assert await store.get(owner, id) is None
                 assert not await store.extend(owner, id, pack_items([item]))
-                assert not await store.change(owner, id, encoded(head))
+                assert not await store.change(owner, id, encode_json(head))
                 assert not await store.delete(owner, id, item["id"])
                 assert not await store.delete(owner, id)
             elif step == "get":
@@ -126,7 +126,7 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
                 assert await store.extend(owner, id, pack_items([item])) == settle(key)
             elif step == "change":
                 model[key] = head, model[key][1]
-                assert await store.change(owner, id, encoded(head)) == settle(key)
+                assert await store.change(owner, id, encode_json(head)) == settle(key)
             elif step == "drop" and model[key][1]:
                 gone = model[key][1].pop(0)
                 settle(key)
@@ -137,10 +137,10 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
         for owner, id in list(model):
             assert await whole(store, owner, id) == model[owner, id]
             for item in model[owner, id][1]:
-                data = encoded(item)
+                data = encode_json(item)
                 assert await store.find(owner, [item["id"]]) == {item["id"]: data}
-                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), values_of(data))}
-                assert await store.item(owner, id, item["id"]) == (item["id"], data, values_of(data))
+                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), count_values(data))}
+                assert await store.item(owner, id, item["id"]) == (item["id"], data, count_values(data))
                 assert await store.find("somebody", [item["id"]]) == {}
 
     using(kind, room, follow)
@@ -232,8 +232,19 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
         monkeypatch.setattr(module, name, called)
 
     for module, names in (
-        (past, ("decoded", "encoded", "pack_items")),
-        (stored, ("decoded", "encoded", "pack", "pack_items", "_listed", "_with_rows", "_shown")),
+        (past, ("decoded", "encode_json", "pack_items")),
+        (
+            stored,
+            (
+                "decoded",
+                "encode_json",
+                "pack",
+                "pack_items",
+                "_encode_list",
+                "_with_rows",
+                "_encode_conversation",
+            ),
+        ),
         (threads, ("decoded", "pack")),
     ):
         for name in names:
@@ -258,7 +269,14 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
         first = post(f"{url}/messages", thread)
         thread["thread"] = {"type": "continue", "previous_message_id": first["id"]}
         post(f"{url}/messages", {**thread, "messages": [{"role": "user", "content": "Hi"}]})
-    assert {name for name, _ in seen} >= {"decoded", "pack", "pack_items", "_listed", "_with_rows", "_shown"}
+    assert {name for name, _ in seen} >= {
+        "decoded",
+        "pack",
+        "pack_items",
+        "_encode_list",
+        "_with_rows",
+        "_encode_conversation",
+    }
     assert not [name for name, on_loop in seen if on_loop]
 
 
@@ -292,7 +310,7 @@ def test_an_item_is_found_and_added_without_looking_at_its_neighbours() -> None:
     async def work(store: Store) -> None:
         await store.put("a", "kept", pack("k", {}, [{"id": "i"}, {"id": "j"}]))
         assert isinstance(store, MemoryStore)
-        entry = store._owners["a"].entries["kept"]
+        entry = store._tenants["a"].entries["kept"]
         entry.rows = Unseen(entry.rows)
         assert await store.extend("a", "kept", pack_items([{"id": "k"}]))
         assert len(entry.rows) == 3
@@ -311,7 +329,7 @@ def test_places_of_items_that_are_gone_are_forgotten_little_by_little() -> None:
         assert isinstance(store, MemoryStore)
         await store.put("a", "many", pack("k", {}, [{"id": f"i{number}"} for number in range(5000)]))
         await store.put("a", "few", pack("k", {}, [{"id": "i7"}]))
-        places = store._owners["a"].places
+        places = store._tenants["a"].places
         await store.delete("a", "many")
         assert 3000 < len(places) < 5000
         assert await store.find("a", ["i8"]) == {}
@@ -368,7 +386,7 @@ def test_what_is_kept_is_read_where_nothing_can_be_written(tmp_path: Path) -> No
         await store._run(lambda: store._database.execute("PRAGMA query_only = ON"))
         assert await whole(store, "a", "x") == ({"n": 1}, [{"id": "i"}])
         assert list(await store.find("a", ["i"])) == ["i"]
-        with pytest.raises(Failure, match="the store fails"):
+        with pytest.raises(Failure, match="the store failed"):
             await store.extend("a", "x", pack_items([{"id": "j"}]))
         await store._run(lambda: store._database.execute("PRAGMA query_only = OFF"))
         assert await store.extend("a", "x", pack_items([{"id": "j"}]))
@@ -436,7 +454,7 @@ def test_a_response_is_fetched_as_it_was_sent(client: Any, engine: EngineProcess
     client.responses.delete(sent.id)
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(sent.id)
-    with pytest.raises(openai.BadRequestError, match="not kept here"):
+    with pytest.raises(openai.BadRequestError, match="not stored here"):
         client.responses.create(model="m", input="And?", previous_response_id=sent.id)
 
 
@@ -459,7 +477,7 @@ def test_what_is_kept_is_found_by_its_owner_only(client: Any, stranger: Any, eng
         lambda: stranger.conversations.delete(conversation.id),
     ]
     for attempt in attempts:
-        with pytest.raises((openai.NotFoundError, openai.BadRequestError), match="not kept here"):
+        with pytest.raises((openai.NotFoundError, openai.BadRequestError), match="not stored here"):
             attempt()
     assert client.responses.retrieve(response.id).id == response.id
 

@@ -29,7 +29,7 @@ import openai
 
 from gateways import GatewayThread, events, free_port, post, serving
 from unspool import UsageError
-from unspool.gateway.upstreams.embedded import packaged_model
+from unspool.gateway.upstreams.embedded_llamacpp import packaged_model
 from unspool.wire import ChatStreamDecoder
 
 anthropic = pytest.importorskip("anthropic")

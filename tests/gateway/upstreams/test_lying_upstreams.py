@@ -20,15 +20,15 @@ pytest.importorskip("msgspec")
 
 import unspool
 from gateways import ASKED, GatewayThread, fetch, send, serving, warnings_of_the_gateway
-from lying_upstream import STAY, WAIT, Answer, Liar, begun, http, lying
+from lying_upstream import STAY, WAIT, LyingServer, Reply, http, lying, response_head
 from unspool import UsageError
 from unspool.gateway import Settings
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.server.logs import _Json, _Plain
-from unspool.gateway.upstreams.base import Task
+from unspool.gateway.telemetry.logs import _JsonFormatter, _TextFormatter
+from unspool.gateway.upstreams.base import UpstreamRequest
 from unspool.gateway.upstreams.completions import CompletionsUpstream
-from unspool.gateway.upstreams.embedded import EmbeddedUpstream
-from unspool.gateway.upstreams.http import Connection
+from unspool.gateway.upstreams.embedded_llamacpp import EmbeddedUpstream
+from unspool.gateway.upstreams.http_client import Connection
 from unspool.models.sources.running_server import from_server
 
 ASK = [{"role": "user", "content": "Hi"}]
@@ -47,13 +47,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def liar() -> Iterator[Liar]:
+def liar() -> Iterator[LyingServer]:
     with lying({}) as found:
         yield found
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def gateway(request: pytest.FixtureRequest, liar: Liar, template: str) -> Iterator[GatewayThread]:
+def gateway(request: pytest.FixtureRequest, liar: LyingServer, template: str) -> Iterator[GatewayThread]:
     path, settings = KINDS[request.param]
     liar.path = path  # type: ignore[attr-defined]
     with serving(
@@ -88,7 +88,7 @@ def answered(path: str, text: str) -> bytes:
 
 
 CRLF = "\r\n"
-WIRES: dict[str, Answer] = {
+WIRES: dict[str, Reply] = {
     "nothing": [b""],
     "no HTTP": [b"\x00\xff hello\r\n\r\n"],
     "half a head": [b"HTTP/1.1 200 OK\r\ncontent-ty"],
@@ -121,16 +121,16 @@ WIRES: dict[str, Answer] = {
     "a web page": [http(b"<html>" + PRIVATE.encode(), kind="text/html")],
     "a kind of rubbish": [http(b"x", kind="\xff\xfe; ;;=")],
     "UTF-16": [http("data: {}\n\n".encode("utf-16"), kind="text/event-stream")],
-    "zeros": [begun() + b"data: \0\n\n" + b"\0" * 1000],
-    "an event without end": [begun() + b"data: ", *[b"x" * 60_000] * 3],
-    "empty lines without end": [begun(), *[b"data:\n" * 30_000] * 4],
-    "silence": [begun(), STAY],
-    "comments, then silence": [begun() + b": hello\n\n", STAY],
-    "half an event": [begun() + b'data: {"choices"'],
+    "zeros": [response_head() + b"data: \0\n\n" + b"\0" * 1000],
+    "an event over the size limit": [response_head() + b"data: ", *[b"x" * 60_000] * 3],
+    "empty lines without end": [response_head(), *[b"data:\n" * 30_000] * 4],
+    "silence": [response_head(), STAY],
+    "comments, then silence": [response_head() + b": hello\n\n", STAY],
+    "half an event": [response_head() + b'data: {"choices"'],
     "a number": [http(b"5")],
     "a list": [http(b"[1]")],
     "a deep value": [http(b"[" * 90_000)],
-    "a large value": [begun("application/json"), *[b" " * 60_000] * 3],
+    "a large value": [response_head("application/json"), *[b" " * 60_000] * 3],
     "an error": [http(json.dumps({"error": f"no {PRIVATE} at http://127.0.0.1:1/"}).encode())],
     "it fails": [http(f"no {PRIVATE} s3cret".encode(), status="500 Oops")],
     "it fails at length": [http(b"x" * 10**6, status="500 Oops")],
@@ -145,8 +145,8 @@ WIRES: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("case", WIRES)
-def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, case: str) -> None:
-    liar.answers[liar.path] = WIRES[case]  # type: ignore[attr-defined]
+def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: LyingServer, case: str) -> None:
+    liar.replies[liar.path] = WIRES[case]  # type: ignore[attr-defined]
     for number, (api, (path, body)) in enumerate(ASKED.items()):
         for stream in (True, False):
             if number and (STAY in WIRES[case] or liar.path != "/v1/completions"):  # type: ignore[attr-defined]
@@ -162,7 +162,7 @@ def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, cas
             for secret in (PRIVATE, "s3cret", "127.0.0.1", "internal"):
                 assert secret.encode() not in data
     # It is as good as new.
-    liar.answers[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
+    liar.replies[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
     path, body = ASKED["chat"]
     assert b'"Hello"' in send(gateway.url + path, body)[1]
 
@@ -171,7 +171,7 @@ def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, cas
 
 QUOTED = "the key s3cret is wrong"
 ERROR = json.dumps({"error": {"message": QUOTED}}).encode()
-QUOTES: dict[str, Answer] = {
+QUOTES: dict[str, Reply] = {
     **{
         str(status): [http(ERROR, status=f"{status} {QUOTED}")]
         for status in (400, 401, 403, 404, 429, 500, 503)
@@ -193,9 +193,11 @@ QUOTES: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("case", QUOTES)
-def test_key_that_an_upstream_quotes_is_seen_nowhere(gateway: GatewayThread, liar: Liar, case: str) -> None:
+def test_key_that_an_upstream_quotes_is_seen_nowhere(
+    gateway: GatewayThread, liar: LyingServer, case: str
+) -> None:
     handler = logging.StreamHandler(log := io.StringIO())
-    handler.setFormatter(_Json())
+    handler.setFormatter(_JsonFormatter())
     logger = logging.getLogger("unspool.gateway")
     level = logger.level
     logger.addHandler(handler)
@@ -206,7 +208,7 @@ def test_key_that_an_upstream_quotes_is_seen_nowhere(gateway: GatewayThread, lia
         asked = ASKED
     try:
         for path in (liar.path, "/v1/completions", "/v1/embeddings"):  # type: ignore[attr-defined]
-            liar.answers[path] = QUOTES[case]
+            liar.replies[path] = QUOTES[case]
         for path, body in asked.values():
             for stream in (True, False):
                 _, data, headers = send(gateway.url + path, {**body, "stream": stream})
@@ -216,7 +218,7 @@ def test_key_that_an_upstream_quotes_is_seen_nowhere(gateway: GatewayThread, lia
         logger.removeHandler(handler)
         logger.setLevel(level)
         for path in ("/v1/completions", "/v1/embeddings"):
-            liar.answers.pop(path, None)
+            liar.replies.pop(path, None)
     assert "request" in log.getvalue()
     for seen in (
         log.getvalue(),
@@ -245,10 +247,10 @@ def test_key_that_a_server_quotes_is_not_in_the_error(answer: bytes) -> None:
 def test_log_for_people_has_no_control_characters_and_no_forged_lines() -> None:
     record = logging.LogRecord("unspool.gateway", logging.WARNING, "", 0, "request", None, None)
     record.__dict__["fields"] = {"detail": "gone\x1b[2J\u202e\n12:00:00 info    all is well"}
-    line = _Plain().format(record)
+    line = _TextFormatter().format(record)
     assert line.endswith(r" detail=gone\u001b[2J\u202e\u000a12:00:00 info    all is well")
-    assert json.loads(_Json().format(record))["detail"] == record.__dict__["fields"]["detail"]
-    assert "\u202e" not in _Json().format(record)
+    assert json.loads(_JsonFormatter().format(record))["detail"] == record.__dict__["fields"]["detail"]
+    assert "\u202e" not in _JsonFormatter().format(record)
 
 
 # -- A11: nobody is followed
@@ -269,7 +271,7 @@ def test_a_redirect_is_not_followed(template: str) -> None:
         with serving(**settings, template=template) as gateway:
             for status in (301, 302, 303, 307, 308):
                 there = http(b"{}", status=f"{status} There", headers=f"location: {elsewhere.url}/x{CRLF}")
-                liar.answers = {path: [there] for path in paths}
+                liar.replies = {path: [there] for path in paths}
                 for path, body, expected in (
                     (*ASKED["chat"], 502),
                     ("/v1/completions", {"prompt": "x"}, 502),
@@ -316,20 +318,20 @@ def test_nothing_is_kept_and_nobody_asked_in_between(template: str, monkeypatch:
 def test_an_answer_that_nobody_asked_for_is_nobodys(template: str) -> None:
     """A second one on a connection that waits for the next request, of somebody else."""
     path = "/v1/completions"
-    late: Answer = [answered(path, "one"), WAIT, answered(path, "somebody else's")]
+    late: Reply = [answered(path, "one"), WAIT, answered(path, "somebody else's")]
     with lying({f"{path} 1": late, path: [answered(path, "two")]}) as liar:
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
             url, body = ASKED["chat"]
             assert b'"one"' in send(gateway.url + url, body)[1]
-            liar.go_on()
+            liar.resume()
             assert b'"two"' in send(gateway.url + url, body)[1]
 
 
 # -- what is handed on, and asked
 
 
-PASSED: dict[str, Answer] = {
+PASSED: dict[str, Reply] = {
     "a web page": [http(b"<html>", kind="text/html")],
     "packed": [http(b"x", headers=f"content-encoding: gzip{CRLF}")],
     "too much": [http(b" " * 200_000)],
@@ -341,23 +343,27 @@ PASSED: dict[str, Answer] = {
 
 
 @pytest.fixture(scope="module")
-def passing(liar: Liar, template: str) -> Iterator[GatewayThread]:
+def passing(liar: LyingServer, template: str) -> Iterator[GatewayThread]:
     settings: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
     with serving(**settings, template=template, max_output_bytes=100_000, idle_timeout=0.3) as found:
         yield found
 
 
 @pytest.mark.parametrize("case", PASSED)
-def test_what_is_handed_on_is_whole_and_no_web_page(passing: GatewayThread, liar: Liar, case: str) -> None:
-    liar.answers["/v1/embeddings"] = PASSED[case]
+def test_what_is_handed_on_is_whole_and_no_web_page(
+    passing: GatewayThread, liar: LyingServer, case: str
+) -> None:
+    liar.replies["/v1/embeddings"] = PASSED[case]
     status, data, _ = send(f"{passing.url}/v1/embeddings", {"input": "x"})
     assert (status, "error" in json.loads(data)) == (502, True)
     assert PRIVATE.encode() not in data
 
 
-def test_a_stream_that_breaks_is_handed_on_up_to_its_last_event(passing: GatewayThread, liar: Liar) -> None:
+def test_a_stream_that_breaks_is_handed_on_up_to_its_last_event(
+    passing: GatewayThread, liar: LyingServer
+) -> None:
     one = b'data: {"choices": [{"text": "a"}]}\n\n'
-    liar.answers["/v1/completions"] = [begun() + one + b'data: {"choi']
+    liar.replies["/v1/completions"] = [response_head() + one + b'data: {"choi']
     status, data, _ = send(f"{passing.url}/v1/completions", {"prompt": "x", "stream": True})
     assert status == 200
     first, second, last = data.decode().rstrip("\n").split("\n\n")
@@ -379,8 +385,8 @@ VECTORS = (
 
 
 @pytest.mark.parametrize("given", VECTORS)
-def test_embeddings_that_are_none(passing: GatewayThread, liar: Liar, given: str) -> None:
-    liar.answers["/v1/embeddings"] = [http(given.encode())]
+def test_embeddings_that_are_none(passing: GatewayThread, liar: LyingServer, given: str) -> None:
+    liar.replies["/v1/embeddings"] = [http(given.encode())]
     for path, body in (("/api/embed", {"input": "x"}), ("/api/embeddings", {"prompt": "x"})):
         status, data, _ = send(passing.url + path, body)
         assert (status, "embeddings" in json.loads(data)["error"]) == (502, True)
@@ -390,8 +396,8 @@ ANSWERS = ("", "5", "[]", '{"tokens": 5}', '{"tokens": {}}', "[" * 50_000, '{"to
 
 
 @pytest.mark.parametrize("given", ANSWERS)
-def test_tokens_that_are_none(passing: GatewayThread, liar: Liar, given: str) -> None:
-    liar.answers["/tokenize"] = liar.answers["/detokenize"] = [http(given.encode())]
+def test_tokens_that_are_none(passing: GatewayThread, liar: LyingServer, given: str) -> None:
+    liar.replies["/tokenize"] = liar.replies["/detokenize"] = [http(given.encode())]
     assert send(f"{passing.url}/tokenize", {"prompt": "x"})[0] == 404
     assert send(f"{passing.url}/detokenize", {"tokens": [1]})[0] == 404
 
@@ -420,13 +426,13 @@ def test_lists_of_models_that_are_none() -> None:
     with lying({}) as liar:
         for given in MODELS:
             paths = ("/v1/models", "/info", "/props", "/api/show", "/api/version", "/api/tags")
-            liar.answers = {path: [http(given.encode())] for path in paths}
+            liar.replies = {path: [http(given.encode())] for path in paths}
             assert asyncio.run(asked(liar.url)) == ""
             with suppress(UsageError):
                 assert from_server(liar.url).name == ""
 
 
-SERVERS: dict[str, Answer] = {
+SERVERS: dict[str, Reply] = {
     "no HTTP": [b"\0\xff\r\n\r\n"],
     "a head without end": [b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000],
     "a chunk that is none": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
@@ -465,7 +471,7 @@ def test_what_could_end_the_process_is_refused(tmp_path: Path, name: str) -> Non
     fields = {name: "root ::= " + "(" * 100_000}
     plan = unspool.plan("hermes", {"messages": ASK})
     for asked in (
-        upstream.open(Task("x", {"messages": ASK}, plan, "", sampling=fields)),
+        upstream.open(UpstreamRequest("x", {"messages": ASK}, plan, "", sampling=fields)),
         upstream.forward("/v1/completions", {"prompt": "x", **fields}),
     ):
         with pytest.raises(Failure, match=name) as caught:

@@ -16,25 +16,25 @@ pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, events, post, send, serving
 from unspool import CallArgs, CallEnd, CallStart, Event, Text
-from unspool.gateway.generation.upstream_calls import ForeignCalls
+from unspool.gateway.generation.upstream_calls import UpstreamCalls
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import CallPiece
-from unspool.gateway.upstreams.completions import SplitCharacters
+from unspool.gateway.upstreams.base import CallDelta
+from unspool.gateway.upstreams.completions import SurrogateJoiner
 from unspool.wire import ChatStreamDecoder
 
 Call = tuple[str, str]
-P = CallPiece
+P = CallDelta
 
 
-def read(pieces: Sequence[CallPiece | Text], reason: Any = "stop") -> list[Call | str]:
+def read(pieces: Sequence[CallDelta | Text], reason: Any = "stop") -> list[Call | str]:
     """What comes out: calls as name and arguments, and texts, each whole before the next."""
-    calls = ForeignCalls()
+    calls = UpstreamCalls()
     found: list[Event] = []
     for piece in pieces:
         if isinstance(piece, Text):
             found += calls.follow([piece], 0)
         else:
-            found += calls.take([piece], 0)
+            found += calls.add([piece], 0)
     found += calls.finish(reason, [], 0)
     out: list[Call | str] = []
     name, arguments = "", ""
@@ -58,7 +58,7 @@ def read(pieces: Sequence[CallPiece | Text], reason: Any = "stop") -> list[Call 
     return out
 
 
-SHAPES: dict[str, tuple[list[CallPiece | Text], list[Call | str]]] = {
+SHAPES: dict[str, tuple[list[CallDelta | Text], list[Call | str]]] = {
     "as documented": (
         [P(0, "a", "f", ""), P(0, "", "", '{"x"'), P(0, "", "", ": 1}"), P(1, "b", "g", "{}")],
         [("f", '{"x": 1}'), ("g", "{}")],
@@ -123,17 +123,17 @@ def test_calls_that_are_cut_off_are_not_complete() -> None:
 
 
 def test_more_of_a_call_that_is_over_is_an_error() -> None:
-    calls = ForeignCalls()
-    calls.take([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
-    calls.take([P(0, "", "", " ")], 0)
-    with pytest.raises(Failure, match="was over"):
-        calls.take([P(0, "", "", "{")], 0)
+    calls = UpstreamCalls()
+    calls.add([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
+    calls.add([P(0, "", "", " ")], 0)
+    with pytest.raises(Failure, match="had ended"):
+        calls.add([P(0, "", "", "{")], 0)
 
 
 def test_the_first_call_streams_while_others_come_in() -> None:
-    calls = ForeignCalls()
-    calls.take([P(0, "a", "f", '{"x": '), P(1, "b", "g", "{")], 0)
-    (more,) = calls.take([P(0, "", "", '"long')], 0)
+    calls = UpstreamCalls()
+    calls.add([P(0, "a", "f", '{"x": '), P(1, "b", "g", "{")], 0)
+    (more,) = calls.add([P(0, "", "", '"long')], 0)
     assert isinstance(more, CallArgs)
 
 
@@ -144,7 +144,7 @@ values = st.dictionaries(st.text(max_size=3), st.text(max_size=6) | st.lists(st.
 def test_every_interleaving_amounts_to_the_same_calls(arguments: list[Any], data: st.DataObject) -> None:
     texts = [json.dumps(value) for value in arguments]
     left = [[P(i, f"c{i}", f"f{i}", ""), *(P(i, "", "", c) for c in text)] for i, text in enumerate(texts)]
-    pieces: list[CallPiece] = [own.pop(0) for own in left]
+    pieces: list[CallDelta] = [own.pop(0) for own in left]
     while any(left):
         own = data.draw(st.sampled_from([own for own in left if own]))
         pieces.append(own.pop(0))
@@ -217,10 +217,10 @@ def test_text_that_may_begin_a_marker_stays_before_the_call(
 
 
 def test_halves_of_different_places_do_not_meet() -> None:
-    halves = SplitCharacters()
-    first = halves.joined({"choices": [{"index": 1, "text": "a\ud83d"}]})
-    other = halves.joined({"choices": [{"index": 0, "text": "b"}]})
-    last = halves.joined({"choices": [{"index": 1, "text": "\ude00c"}]})
+    joiner = SurrogateJoiner()
+    first = joiner.join({"choices": [{"index": 1, "text": "a\ud83d"}]})
+    other = joiner.join({"choices": [{"index": 0, "text": "b"}]})
+    last = joiner.join({"choices": [{"index": 1, "text": "\ude00c"}]})
     assert [one["choices"][0]["text"] for one in (first, other, last)] == ["a", "b", "\U0001f600c"]
 
 

@@ -15,17 +15,17 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import plan
-from unspool.gateway.apis.answers import encode
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.base import Batch, Task
+from unspool.gateway.http.json_encoding import encode_line as encode
+from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream
 from unspool.gateway.upstreams.completions import CompletionStream
-from unspool.gateway.upstreams.http import Patience
+from unspool.gateway.upstreams.http_client import IdleTimer
 from unspool.gateway.upstreams.ollama import OllamaStream
 
 PLAN = plan("hermes", {"messages": [{"role": "user", "content": "Hi"}]})
-TASK = Task("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=True)
+TASK = UpstreamRequest("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=True)
 
 
 class Told:
@@ -33,8 +33,8 @@ class Told:
 
     def __init__(self, *reads: Sequence[bytes]) -> None:
         self._reads = iter(reads)
-        self.told_end = True
-        self.patience = Patience(300.0)
+        self.end_marked = True
+        self.idle_timer = IdleTimer(300.0)
 
     async def read(self) -> list[bytes] | None:
         found = next(self._reads, None)
@@ -48,7 +48,7 @@ def batches(kind: type[CompletionStream], *reads: Sequence[bytes]) -> tuple[list
     """What a stream gives, and the failure that it ends with."""
 
     async def read() -> tuple[list[Batch], Failure | None]:
-        stream = kind(Told(*reads), TASK, plain_end=False)  # type: ignore[arg-type]
+        stream = kind(Told(*reads), TASK, finish_optional=False)  # type: ignore[arg-type]
         found: list[Batch] = []
         try:
             while (batch := await stream.next()) is not None:
@@ -215,14 +215,14 @@ def test_a_second_answer_behind_the_first_is_none(kind: type[CompletionStream]) 
 def test_events_that_say_nothing_are_no_sign_of_life() -> None:
     now = iter(range(0, 10_000, 200))
     told = Told(*[[b'{"choices": []}']] * 100)
-    told.patience = Patience(300.0, lambda: float(next(now)))
+    told.idle_timer = IdleTimer(300.0, lambda: float(next(now)))
 
     async def read() -> None:
-        stream = CompletionStream(told, TASK, plain_end=False)  # type: ignore[arg-type]
+        stream = CompletionStream(told, TASK, finish_optional=False)  # type: ignore[arg-type]
         while await stream.next() is not None:
             pass
 
-    with pytest.raises(Failure, match="silent"):
+    with pytest.raises(Failure, match="no output for too long"):
         asyncio.run(read())
 
 

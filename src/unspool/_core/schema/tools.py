@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from ...errors import UsageError
 from .json_pointer import resolve_reference
@@ -163,6 +163,20 @@ def _listed(tools: object) -> list[object]:
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         raise UsageError(f"tools is a {type(tools).__name__}; {_TOOLS_USAGE}")
     return list(tools)
+
+
+def tool_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object that holds the name and the schema of a tool, or of a tool choice.
+
+    Chat Completions and Ollama nest it under ``function``.  In Responses and Messages it is the tool itself.
+    """
+    function = tool.get("function")
+    return function if isinstance(function, Mapping) else tool
+
+
+def tool_name(tool: Mapping[str, Any]) -> Any:
+    """Return the name of a tool, or of the tool that a tool choice names; None if it has none."""
+    return tool_function(tool).get("name")
 
 
 def _schema(function: Mapping[str, object]) -> object:

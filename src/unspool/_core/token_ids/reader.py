@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._templates import dialect_texts
+from ...dialects._dialect_texts import dialect_texts
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.runs import BOUND

@@ -1,1 +1,1 @@
-"""The APIs: one package per API, with its requests and its responses."""
+"""APIs: for each API its handlers, and the conversion of its requests and responses."""

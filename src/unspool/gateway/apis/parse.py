@@ -1,4 +1,4 @@
-"""``/v1/parse``: an output in, its message and events out."""
+"""Handler of ``/v1/parse``, which returns the message and the events of a model's output."""
 
 from __future__ import annotations
 
@@ -18,25 +18,29 @@ from ...models.detect.detect_dialect import detect
 from ...parser import Parser
 from ...policies import Policies
 from ...wire import ChatStream
-from ..generation.model import Model, find_dialect, no_renderer
+from ..generation.model import Model, find_dialect, renderer_unavailable
+from ..generation.served_models import ServedModels
 from ..http.errors import Failure, invalid
-from .answers import encode
-from .chat.request import checked
+from ..http.exchange import Exchange
+from ..http.json_encoding import encode_line
+from ..http.request_body import BodyReader
+from ..http.worker_pools import WorkerPools
+from .validation import decode_body
 
-_SECONDS: Final = 10.0
-"""How long a text may take."""
-_PIECE: Final = 1 << 16
-"""Characters that are read at once."""
+_TIMEOUT: Final = 10.0
+"""Seconds that parsing may take."""
+_MAX_FEED: Final = 1 << 16
+"""Characters per call of the parser; the time limit is checked between calls."""
 
 
 class ParseBody(msgspec.Struct):
-    """What is to be parsed."""
+    """Body of a request to parse."""
 
     text: str | None = None
     chunks: list[str] | None = None
-    """The pieces that the text came in."""
+    """Text in the chunks in which it was streamed."""
     dialect: str = "auto"
-    """auto: told by ``chat_template``, else that of the gateway's model."""
+    """Dialect; auto detects it from ``chat_template``, or takes that of the gateway's model."""
     chat_template: str | None = None
     tools: list[dict[str, Any]] | None = None
     prompt: str | None = None
@@ -45,24 +49,58 @@ class ParseBody(msgspec.Struct):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
-def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
-    """The answer to a request to parse.
+class ParseHandler:
+    """Handler of requests to parse a model's output."""
 
-    :param limit: bytes of an answer, which repeats the text thrice and tells every event.
-    :param templates: the request may bring a template.
+    def __init__(
+        self,
+        models: ServedModels,
+        bodies: BodyReader,
+        pools: WorkerPools,
+        *,
+        max_output_bytes: int,
+        request_templates: bool,
+    ) -> None:
+        """Create a handler.
+
+        :param request_templates: allow requests to bring a chat template.
+        """
+        self._models = models
+        self._bodies = bodies
+        self._pools = pools
+        self._limit = max_output_bytes
+        self._templates = request_templates
+
+    async def parse(self, exchange: Exchange) -> None:
+        """Send the message and the events of a model's output."""
+        body = await self._bodies.read(exchange)
+        model = self._models.find(body.get("model")).model
+        runs_template = self._templates and body.get("chat_template")
+        pool = self._pools.templates if runs_template else self._pools.parsing
+        data = await pool.run(
+            exchange.client, parse_body, body, model, self._limit, templates=self._templates
+        )
+        await exchange.respond(200, data)
+
+
+def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
+    """Parse the text of a request and return the response.
+
+    :param limit: maximum size of the response, which contains the text three times and all events.
+    :param templates: allow the request to bring a chat template.
     """
-    shape = checked(body, ParseBody)
+    shape = decode_body(body, ParseBody)
     if shape.chat_template is not None and not templates:
         raise invalid(
-            "chat_template: no templates of requests are run here; the setting request_templates allows them",
+            "chat_template is disabled; enable request_templates in the gateway's settings",
             "chat_template",
             "unsupported_parameter",
         )
     if (shape.text is None) == (shape.chunks is None):
-        raise invalid("give either text or chunks", "text")
-    bounds = _Bounds(limit)
-    bounds.check_text(sum(map(len, shape.chunks or (shape.text or "",))))
-    dialect, evidence = _dialect(shape, model)
+        raise invalid("send either text or chunks", "text")
+    limits = _Limits(limit)
+    limits.check_text(sum(map(len, shape.chunks or (shape.text or "",))))
+    dialect, evidence = _find_dialect(shape, model)
     chunks = [shape.text] if shape.text is not None else shape.chunks or []
     try:
         parser = Parser(
@@ -73,89 +111,93 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
             strict=shape.strict,
         )
     except UnspoolError as error:
-        told = str(error)
-        named = [name for name in ("tools", "prompt", "policies", "strict") if name in told]
-        raise invalid(told, named[0] if named else "policies") from error
-    fold = parser.fold()
-    listed: list[dict[str, Any]] = []
+        message = str(error)
+        fields = [name for name in ("tools", "prompt", "policies", "strict") if name in message]
+        raise invalid(message, fields[0] if fields else "policies") from error
+    builder = parser.fold()
+    event_dicts: list[dict[str, Any]] = []
     try:
-        for number, chunk in enumerate(chunks):
-            events = _fed(parser, chunk, bounds)
-            fold.push(events)
-            listed += [{**event_fields(event), "chunk": number} for event in events]
-            bounds.check_events(len(listed))
+        for index, chunk in enumerate(chunks):
+            events = _feed(parser, chunk, limits)
+            builder.push(events)
+            event_dicts += [{**event_fields(event), "chunk": index} for event in events]
+            limits.check_events(len(event_dicts))
         events = parser.finish(shape.finish_reason)
-        fold.push(events)
-        listed += [{**event_fields(event), "chunk": len(chunks)} for event in events]
-        bounds.check_events(len(listed))
-        message = fold.message()
+        builder.push(events)
+        event_dicts += [{**event_fields(event), "chunk": len(chunks)} for event in events]
+        limits.check_events(len(event_dicts))
+        parsed = builder.message()
     except MalformedOutput as error:
         raise invalid(str(error), "text", error.kind) from error
-    answer = {
+    response = {
         "dialect": parser.dialect.name,
         "evidence": evidence,
-        "message": ChatStream(parser).message(message),
-        "finish_reason": message.finish_reason,
-        "parts": [{"kind": type(part).__name__, **asdict(part)} for part in message.parts],
-        "diagnostics": [diagnostic.to_dict() for diagnostic in message.diagnostics],
-        "events": listed,
+        "message": ChatStream(parser).message(parsed),
+        "finish_reason": parsed.finish_reason,
+        "parts": [{"kind": type(part).__name__, **asdict(part)} for part in parsed.parts],
+        "diagnostics": [diagnostic.to_dict() for diagnostic in parsed.diagnostics],
+        "events": event_dicts,
     }
-    return encode(answer)
+    return encode_line(response)
 
 
-class _Bounds:
-    """What a request to parse may cost."""
+class _Limits:
+    """Limits of the cost of a request to parse."""
 
     def __init__(self, limit: int) -> None:
-        self._most = limit // 4
-        self._most_events = limit // 256
-        self._deadline = time.monotonic() + _SECONDS
+        self._max_characters = limit // 4
+        self._max_events = limit // 256
+        self._deadline = time.monotonic() + _TIMEOUT
 
     def check_text(self, length: int) -> None:
-        if length > self._most:
-            raise _too_much(f"{length} characters: this takes {self._most}")
+        """Refuse a text that is too long."""
+        if length > self._max_characters:
+            raise _too_large(f"the text has {length} characters; send at most {self._max_characters}")
 
     def check_events(self, count: int) -> None:
-        if count > self._most_events:
-            raise _too_much(f"more than {self._most_events} events: send less, or in fewer chunks")
+        """Refuse a text with too many events."""
+        if count > self._max_events:
+            raise _too_large(f"more than {self._max_events} events; send less text or fewer chunks")
 
     def check_time(self) -> None:
+        """Refuse a text that takes too long."""
         if time.monotonic() > self._deadline:
-            raise _too_much(f"this takes longer than {_SECONDS:g} seconds: send less")
+            raise _too_large(f"parsing takes longer than {_TIMEOUT:g} seconds; send less text")
 
 
-def _too_much(told: str) -> Failure:
-    return Failure("too_large", told, param="text", code="parse_too_large")
+def _too_large(message: str) -> Failure:
+    return Failure("too_large", message, param="text", code="parse_too_large")
 
 
-def _fed(parser: Parser, chunk: str, bounds: _Bounds) -> list[Event]:
-    """The events of a chunk; a long one is cut, because nobody else runs while it is read."""
-    bounds.check_time()
-    if len(chunk) <= _PIECE:
+def _feed(parser: Parser, chunk: str, limits: _Limits) -> list[Event]:
+    """Parse a chunk, in several calls if it is long."""
+    limits.check_time()
+    if len(chunk) <= _MAX_FEED:
         return parser.feed(chunk)
     events: list[Event] = []
-    for at in range(0, len(chunk), _PIECE):
-        bounds.check_time()
-        events += parser.feed(chunk[at : at + _PIECE])
+    for start in range(0, len(chunk), _MAX_FEED):
+        limits.check_time()
+        events += parser.feed(chunk[start : start + _MAX_FEED])
     return normalise(events)
 
 
-def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
+def _find_dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
+    """Return the dialect of a request, with the evidence for it."""
     if shape.dialect != "auto" and shape.chat_template is not None:
-        raise invalid("give either dialect or chat_template", "chat_template")
+        raise invalid("send either dialect or chat_template", "chat_template")
     if shape.dialect != "auto":
         return find_dialect(shape.dialect), [f"The request names {shape.dialect}."]
     if shape.chat_template is None:
-        return find_dialect(model.dialect) if isinstance(model.dialect, str) else model.dialect, [
-            f"This gateway's model, {model.name}, writes it."
-        ]
+        dialect = find_dialect(model.dialect) if isinstance(model.dialect, str) else model.dialect
+        return dialect, [f"It is the dialect of this gateway's model, {model.name}."]
     try:
         with isolated_renderer():
-            found = detect({"chat_template": shape.chat_template})
+            detection = detect({"chat_template": shape.chat_template})
     except NoRenderer as error:
-        raise no_renderer(error) from error
+        raise renderer_unavailable(error) from error
     except UnspoolError as error:
         raise invalid(str(error), "chat_template") from error
-    if found.dialect is None:
-        raise invalid(f"the template does not tell the dialect: {found.evidence[0]}", "chat_template")
-    return found.dialect, list(found.evidence)
+    if detection.dialect is None:
+        message = f"cannot detect the dialect from the template: {detection.evidence[0]}"
+        raise invalid(message, "chat_template")
+    return detection.dialect, list(detection.evidence)

@@ -1,9 +1,8 @@
-"""Fields of requests that are neither honoured nor handed to the engine: what becomes of each.
+"""Request fields that neither the gateway nor the engine supports.
 
-A field that changes the answer, and that nobody here can honour, is refused by its
-name, because whoever sends it relies on it.  Fields that agents send to every server are
-left out, and the log says so once.  What is said here of neither kind has no effect on
-the answer.
+A field that changes the output is refused by name, because its sender relies on it.  A field that agents
+send to every server is ignored, and logged once.  Fields of a third group have no effect on the output
+and are ignored silently.
 """
 
 from __future__ import annotations
@@ -13,29 +12,29 @@ from typing import Any, Final
 
 from ..http.errors import invalid
 
-_VENDOR: Final = "its vendor would have to run it"
+_VENDOR: Final = "only its vendor can run it"
 
 REFUSED: Final[dict[str, dict[str, str]]] = {
     "chat": {
-        "audio": "this gateway answers in text",
-        "web_search_options": f"{_VENDOR}; offer a tool that searches",
-        "chat_template": "the model's own is used; the gateway's setting template changes it",
-        "prompt": "this API takes messages",
-        "prompt_embeds": "this API takes messages",
-        "suffix": "this API takes messages",
-        "echo": "the answer begins behind the prompt",
-        "best_of": "ask for n choices, and choose",
+        "audio": "only text output is supported",
+        "web_search_options": f"{_VENDOR}; offer a search tool",
+        "chat_template": "set template in the gateway's settings",
+        "prompt": "send messages",
+        "prompt_embeds": "send messages",
+        "suffix": "send messages",
+        "echo": "the output never repeats the prompt",
+        "best_of": "use n",
     },
     "responses": {
-        "prompt": "prompts are kept by their vendor; send input and instructions",
-        "background": "this gateway answers at once, or streams",
+        "prompt": "stored prompts are not supported; send input and instructions",
+        "background": "background responses are not supported; use stream",
     },
     "messages": {
-        "mcp_servers": f"{_VENDOR}; connect to them in the client, and offer their tools",
+        "mcp_servers": f"{_VENDOR}; connect to the servers in the client, and offer their tools",
         "container": _VENDOR,
     },
 }
-"""What is refused, and why."""
+"""Refused fields with the reason or an alternative, by API."""
 
 WITHOUT_EFFECT: Final = frozenset(
     (
@@ -61,22 +60,27 @@ WITHOUT_EFFECT: Final = frozenset(
         "workspace_id",
     )
 )
-"""Fields that are about accounts, caches and speed, or about tools that the vendor runs."""
+"""Fields about accounts, caches, speed or the vendor's own tools."""
 
 _EMPTY: Final[tuple[object, ...]] = (None, False, [], {}, "")
 
 
-def refuse(request: Mapping[str, Any], api: str) -> None:
-    """Refuse what nobody here can honour."""
+def reject_unsupported(request: Mapping[str, Any], api: str) -> None:
+    """Refuse fields that change the output and are not supported."""
     for name, why in REFUSED[api].items():
         if request.get(name) not in _EMPTY and not (name == "best_of" and request[name] == 1):
             raise invalid(f"{name}: {why}", name, "unsupported_parameter")
 
 
-def left_out(request: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """What of a request has no effect although it might be meant to have one."""
+def list_ignored(request: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return log entries for unknown fields that may be meant to change the output."""
     return [
-        f"the field {name}: this gateway does not know what to do about it"
+        f"{name}: this gateway does not know this field"
         for name, value in request.items()
         if name not in known and name not in WITHOUT_EFFECT and value not in _EMPTY
     ]
+
+
+def ignore_verbosity(value: str | None) -> list[str]:
+    """Return the log entry for a verbosity, which no chat template supports."""
+    return [f"verbosity {value}: no model supports it"] if value not in (None, "medium") else []

@@ -1,1 +1,1 @@
-"""Generation: from a checked request to parsed events."""
+"""Generation: from a generation request to the events of its output."""

@@ -1,4 +1,4 @@
-"""The model behind a gateway: how it is prompted, and how it is read."""
+"""Model: how requests to one model are planned and rendered, loaded from the gateway's settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..._core.schema.tools import tool_name
 from ..._core.token_ids.tokenizers import AnyTokenizer
 from ...chat_templates import (
     ChatTemplate,
@@ -26,11 +27,11 @@ from ...models.detect.result import Detection
 from ...models.sources import Source, read_source
 from ...planning import Plan, plan
 from ...policies import Policies
-from ..apis.media import check_parts, has_media, without_media
+from ..conversation.media import check_parts, has_media, without_media
 from ..http.errors import Failure, invalid
-from ..server.logs import log, log_once
 from ..settings import Settings
-from .tool_prompt import ToolPrompt, tool_prompt
+from ..telemetry.logs import log, log_once
+from .tool_prompt import ToolPrompt, find_tool_prompt
 
 _FIELDS: Final = re.compile(
     r"\b(tool_choice|tools|messages|message (?P<at>\d+)|response_format|stop|n(?==)|parallel_tool_calls|"
@@ -38,59 +39,59 @@ _FIELDS: Final = re.compile(
     r"enable_thinking|thinking_mode|thinking_budget|thinking|reasoning|separate_reasoning|include_reasoning|"
     r"skip_special_tokens|ignore_eos|functions|function_call|guided_\w+|structured_outputs|structural_tag)\b"
 )
-"""Fields of a request as error messages name them."""
-_OWN: Final = frozenset({"self", "messages", "tools", "add_generation_prompt", "continue_final_message"})
-"""What every rendering is told anyway."""
+"""Names of request fields in error messages of other packages; they become the error's ``param``."""
+_RESERVED: Final = frozenset({"self", "messages", "tools", "add_generation_prompt", "continue_final_message"})
+"""Template variables that the gateway sets itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request, made ready for the upstream."""
+class PreparedRequest:
+    """Request with its plan and prompt, ready for the upstream."""
 
     plan: Plan
     prompt: str | None
-    """None where the upstream renders it."""
+    """Rendered prompt; None if the upstream renders it."""
     tools: tuple[Mapping[str, Any], ...]
-    """The tools that the model is shown."""
+    """Tools that the model sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is known about a model."""
+    """Facts about a model that planning, rendering and parsing need."""
 
     name: str
-    """As clients call it."""
+    """Name for clients."""
     dialect: str | Dialect
-    """How it writes; a name may be that of a checkpoint."""
+    """Dialect, or the name of a dialect or checkpoint."""
     template: ChatTemplate | None = None
-    toolless: ChatTemplate | None = None
-    """What to render without tools, if the model has another template for that."""
+    template_without_tools: ChatTemplate | None = None
+    """Template for requests without tools, if the model has another one for these."""
     tool_prompt: ToolPrompt | None = None
-    """How tools are shown, if the template does not show them."""
+    """Replacement for tools in the prompt, if the template has none."""
     tokenizer: AnyTokenizer | None = None
     eos_token_ids: tuple[int, ...] | None = None
     bos_token: str = ""
     aliases: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Variables for the template."""
+    """Default variables for the template."""
     policies: Policies = field(default_factory=Policies)
     strict_tools: bool = False
     created: int = 0
     source: Source | None = None
-    """What its template was found in; None: there is none."""
+    """Files that the template comes from, or None."""
 
     @property
     def family(self) -> str:
-        """The dialect's name."""
+        """Name of the dialect."""
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
     def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """The tokens of a text; None: there is no tokenizer that could tell."""
+        """Return the tokens of a text, or None without a tokenizer."""
         encode = getattr(self.tokenizer, "encode", None)
         return None if encode is None else list(encode(text, add_special_tokens=special).ids)
 
     def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """The text of tokens; None: there is no tokenizer that could tell."""
+        """Return the text of tokens, or None without a tokenizer."""
         decode = getattr(self.tokenizer, "decode", None)
         return None if decode is None else str(decode(list(tokens), skip_special_tokens=False))
 
@@ -101,12 +102,12 @@ class Model:
         constraints: Sequence[str],
         renders: bool,
         policies: Policies | None = None,
-    ) -> Prepared:
-        """Decide what the request means, and write the prompt.
+    ) -> PreparedRequest:
+        """Plan a request and render its prompt.
 
-        :param constraints: what the upstream can hold the model to.
-        :param renders: the upstream writes the prompt itself.
-        :param policies: for this request, if they are not the model's.
+        :param constraints: output constraints that the upstream supports.
+        :param renders: True if the upstream renders the prompt itself.
+        :param policies: policies of this request, if they differ from the model's.
         """
         try:
             return self._prepare(request, constraints, renders, policies or self.policies)
@@ -114,57 +115,57 @@ class Model:
             raise Failure("too_large", str(error), param="messages") from error
         except (UsageError, ChatTemplateError) as error:
             message = str(error)
-            found = _FIELDS.search(message)
-            param = None if found is None else found[0]
-            if found is not None and found["at"]:
-                param = f"messages[{found['at']}]"
+            field = _FIELDS.search(message)
+            param = None if field is None else field[0]
+            if field is not None and field["at"]:
+                param = f"messages[{field['at']}]"
             elif isinstance(error, ChatTemplateError):
                 param = param or "messages"
             raise invalid(message, param) from error
         except NoRenderer as error:
-            raise no_renderer(error) from error
+            raise renderer_unavailable(error) from error
         except UnspoolError as error:
             raise Failure("internal", str(error)) from error
 
     def _prepare(
         self, request: Mapping[str, Any], constraints: Sequence[str], renders: bool, policies: Policies
-    ) -> Prepared:
-        told = dict(request)
-        if self.strict_tools and told.get("tools"):
-            told["tools"] = [_strict(tool) for tool in told["tools"]]
+    ) -> PreparedRequest:
+        planned = dict(request)
+        if self.strict_tools and planned.get("tools"):
+            planned["tools"] = [_with_strict(tool) for tool in planned["tools"]]
         decided = plan(
             self.dialect,
-            told,
+            planned,
             tokenizer=self.tokenizer,
             defaults=self.defaults,
             constraints=constraints,
             eos_token_ids=self.eos_token_ids,
             policies=policies,
         )
-        names = {_name(tool) for tool in decided.tools}
-        tools = tuple(tool for tool in request.get("tools") or () if _name(tool) in names)
+        names = {tool_name(tool) for tool in decided.tools}
+        tools = tuple(tool for tool in request.get("tools") or () if tool_name(tool) in names)
         if renders or self.template is None:
-            return Prepared(decided, None, tools)
-        messages = self._shown(request["messages"])
+            return PreparedRequest(decided, None, tools)
+        messages = self._adapt_messages(request["messages"])
         if self.tool_prompt is not None:
             offered = () if decided.tool_output == "none" else tools
-            messages = self.tool_prompt.told(messages, offered, decided.dialect)
+            messages = self.tool_prompt.rewrite(messages, offered, decided.dialect)
         history = normalise_history(messages, self.template, dialect=decided.dialect)
         variables = dict(decided.chat_template_kwargs)
-        for name in _OWN & variables.keys():
+        for name in _RESERVED & variables.keys():
             raise invalid(
-                f"chat_template_kwargs: {name} is no variable of templates; the request says it elsewhere",
+                f"chat_template_kwargs: {name} is reserved; use the request's own field",
                 "chat_template_kwargs",
             )
         if request.get("documents"):
             if "documents" not in self.template.source:
-                raise invalid("documents: the model's chat template does not read them", "documents")
+                raise invalid("the model's chat template does not use documents; leave it out", "documents")
             variables["documents"] = request["documents"]
         prompt = self._render(history, tools, variables, request)
-        return Prepared(decided.with_prompt(prompt), prompt, tools)
+        return PreparedRequest(decided.with_prompt(prompt), prompt, tools)
 
-    def _shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """The conversation in roles that the template knows, and as text, because a prompt is text."""
+    def _adapt_messages(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Replace roles that the template does not know, and media, which a prompt cannot contain."""
         check_parts(messages)
         if self.template is not None and "developer" not in self.template.source:
             messages = [
@@ -173,7 +174,7 @@ class Model:
             ]
         if not has_media(messages):
             return messages
-        log_once("left out of requests", f"pictures and files: {self.name} is shown a text in their place")
+        log_once("field_ignored", f"images and files: {self.name} gets a description in their place")
         return without_media(messages)
 
     def _render(
@@ -183,15 +184,21 @@ class Model:
         variables: Mapping[str, object],
         request: Mapping[str, Any],
     ) -> str:
-        """The prompt; some templates insist on a list of tools, or on a description of everything."""
-        template = self.template if tools or self.toolless is None else self.toolless
-        assert template is not None  # noqa: S101 - the caller has looked
-        failed: ChatTemplateError | None = None
-        for shown in (tools, [_described(tool) for tool in tools]) if tools else (None, ()):
+        """Render the prompt.
+
+        Some templates fail on null tools or on a missing description, so a failure is retried with an empty
+        list, or with empty descriptions.
+        """
+        template = self.template_without_tools
+        if tools or template is None:
+            template = self.template
+        assert template is not None  # noqa: S101 - the caller has checked it
+        first_error: ChatTemplateError | None = None
+        for variant in (tools, [_with_descriptions(tool) for tool in tools]) if tools else (None, ()):
             try:
                 return template.render(
                     history,
-                    shown,
+                    variant,
                     add_generation_prompt=True,
                     continue_final_message=bool(request.get("continue_final_message")),
                     **variables,
@@ -199,39 +206,34 @@ class Model:
             except ChatTemplateLimit:
                 raise
             except ChatTemplateError as error:
-                failed = failed or error
-        assert failed is not None  # noqa: S101 - else the template has rendered
-        raise failed
+                first_error = first_error or error
+        assert first_error is not None  # noqa: S101 - the loop returns or sets it
+        raise first_error
 
 
-def no_renderer(error: NoRenderer) -> Failure:
-    """A request whose template cannot be run now; why, is for the log."""
-    log(logging.ERROR, "no template can be run", reason=str(error))
-    return Failure("overloaded", "the gateway cannot run chat templates now; try again", retry_after="1")
+def renderer_unavailable(error: NoRenderer) -> Failure:
+    """Log why no template can be rendered now, and return the failure for the client."""
+    log(logging.ERROR, "renderer_unavailable", reason=str(error))
+    return Failure("overloaded", "the gateway cannot render chat templates now; try again", retry_after="1")
 
 
-def _name(tool: Mapping[str, Any]) -> object:
-    function = tool.get("function")
-    return function.get("name") if isinstance(function, Mapping) else tool.get("name")
-
-
-def _described(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool in which nothing lacks a description."""
+def _with_descriptions(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool in which the function and all parameters have a description."""
     function = tool.get("function")
     if not isinstance(function, Mapping):
         return dict(tool)
     parameters = function.get("parameters") or {"type": "object", "properties": {}}
     properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
     if isinstance(properties, Mapping):
-        told = {
+        described = {
             key: {"description": "", **value} if isinstance(value, Mapping) else value
             for key, value in properties.items()
         }
-        parameters = {**parameters, "properties": told}
+        parameters = {**parameters, "properties": described}
     return {**tool, "function": {"description": "", **function, "parameters": parameters}}
 
 
-def _strict(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _with_strict(tool: Mapping[str, Any]) -> dict[str, Any]:
     function = tool.get("function")
     if not isinstance(function, Mapping) or "strict" in function:
         return dict(tool)
@@ -241,91 +243,90 @@ def _strict(tool: Mapping[str, Any]) -> dict[str, Any]:
 def load_model(
     settings: Settings, *, source: Mapping[str, Any] | None = None, name: str = "", created: int = 0
 ) -> Model:
-    """The model that the settings describe.
+    """Load the model that the settings describe.
 
-    :param source: a tokenizer configuration that the upstream has told.
+    :param source: tokenizer configuration from the upstream.
     """
-    found = _source(settings, source)
+    origin = _read_source(settings, source)
     directory = Path(settings.model_dir) if settings.model_dir else None
-    tokenizer = None if directory is None else _tokenizer(directory)
+    tokenizer = None if directory is None else _load_tokenizer(directory)
     dialect: str | Dialect = settings.dialect
     if settings.dialect == "auto":
-        dialect = _detected(found, tokenizer)
+        dialect = _detect_dialect(origin, tokenizer)
     else:
-        # Names of checkpoints are for plan() to resolve; a mistake is to be told now.
+        # plan() resolves names of checkpoints; call it now to report a mistake at the start.
         plan(settings.dialect, {"messages": [{"role": "user", "content": ""}]}, tokenizer=tokenizer)
-    template = toolless = None
-    if found is not None:
-        template = ChatTemplate(found.template, **dict(found.tokens))  # type: ignore[arg-type]
-        template.capabilities  # noqa: B018 - now, not in the first request
-        default = found.others.get("the template 'default'")
+    template = template_without_tools = None
+    if origin is not None:
+        template = ChatTemplate(origin.template, **dict(origin.tokens))  # type: ignore[arg-type]
+        template.capabilities  # noqa: B018 - computed now and not in the first request
+        default = origin.others.get("the template 'default'")
         if default is not None:
-            toolless = ChatTemplate(default, **dict(found.tokens))  # type: ignore[arg-type]
-    prompt = None if template is None else tool_prompt(template)
+            template_without_tools = ChatTemplate(default, **dict(origin.tokens))  # type: ignore[arg-type]
+    prompt = None if template is None else find_tool_prompt(template)
     if prompt is not None:
-        log(logging.WARNING, "the template writes no tools: they are shown in the system message")
+        log(logging.WARNING, "template_without_tools", reason="tools go into the system message")
     return Model(
         name=settings.model or name or "model",
         dialect=dialect,
         template=template,
-        toolless=toolless,
+        template_without_tools=template_without_tools,
         tool_prompt=prompt,
         tokenizer=tokenizer,
-        eos_token_ids=None if directory is None else _eos(directory),
-        bos_token="" if found is None else found.tokens.get("bos_token", ""),
+        eos_token_ids=None if directory is None else _read_eos_ids(directory),
+        bos_token="" if origin is None else origin.tokens.get("bos_token", ""),
         aliases=settings.aliases,
         defaults=settings.chat_template_kwargs,
         policies=settings.parser_policies(),
         strict_tools=settings.strict_tools,
         created=created,
-        source=found,
+        source=origin,
     )
 
 
-def _source(settings: Settings, told: Mapping[str, Any] | None) -> Source | None:
-    """The chat template, and the tokens it needs."""
-    found = None
+def _read_source(settings: Settings, config: Mapping[str, Any] | None) -> Source | None:
+    """Read the chat template and its tokens from the settings, or from the upstream's configuration."""
+    source = None
     if settings.model_dir:
         try:
-            found = read_source(Path(settings.model_dir))
+            source = read_source(Path(settings.model_dir))
         except UsageError:
             if not settings.template:
                 raise
-    elif told and told.get("chat_template"):
-        found = read_source(told)
+    elif config and config.get("chat_template"):
+        source = read_source(config)
     if settings.template:
-        own = read_source(Path(settings.template))
-        found = own if found is None else replace(own, tokens={**found.tokens, **own.tokens})
-    return found
+        explicit = read_source(Path(settings.template))
+        tokens = {} if source is None else source.tokens
+        source = replace(explicit, tokens={**tokens, **explicit.tokens})
+    return source
 
 
-def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
+def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
     if source is None:
-        raise UsageError(
-            "how does the model write its calls? Set dialect, or template or model_dir to tell it by"
-        )
-    found: Detection = detect_dialect(source, tokenizer=tokenizer)
-    if found.dialect is not None:
-        return found.dialect
-    if not found.hint and _knows_no_tools(source):
-        log(logging.WARNING, "the template knows no calls: they are written as in hermes", dialect="hermes")
+        raise UsageError("the dialect is unknown; set dialect, or set template or model_dir to detect it")
+    detection: Detection = detect_dialect(source, tokenizer=tokenizer)
+    if detection.dialect is not None:
+        return detection.dialect
+    if not detection.hint and _has_neither_tools_nor_calls(source):
+        log(logging.WARNING, "dialect_assumed", reason="the template has no calls", dialect="hermes")
         return get_dialect("hermes")
-    if not found.hint:
+    if not detection.hint:
         raise UsageError(
-            f"the chat template does not tell the dialect: {found.evidence[0]} Set dialect, "
-            "for a model without tools to passthrough"
+            f"cannot detect the dialect from the chat template: {detection.evidence[0]} "
+            "Set dialect; for a model without tools, set it to passthrough"
         )
-    log(logging.WARNING, "the template renders no calls, but speaks of a dialect", dialect=found.hint)
-    return get_dialect(found.hint)
+    log(logging.WARNING, "dialect_assumed", reason="the template only hints at it", dialect=detection.hint)
+    return get_dialect(detection.hint)
 
 
-def _knows_no_tools(source: Source) -> bool:
-    """Whether its template writes neither tools nor calls: then any dialect will do that it is told."""
+def _has_neither_tools_nor_calls(source: Source) -> bool:
+    """Return whether the template renders neither tools nor calls; then any dialect will do."""
     template = ChatTemplate(source.template, **dict(source.tokens))  # type: ignore[arg-type]
-    return tool_prompt(template) is not None and template.capabilities.calls == "none"
+    return find_tool_prompt(template) is not None and template.capabilities.calls == "none"
 
 
-def _tokenizer(directory: Path) -> AnyTokenizer | None:
+def _load_tokenizer(directory: Path) -> AnyTokenizer | None:
     path = directory / "tokenizer.json"
     if not path.is_file():
         return None
@@ -336,21 +337,21 @@ def _tokenizer(directory: Path) -> AnyTokenizer | None:
     return Tokenizer.from_file(str(path))
 
 
-def _eos(directory: Path) -> tuple[int, ...] | None:
+def _read_eos_ids(directory: Path) -> tuple[int, ...] | None:
     path = directory / "generation_config.json"
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+        ids = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
     except (ValueError, AttributeError) as error:
         raise UsageError(f"{path} is not a generation configuration: {error}") from error
-    if isinstance(found, int):
-        return (found,)
-    return tuple(found) if isinstance(found, Sequence) and not isinstance(found, str) else None
+    if isinstance(ids, int):
+        return (ids,)
+    return tuple(ids) if isinstance(ids, Sequence) and not isinstance(ids, str) else None
 
 
 def find_dialect(name: str) -> Dialect:
-    """A dialect for ``/v1/parse``."""
+    """Return a dialect by the name in a request."""
     try:
         return get_dialect(name)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Switches that clients send to every model, and a model that has no ear for some of them."""
+"""Optional fields: thinking options that clients send to every model, whether it supports them or not."""
 
 from __future__ import annotations
 
@@ -6,34 +6,39 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...planning._thinking_switches import near_efforts
-from ..apis.chat.request import Job
 from ..http.errors import Failure
-from .model import Prepared
+from .model import PreparedRequest
+from .request import GenerationRequest
 
-Prepare = Callable[[Mapping[str, Any]], Prepared]
+PrepareRequest = Callable[[Mapping[str, Any]], PreparedRequest]
 
 
-def prepare_softly(prepare: Prepare, job: Job) -> tuple[Prepared, list[str]]:
-    """The request with as many of its switches as the model heeds, and why the others are left out."""
-    request = {key: value for key, value in job.request.items() if key not in job.soft}
-    prepared: Prepared | None = None
+def prepare_with_optional_fields(
+    prepare: PrepareRequest, request: GenerationRequest
+) -> tuple[PreparedRequest, list[str]]:
+    """Prepare a request with those optional fields that the model supports.
+
+    :returns: the prepared request, and a log entry for each ignored field.
+    """
+    chat = {key: value for key, value in request.chat.items() if key not in request.optional_fields}
+    prepared: PreparedRequest | None = None
     ignored: list[str] = []
-    for key in job.soft:
-        if key not in job.request:
+    for key in request.optional_fields:
+        if key not in request.chat:
             continue
-        wanted = job.request[key]
+        value = request.chat[key]
         reason = ""
-        # An effort that the family does not know is nearly one that it knows.
-        for value in (wanted, *(near_efforts(wanted) if key == "reasoning_effort" else ())):
+        # If the model does not know an effort, the nearest one it knows is better than none.
+        for candidate in (value, *(near_efforts(value) if key == "reasoning_effort" else ())):
             try:
-                prepared = prepare({**request, key: value})
+                prepared = prepare({**chat, key: candidate})
             except Failure as failure:
                 if failure.kind != "invalid_request":
                     raise
                 reason = reason or failure.message
                 continue
-            request[key] = value
+            chat[key] = candidate
             break
         if reason:
-            ignored.append(f"{reason} (taken as {request[key]})" if key in request else reason)
-    return prepared or prepare(request), ignored
+            ignored.append(f"{reason} (replaced by {chat[key]})" if key in chat else reason)
+    return prepared or prepare(chat), ignored

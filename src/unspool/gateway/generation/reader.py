@@ -1,4 +1,4 @@
-"""One choice being read: deltas of the upstream in, events out."""
+"""Reader of one choice: deltas of the upstream to events."""
 
 from __future__ import annotations
 
@@ -11,89 +11,97 @@ from ...events import CallEnd, CallStart, Diagnostic, Event, Finish, FinishReaso
 from ...parser import Parser
 from ...planning import Plan
 from ..upstreams.base import Delta
-from .upstream_calls import ForeignCalls
+from .upstream_calls import UpstreamCalls
 
 
 class DeltaTokens:
-    """What the upstream told about the tokens of one delta."""
+    """Token data of one delta, kept until events cover the delta's text."""
 
     __slots__ = ("logprobs", "start", "tokens")
 
     def __init__(self, start: int, tokens: int, logprobs: Sequence[dict[str, Any]]) -> None:
         self.start = start
-        """Offset of its text in the output."""
+        """Offset of the delta's text in the output."""
         self.tokens = tokens
         self.logprobs = logprobs
 
 
 class Reader:
-    """Reads one choice.
+    """Reader of one choice.
 
-    The parser does the work.  What is added here: calls and reasoning that an
-    upstream has told apart by itself, and the bookkeeping of tokens.
+    The parser reads the text.  The reader adds calls and reasoning that the upstream has parsed itself, and
+    counts tokens.
     """
 
     def __init__(self, plan: Plan, *, ids: bool = False) -> None:
-        """Prepare to read.
+        """Create a reader.
 
-        :param ids: token ids are read, not text.
+        :param ids: read token ids instead of text.
         """
         self.plan = plan
         self.planned = plan.parser(ids=ids)
-        """The parser as planned: says how events are tidied, folded and sent."""
+        """Parser of the plan; the encoders take their settings from it, even if another parser reads."""
         self.finished = False
         self.stopped_by: str | None = None
-        """The stop string that ended the output."""
+        """Stop string that ended the output."""
         self.size = 0
-        """Bytes of output so far."""
+        """Size of the output so far, in bytes."""
         self.tokens = 0
-        """Tokens of output so far, as far as we can tell."""
+        """Tokens of the output so far; estimated if the upstream sends no token data."""
         self.reasoning_tokens = 0
         self.peak_held = 0
-        """The most characters that were held back at once."""
+        """Maximum number of characters that the parser held back."""
         self.outcomes: Counter[str] = Counter()
-        """Calls by how they ended, and notes by their kind."""
+        """Number of calls by status, and of diagnostics by kind."""
         self.logprobs: list[dict[str, Any]] = []
-        """Of tokens that no chunk has carried yet."""
-        self.answer_logprobs: list[dict[str, Any]] = []
-        """Likewise, of tokens of the answer only."""
+        """Log probabilities that no chunk has carried yet."""
+        self.content_logprobs: list[dict[str, Any]] = []
+        """Log probabilities of content that no chunk has carried yet."""
         self.token_ids: list[int] = []
-        """Ids that no chunk has carried yet."""
+        """Token ids that no chunk has carried yet."""
         self._ids = ids
         self._parser: Parser | None = None
-        self._split = False
+        self._upstream_splits_reasoning = False
         self._offset = 0
-        self._began = 0
-        """Where the text of the parser in use begins in the output."""
-        self._steps: deque[DeltaTokens] = deque()
-        self._foreign = ForeignCalls()
-        self._calls = 0
-        """How many calls the parser has found ..."""
-        self._open = False
-        """... and whether the last of them goes on."""
+        self._parser_start = 0
+        """Offset in the output at which the text of the current parser starts."""
+        self._pending_tokens: deque[DeltaTokens] = deque()
+        self._upstream_calls = UpstreamCalls()
+        self._call_count = 0
+        """Number of calls that the parser has found."""
+        self._call_is_open = False
+        """True while the parser's last call is open."""
 
     @property
     def parser(self) -> Parser:
-        """The parser in use, chosen when the first text comes."""
+        """Parser in use, chosen at the first text."""
         if self._parser is None:
-            self._parser = self._split_parser() if self._split else self.planned
+            self._parser = self._content_parser() if self._upstream_splits_reasoning else self.planned
         return self._parser
 
-    def _split_parser(self) -> Parser:
-        """For an upstream that takes reasoning out of the text: what is left does not begin in it."""
+    def _content_parser(self) -> Parser:
+        """Return a parser for text without reasoning, which the upstream has removed."""
         try:
             return self.plan.with_prompt("").parser()
-        except UsageError:  # It reads messages with headers, and will not send us any.
+        except UsageError:  # the dialect puts everything after headers, which this upstream removes, too
             return Parser("passthrough", tools=())
 
     def feed(self, delta: Delta) -> list[Event]:
-        """What this delta comes to."""
-        if delta.plain and delta.text and not self._steps and not self._foreign.used:
-            events = self.parser.feed(delta.text)
-            if self._all_told(events, delta.text):
+        """Return the events for a delta."""
+        if delta.text_only and delta.text and not self._pending_tokens and not self._upstream_calls.used:
+            # Fast path: nearly every delta becomes one text event of the same length.
+            text = delta.text
+            events = (self._parser or self.parser).feed(text)
+            end = self._offset + len(text)
+            if len(events) == 1 and isinstance(event := events[0], Text) and event.end == end:
+                self._offset = end
+                self.size += len(text) if text.isascii() else _bytes(text)
+                self.tokens += 1
+                if event.channel == "reasoning":
+                    self.reasoning_tokens += 1
                 return events
-            self._track(events)
-            self._account(delta)
+            self._track_calls(events)
+            self._count(delta)
             self._offset += len(delta.text)
         else:
             events = self._read(delta)
@@ -102,77 +110,67 @@ class Reader:
         self.stopped_by = delta.stopped_by or self.stopped_by
         if delta.finish is not None:
             events += self._finish(delta.finish)
-        self._see(events)
+        self._match_tokens(events)
         return events
-
-    def _all_told(self, events: Sequence[Event], text: str) -> bool:
-        """Whether all of it is text of one channel, as nearly always: then this is all the bookkeeping."""
-        end = self._offset + len(text)
-        if len(events) != 1 or not isinstance(events[0], Text) or events[0].end != end:
-            return False
-        self._offset = end
-        self.size += _bytes(text)
-        self.tokens += 1
-        if events[0].channel == "reasoning":
-            self.reasoning_tokens += 1
-        return True
 
     def _read(self, delta: Delta) -> list[Event]:
-        """The events of a delta of any kind."""
+        """Return the events for a delta of any kind."""
         events: list[Event] = []
         if delta.reasoning:
-            self._split = self._split or self._parser is None
+            self._upstream_splits_reasoning = self._upstream_splits_reasoning or self._parser is None
             if self.plan.include_reasoning:
                 events.append(Text("reasoning", delta.reasoning, self._offset, self._offset))
-        self._account(delta)
+        self._count(delta)
         if self._ids and delta.token_ids is not None:
-            events += self._placed(self.parser.feed_tokens(delta.token_ids))
+            events += self._shift(self.parser.feed_tokens(delta.token_ids))
         elif delta.text:
-            events += self._placed(self.parser.feed(delta.text))
-        self._track(events)
+            events += self._shift(self.parser.feed(delta.text))
+        self._track_calls(events)
         self._offset += len(delta.text)
         if delta.calls:
-            events += self._given_back()
-        events = self._foreign.follow(events, self._offset)
+            events += self._finish_parser()
+        events = self._upstream_calls.follow(events, self._offset)
         if delta.calls:
-            events += self._foreign.take(delta.calls, self._offset, self._calls)
+            events += self._upstream_calls.add(delta.calls, self._offset, self._call_count)
         return events
 
-    def _track(self, events: Iterable[Event]) -> None:
+    def _track_calls(self, events: Iterable[Event]) -> None:
         for event in events:
             if isinstance(event, CallStart):
-                self._calls += 1
-                self._open = True
+                self._call_count += 1
+                self._call_is_open = True
             elif isinstance(event, CallEnd):
-                self._open = False
+                self._call_is_open = False
 
-    def _given_back(self) -> list[Event]:
-        """What is held or open when a call of the upstream's follows: it stands before, and ends there."""
-        if self._parser is None or not (self._parser.pending or self._open):
+    def _finish_parser(self) -> list[Event]:
+        """Flush the parser in front of a call of the upstream; a new parser reads the text after the call."""
+        if self._parser is None or not (self._parser.pending or self._call_is_open):
             return []
-        self._open = False
-        events = self._placed(self._parser.finish("stop"))
-        self._parser, self._began = self._split_parser(), self._offset
+        self._call_is_open = False
+        events = self._shift(self._parser.finish("stop"))
+        self._parser, self._parser_start = self._content_parser(), self._offset
         return [event for event in events if not isinstance(event, Finish)]
 
-    def _placed(self, events: list[Event]) -> list[Event]:
-        """Events of the parser, with their places in the whole output."""
-        if self._began:
+    def _shift(self, events: list[Event]) -> list[Event]:
+        """Convert offsets of the current parser to offsets of the whole output."""
+        if self._parser_start:
             for event in events:
-                event.start += self._began
-                event.end += self._began
+                event.start += self._parser_start
+                event.end += self._parser_start
         return events
 
     def _finish(self, reason: FinishReason) -> list[Event]:
         self.finished = True
-        return self._foreign.finish(reason, self._placed(self.parser.finish(reason)), self._offset)
+        events = self._shift(self.parser.finish(reason))
+        return self._upstream_calls.finish(reason, events, self._offset)
 
-    def _account(self, delta: Delta) -> None:
+    def _count(self, delta: Delta) -> None:
+        """Add a delta to the sizes and token counts."""
         text = delta.text
-        self.size += _bytes(text) or 1  # empty ones for ever are too much, too
+        self.size += _bytes(text) or 1  # even empty deltas must reach the size limit at some time
         if delta.reasoning or delta.calls:
-            told = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
-            self.size += _bytes(told)
+            parsed = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
+            self.size += _bytes(parsed)
         ids, logprobs = delta.token_ids or (), delta.logprobs or ()
         tokens = len(ids) or len(logprobs) or (1 if text or delta.reasoning or delta.calls else 0)
         self.tokens += tokens
@@ -183,37 +181,38 @@ class Reader:
         if logprobs:
             self.logprobs += logprobs
         if text:
-            self._steps.append(DeltaTokens(self._offset, tokens, logprobs))
+            self._pending_tokens.append(DeltaTokens(self._offset, tokens, logprobs))
 
-    def _see(self, events: Iterable[Event]) -> None:
-        steps = self._steps
+    def _match_tokens(self, events: Iterable[Event]) -> None:
+        """Assign pending token data to the events that cover its text, and count outcomes."""
+        pending = self._pending_tokens
         for event in events:
             if isinstance(event, CallEnd):
                 self.outcomes[event.status] += 1
             elif isinstance(event, Diagnostic):
                 self.outcomes[event.kind] += 1
-            while steps and steps[0].start < event.end:
-                step = steps.popleft()
+            while pending and pending[0].start < event.end:
+                tokens = pending.popleft()
                 if isinstance(event, Text):
                     if event.channel == "reasoning":
-                        self.reasoning_tokens += step.tokens
-                    elif step.logprobs:
-                        self.answer_logprobs += step.logprobs
+                        self.reasoning_tokens += tokens.tokens
+                    elif tokens.logprobs:
+                        self.content_logprobs += tokens.logprobs
 
     def take_logprobs(self) -> list[dict[str, Any]]:
-        """The log probabilities that no chunk has carried yet; now one will."""
-        found, self.logprobs = self.logprobs, []
-        return found
+        """Remove and return the log probabilities that no chunk has carried yet."""
+        logprobs, self.logprobs = self.logprobs, []
+        return logprobs
 
-    def take_answer_logprobs(self) -> list[dict[str, Any]]:
-        """Likewise, of the answer only."""
-        found, self.answer_logprobs = self.answer_logprobs, []
-        return found
+    def take_content_logprobs(self) -> list[dict[str, Any]]:
+        """Remove and return the log probabilities of content that no chunk has carried yet."""
+        logprobs, self.content_logprobs = self.content_logprobs, []
+        return logprobs
 
     def take_token_ids(self) -> list[int]:
-        """The ids that no chunk has carried yet; now one will."""
-        found, self.token_ids = self.token_ids, []
-        return found
+        """Remove and return the token ids that no chunk has carried yet."""
+        ids, self.token_ids = self.token_ids, []
+        return ids
 
 
 def _bytes(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The models behind one address: each with its upstream, its template, its policies."""
+"""Models that one gateway serves, each with its own upstream and settings."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ from functools import partial
 
 from ...errors import UsageError
 from ...policies import Policies
-from ..apis.chat.request import Job
+from ..generation.request import GenerationRequest
 from ..http.errors import Failure
-from ..http.worker_pools import Lane
-from ..server.logs import log
+from ..http.worker_pools import WorkerPool
 from ..settings import Settings
+from ..telemetry.logs import log
 from ..upstreams.base import Upstream
-from .model import Model, Prepared
-from .optional_fields import prepare_softly
+from .model import Model, PreparedRequest
+from .optional_fields import prepare_with_optional_fields
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A model, and what generates its text."""
+class ServedModel:
+    """Model with its settings and its upstream."""
 
     settings: Settings
-    """Its own."""
+    """Settings of this model."""
     model: Model
     upstream: Upstream
 
-    def prepare(self, job: Job, id: str, policies: Policies | None = None) -> Prepared:
-        """Plan and render; off the loop, because templates and schemas may be large.
+    def prepare(
+        self, request: GenerationRequest, id: str, policies: Policies | None = None
+    ) -> PreparedRequest:
+        """Plan a request and render its prompt.
 
-        :param id: of the request, for the log.
+        Call this in a worker pool, because templates and schemas may be large.
+
+        :param id: id of the client's request, for the log.
         """
         prepare = partial(
             self.model.prepare,
@@ -40,65 +44,68 @@ class Served:
             policies=policies,
         )
         try:
-            prepared = prepare(job.request)
+            prepared = prepare(request.chat)
         except Failure as failure:
-            if failure.kind != "invalid_request" or not any(key in job.request for key in job.soft):
+            if failure.kind != "invalid_request" or not any(
+                key in request.chat for key in request.optional_fields
+            ):
                 raise
-            # Clients of these APIs send such switches to every model.
-            prepared, ignored = prepare_softly(prepare, job)
+            # An optional field may be the reason, so find out which ones the model supports.
+            prepared, ignored = prepare_with_optional_fields(prepare, request)
             for reason in ignored:
-                log(logging.WARNING, "switch ignored", id=id, reason=reason)
+                log(logging.WARNING, "option_ignored", id=id, reason=reason)
         for warning in prepared.plan.warnings:
-            log(logging.WARNING, "plan", id=id, warning=warning)
+            log(logging.WARNING, "plan_warning", id=id, warning=warning)
         return prepared
 
-    async def tokenize(self, lane: Lane, owner: str, text: str, *, special: bool = False) -> list[int] | None:
-        """The tokens of a text; None: nobody can tell.
+    async def tokenize(
+        self, pool: WorkerPool, client: str, text: str, *, special: bool = False
+    ) -> list[int] | None:
+        """Return the tokens of a text, or None if neither the gateway nor the upstream has a tokenizer.
 
-        :param lane: where that is found out, if it is here; and whose work it is.
-        :param special: with those that the model's prompts begin with.
+        :param special: add the special tokens that begin the model's prompts.
         """
-        found = await lane.run(owner, self.model.tokenize, text, special=special)
-        return await self.upstream.tokenize(text, special=special) if found is None else found
+        tokens = await pool.run(client, self.model.tokenize, text, special=special)
+        return await self.upstream.tokenize(text, special=special) if tokens is None else tokens
 
-    async def detokenize(self, lane: Lane, owner: str, tokens: Sequence[int]) -> str | None:
-        """The text of tokens; None: nobody can tell."""
-        found = await lane.run(owner, self.model.detokenize, tokens)
-        return await self.upstream.detokenize(tokens) if found is None else found
+    async def detokenize(self, pool: WorkerPool, client: str, tokens: Sequence[int]) -> str | None:
+        """Return the text of tokens, or None if neither the gateway nor the upstream has a tokenizer."""
+        text = await pool.run(client, self.model.detokenize, tokens)
+        return await self.upstream.detokenize(tokens) if text is None else text
 
 
-class Models:
-    """Models by the names that requests use."""
+class ServedModels:
+    """Served models by the names that requests use."""
 
-    def __init__(self, served: Sequence[Served], *, strict: bool) -> None:
-        """Take models; the first is that of requests that name none.
+    def __init__(self, served: Sequence[ServedModel], *, strict: bool) -> None:
+        """Index the models by name; the first model is the default.
 
-        :param strict: a single model, too, answers to its own names only.
+        :param strict: refuse unknown names even if there is only one model.
         """
         self.all = tuple(served)
-        self._one = len(served) == 1 and not strict
-        self._names: dict[str, Served] = {}
+        self._accepts_any_name = len(served) == 1 and not strict
+        self._names: dict[str, ServedModel] = {}
         for one in served:
             for name in (one.model.name, *one.model.aliases):
                 if name in self._names:
-                    raise UsageError(f"two models answer to the name {name!r}: set model or aliases of one")
+                    raise UsageError(f"two models have the name {name!r}; change model or aliases of one")
                 self._names[name] = one
 
-    def find(self, name: object) -> Served:
-        """The model that a request means."""
-        if not name or self._one:
+    def find(self, name: object) -> ServedModel:
+        """Return the model with a name, or the default model for an empty name."""
+        if not name or self._accepts_any_name:
             return self.all[0]
-        found = self._names.get(name) if isinstance(name, str) else None
-        if found is None and isinstance(name, str):  # Ollama's clients add this to every name
-            found = self._names.get(name.removesuffix(":latest"))
-        found = found or self._names.get("*")
-        if found is None:
+        served = self._names.get(name) if isinstance(name, str) else None
+        if served is None and isinstance(name, str):  # Ollama's clients append :latest
+            served = self._names.get(name.removesuffix(":latest"))
+        served = served or self._names.get("*")
+        if served is None:
             known = ", ".join(repr(one.model.name) for one in self.all)
             raise Failure(
                 "not_found",
-                f"the model {name!r} does not exist; there is {known} "
-                "(the gateway's setting aliases adds names)",
+                f"the model {name!r} does not exist; choose {known}, or add the name to aliases in the "
+                "gateway's settings",
                 param="model",
                 code="model_not_found",
             )
-        return found
+        return served

@@ -1,10 +1,9 @@
-"""Tools for a model whose chat template knows none.
+"""Tools for a model whose chat template has none.
 
-Such a template would drop the tools of a request, and the results of calls with them,
-or refuse the conversation.  So it is shown a conversation that it can write: the tools
-and how to call them stand in the system message, or at the beginning of what the user
-says first where there is no such role, and results are said by the user.  Calls of
-earlier turns are written by ``normalise_history``, in the words of the dialect.
+Such a template drops the tools of a request and the results of calls, or refuses the conversation.  So the
+gateway rewrites the conversation: the tools, and how to call them, go into the system message; without a
+system role, into the first user message.  Tool results become user messages.  ``normalise_history`` writes
+the calls of earlier turns in the model's dialect.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..._core.render.message import render
+from ..._core.schema.tools import tool_function
 from ...chat_templates import ChatTemplate, ChatTemplateError
 from ...dialects._declaration import Dialect
 from ...errors import UnspoolError
@@ -31,31 +31,31 @@ _PROBE: Final = {
         },
     },
 }
-_ASKED: Final = {"role": "user", "content": "Unspool's question."}
-_ANSWERED: Final = {"role": "assistant", "content": "Unspool's answer."}
+_USER: Final = {"role": "user", "content": "Unspool's question."}
+_ASSISTANT: Final = {"role": "assistant", "content": "Unspool's answer."}
 _SYSTEM: Final = {"role": "system", "content": "Unspool's rules."}
 _RESULT: Final = {"role": "tool", "tool_call_id": "unspool01", "content": "Unspool's result."}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPrompt:
-    """What a template leaves out, and what it is shown instead."""
+    """Parts of a conversation that a template drops, and that the gateway rewrites."""
 
     tools: bool
-    """It does not write tools."""
+    """True if the template drops tools."""
     results: bool
-    """It does not write the results of calls."""
+    """True if the template drops tool results."""
     system: bool
-    """It does not write system messages."""
+    """True if the template drops system messages."""
 
-    def told(
+    def rewrite(
         self,
         history: Iterable[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]],
         dialect: Dialect,
     ) -> list[Mapping[str, Any]]:
-        """A conversation that the template can write."""
-        out = _with_results(history) if self.results else list(history)
+        """Return a conversation that the template can render."""
+        out = _results_to_user(history) if self.results else list(history)
         if not self.tools or not tools:
             return out
         rules = instructions(tools, dialect)
@@ -70,34 +70,34 @@ class ToolPrompt:
         return out
 
 
-def tool_prompt(template: ChatTemplate) -> ToolPrompt | None:
-    """What the template leaves out; None: nothing that matters for tools."""
-    if not _lacks(template, "unspool_probe", _ASKED, tools=[_PROBE]):
+def find_tool_prompt(template: ChatTemplate) -> ToolPrompt | None:
+    """Probe a template; return None if it renders tools."""
+    if not _drops(template, "unspool_probe", _USER, tools=[_PROBE]):
         return None
     return ToolPrompt(
         tools=True,
-        results=_lacks(template, _RESULT["content"], _ASKED, _ANSWERED, _RESULT),
-        system=_lacks(template, _SYSTEM["content"], _SYSTEM, _ASKED),
+        results=_drops(template, _RESULT["content"], _USER, _ASSISTANT, _RESULT),
+        system=_drops(template, _SYSTEM["content"], _SYSTEM, _USER),
     )
 
 
-def _lacks(
+def _drops(
     template: ChatTemplate,
     text: str,
     *messages: Mapping[str, Any],
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> bool:
-    """Whether this text is missing from what it writes."""
+    """Return whether the rendered conversation lacks a text."""
     try:
         return text not in template.render([dict(one) for one in messages], tools, add_generation_prompt=True)
     except ChatTemplateError:
-        # One that wants more of a tool than this writes it, surely; a role that is refused is not written.
+        # A template that fails on a tool surely renders tools.  One that fails on a role does not render it.
         return tools is None
 
 
 def instructions(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
-    """Which tools there are, and how to call them."""
-    listed = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
+    """Return instructions that list the tools and show how to call them."""
+    listed = "\n".join(json.dumps(tool_function(tool), ensure_ascii=False) for tool in tools)
     return (
         "# Tools\n\nYou may call functions. These are their signatures:\n"
         f"<tools>\n{listed}\n</tools>\n\n"
@@ -108,35 +108,34 @@ def instructions(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
 
 
 def _example(tool: Mapping[str, Any], dialect: Dialect) -> str:
-    """How a call of this tool is written."""
-    function = tool.get("function", tool)
+    """Return an example call of a tool in the model's dialect."""
+    function = tool_function(tool)
     parameters = function.get("parameters") or {}
     arguments = dict.fromkeys(parameters.get("properties") or {}, "...")
     call = ToolCall("call_0", str(function.get("name")), json.dumps(arguments, ensure_ascii=False))
     try:
         return render(dialect, Message(tool_calls=(call,)), check=False).removeprefix(dialect.prompt.start)
-    except UnspoolError:  # it writes no calls of its own
+    except UnspoolError:  # the dialect has no calls
         return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
 
 
-def _with_results(history: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Results of calls as what the user says; what the user says at once is one message."""
+def _results_to_user(history: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Convert tool results to user messages, and merge adjacent user messages."""
     out: list[Mapping[str, Any]] = []
-    asked: list[Mapping[str, Any]] = []
-    """Messages of the user that follow each other: joined once, because there may be very many."""
+    run: list[Mapping[str, Any]] = []  # adjacent user messages; merged once, because there may be very many
     for message in history:
         if message["role"] == "tool":
-            asked.append({"role": "user", "content": f"<tool_response>\n{_text(message)}\n</tool_response>"})
+            run.append({"role": "user", "content": f"<tool_response>\n{_text(message)}\n</tool_response>"})
         elif message["role"] == "user":
-            asked.append(message)
+            run.append(message)
         else:
-            out += _as_one(asked)
-            asked = []
+            out += _merge(run)
+            run = []
             out.append(message)
-    return [*out, *_as_one(asked)]
+    return [*out, *_merge(run)]
 
 
-def _as_one(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _merge(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     if len(messages) < 2:
         return messages
     return [{**messages[-1], "content": "\n\n".join(map(_text, messages))}]

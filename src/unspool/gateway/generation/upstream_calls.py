@@ -1,8 +1,8 @@
-"""Calls that an upstream has told apart by itself, in one numbering with ours.
+"""Tool calls that the upstream has parsed itself, merged with the parser's own calls.
 
-Servers do it in many ways: they repeat id and name with every piece, number every
-call 0, or write several calls at once.  What comes out is one call after the other.
-A call streams while it is the first that is not over; what belongs behind it waits.
+Servers stream calls in different ways: some repeat id and name in every delta, some give every call the
+index 0, and some interleave calls.  The output has one call after another, in one numbering.  The first
+call that has not ended streams; later calls and events wait in a queue until it ends.
 """
 
 from __future__ import annotations
@@ -25,85 +25,89 @@ from ...events import (
 )
 from ..http.errors import Failure
 from ..http.json_decoding import is_object
-from ..upstreams.base import CallPiece
+from ..upstreams.base import CallDelta
 
 
-class ForeignCalls:
-    """The calls of one choice."""
+class UpstreamCalls:
+    """Calls of one choice."""
 
     def __init__(self) -> None:
         self.used = False
+        """True once the upstream has sent a call."""
         self._count = 0
         self._open: _Call | None = None
         self._calls: dict[int, _Call] = {}
-        """By the upstream's number, the last call of that number."""
-        self._waiting: deque[_Call | Event] = deque()
-        """Calls and events of the parser that come behind the open call."""
-        self._ours: dict[int, int] = {}
-        self._over = False
+        """Last call for each index of the upstream."""
+        self._queue: deque[_Call | Event] = deque()
+        """Calls, and events of the parser, that follow the open call."""
+        self._parser_indices: dict[int, int] = {}
+        """Index in the output for each call of the parser."""
+        self._finished = False
 
-    def take(self, pieces: Sequence[CallPiece], at: int, ours: int = 0) -> list[Event]:
-        """Events for pieces of calls.
+    def add(self, deltas: Sequence[CallDelta], at: int, parser_calls: int = 0) -> list[Event]:
+        """Return events for call deltas.
 
-        :param ours: how many calls the parser has found before the first of these.
+        :param at: offset in the output.
+        :param parser_calls: number of calls that the parser found before the first of these.
         """
         if not self.used:
             self.used = True
-            self._count = ours
+            self._count = parser_calls
         out: list[Event] = []
-        for piece in pieces:
-            call = self._calls.get(piece.index)
-            if call is None or call.is_another(piece):
-                call = self._calls[piece.index] = _Call(piece)
-                self._waiting.append(call)
-            if call.ended and piece.arguments.strip():
-                told = "the upstream went on with a call that was over"
-                raise Failure("upstream", told, code="upstream_protocol")
-            if piece.arguments and not call.ended:
-                call.add(piece.arguments)
+        for delta in deltas:
+            call = self._calls.get(delta.index)
+            if call is None or call.is_new_call(delta):
+                call = self._calls[delta.index] = _Call(delta)
+                self._queue.append(call)
+            if call.ended and delta.arguments.strip():
+                message = "the upstream sent more arguments for a call that had ended"
+                raise Failure("upstream", message, code="upstream_protocol")
+            if delta.arguments and not call.ended:
+                call.add(delta.arguments)
                 if call is self._open:
-                    out.append(CallArgs(call.number, piece.arguments, at, at))
+                    out.append(CallArgs(call.number, delta.arguments, at, at))
             self._advance(out, at)
         return out
 
     def follow(self, events: list[Event], at: int) -> list[Event]:
-        """Events of the parser, behind or between these calls, and their calls with the next numbers."""
+        """Return the parser's events in their place after or between these calls."""
         if not self.used:
             return events
-        self._waiting += events
+        self._queue += events
         out: list[Event] = []
         self._advance(out, at)
         return out
 
     def finish(self, reason: FinishReason, events: list[Event], at: int) -> list[Event]:
-        """No more pieces follow; the last events of the parser."""
+        """Return the remaining events at the end of the output, including the parser's last ones."""
         if not self.used:
             return events
-        self._over = True
+        self._finished = True
         out: list[Event] = []
         self._advance(out, at, reason)
-        self._waiting += events
+        self._queue += events
         self._advance(out, at, reason)
         return out
 
     def _advance(self, out: list[Event], at: int, reason: FinishReason = "stop") -> None:
+        """Emit queued calls and events until one call may still continue."""
         while True:
-            open_ = self._open
-            may_end = open_ is None or self._over or (self._waiting and open_.may_end(self._waiting[0]))
+            call = self._open
+            may_end = call is None or self._finished or (self._queue and call.may_end(self._queue[0]))
             if not may_end:
                 return
-            if open_ is not None:
-                out.append(open_.end(at, cut_off=reason == "length"))
+            if call is not None:
+                out.append(call.end(at, cut_off=reason == "length"))
                 self._open = None
-            if not self._waiting:
+            if not self._queue:
                 return
-            first = self._waiting.popleft()
+            first = self._queue.popleft()
             if isinstance(first, _Call):
-                self._begin(first, out, at)
+                self._start(first, out, at)
             else:
-                out.append(self._numbered(first))
+                out.append(self._renumber(first))
 
-    def _begin(self, call: _Call, out: list[Event], at: int) -> None:
+    def _start(self, call: _Call, out: list[Event], at: int) -> None:
         call.number = self._count
         self._count += 1
         self._open = call
@@ -111,22 +115,23 @@ class ForeignCalls:
         if call.pieces:
             out.append(CallArgs(call.number, "".join(call.pieces), at, at))
 
-    def _numbered(self, event: Event) -> Event:
+    def _renumber(self, event: Event) -> Event:
+        """Replace the parser's call index by the index in the output."""
         if isinstance(event, CallStart):
-            self._ours[event.index] = self._count
+            self._parser_indices[event.index] = self._count
             self._count += 1
         if isinstance(event, (CallStart, CallArgs, CallEnd)):
-            event.index = self._ours[event.index]
+            event.index = self._parser_indices[event.index]
         return event
 
 
 class _Call:
-    """One of them."""
+    """Call of the upstream."""
 
-    def __init__(self, first: CallPiece) -> None:
+    def __init__(self, first: CallDelta) -> None:
         if not first.name:
-            told = "the upstream sent a call without a name"
-            raise Failure("upstream", told, code="upstream_protocol")
+            message = "the upstream sent a call without a name"
+            raise Failure("upstream", message, code="upstream_protocol")
         self.name = first.name
         self.id = first.id
         self.number = 0
@@ -134,34 +139,35 @@ class _Call:
         self.ended = False
         self._object = _Object()
 
-    def is_another(self, piece: CallPiece) -> bool:
-        """Whether a piece of the same number begins another call."""
-        if not piece.name:
-            return False  # it says nothing but more arguments
-        if piece.name != self.name:
+    def is_new_call(self, delta: CallDelta) -> bool:
+        """Return whether a delta with the same index starts another call."""
+        if not delta.name:
+            return False  # more arguments
+        if delta.name != self.name:
             return True
-        over = self.ended or self._object.complete
-        if piece.id and self.id:
-            # Some make up a new id for every piece.
-            return piece.id != self.id and (over or not self.pieces)
-        return over and bool(piece.arguments.strip())
+        is_complete = self.ended or self._object.complete
+        if delta.id and self.id:
+            # Some servers send a new id with every delta, so another id alone is not enough.
+            return delta.id != self.id and (is_complete or not self.pieces)
+        return is_complete and bool(delta.arguments.strip())
 
     def add(self, arguments: str) -> None:
-        """More of its arguments."""
+        """Add arguments."""
         self.pieces.append(arguments)
         self._object.feed(arguments)
 
     def may_end(self, follower: _Call | Event) -> bool:
-        """Whether it is over, now that this follows it."""
+        """Return whether the call can end in front of this call or event."""
         if isinstance(follower, (Diagnostic, Finish)):
-            return False  # they say nothing of where they stand
+            return False  # these may come anywhere in a call
         if self._object.complete:
             return True
-        blank = isinstance(follower, Text) and not follower.text.strip()
-        return not self.pieces and not blank and not isinstance(follower, _Call)
+        # Without arguments, it ends at the parser's text or calls, but not at whitespace or upstream calls.
+        is_blank = isinstance(follower, Text) and not follower.text.strip()
+        return not self.pieces and not is_blank and not isinstance(follower, _Call)
 
     def end(self, at: int, *, cut_off: bool) -> CallEnd:
-        """It is over."""
+        """Return the event for the end of the call."""
         self.ended = True
         text = "".join(self.pieces)
         if (text and is_object(text)) or (not text and not cut_off):
@@ -169,38 +175,37 @@ class _Call:
         return CallEnd(self.number, "truncated" if cut_off else "malformed", text, at, at)
 
 
-_TOKEN: Final = re.compile(r'[{}\[\]]|"')
+_BRACKET_OR_QUOTE: Final = re.compile(r'[{}\[\]]|"')
 _STRING_END: Final = re.compile(r'\\|"')
 
 
 class _Object:
-    """Where a JSON object ends, as its text comes in: every character is looked at once."""
+    """Incremental scanner that finds the end of a JSON object; it reads every character once."""
 
     def __init__(self) -> None:
         self.complete = False
         self._depth = 0
-        self._inside = False
-        """Inside a string."""
+        self._in_string = False
         self._escaped = False
-        """Behind a backslash."""
+        """True after a backslash in a string."""
 
     def feed(self, text: str) -> None:
-        """More of the text."""
+        """Scan more text."""
         at = 0
         while at < len(text):
             if self._escaped:
                 self._escaped = False
                 at += 1
                 continue
-            found = (_STRING_END if self._inside else _TOKEN).search(text, at)
-            if found is None:
+            match = (_STRING_END if self._in_string else _BRACKET_OR_QUOTE).search(text, at)
+            if match is None:
                 return
-            at = found.end()
-            if self._inside:
-                self._escaped = found[0] == "\\"
-                self._inside = self._escaped
-            elif found[0] == '"':
-                self._inside = True
+            at = match.end()
+            if self._in_string:
+                self._escaped = match[0] == "\\"
+                self._in_string = self._escaped
+            elif match[0] == '"':
+                self._in_string = True
             else:
-                self._depth += 1 if found[0] in "{[" else -1
+                self._depth += 1 if match[0] in "{[" else -1
                 self.complete = self._depth <= 0

@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Authentication of clients: API keys and host names."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from .errors import Failure, invalid
 from .exchange import Exchange
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-"""What a program on this machine calls it."""
+"""Names that a program on this machine uses for the machine."""
 
 
-class Guard:
+class Authenticator:
     """Checks API keys and host names."""
 
     def __init__(self, settings: Settings) -> None:
         self._keys = [_digest(key) for key in settings.api_keys]
-        self._open = bool(self._keys) or settings.allow_no_keys
-        # Without keys, nothing but the name that it asks for tells a web page that
-        # has pointed its own name at this machine from a program on this machine.
-        named = bool(self._keys) or not is_loopback(settings.host) or "*" in settings.hosts
-        self._hosts = None if named else {*_LOOPBACK, *(name.lower() for name in settings.hosts)}
+        self._any_address = bool(self._keys) or settings.allow_no_keys
+        # Without keys, only the Host header tells a program on this machine from a web page
+        # that has pointed its own host name at this machine (DNS rebinding).
+        any_host = bool(self._keys) or not is_loopback(settings.host) or "*" in settings.hosts
+        self._hosts = None if any_host else {*_LOOPBACK, *(name.lower() for name in settings.hosts)}
 
-        self.knows_callers = bool(self._keys) or (self._hosts is not None and not settings.hosts)
-        """Whether whoever comes in shows a key, or is on this machine: others are shown nobody's requests."""
+        self.knows_clients = bool(self._keys) or (self._hosts is not None and not settings.hosts)
+        """Every client shows a key or is on this machine; else nobody may see the request log."""
 
     def check_host(self, exchange: Exchange) -> None:
-        """Refuse requests that were meant for another name."""
+        """Refuse requests for another host name."""
         hosts = exchange.headers(b"host")
         if len(hosts) > 1:
-            raise invalid("the request has two Host fields", code="bad_request")
-        if not self._open and is_other_address(exchange.listener):
-            # Another server than ours listens where the settings do not say.
+            raise invalid("the request has two Host headers", code="bad_request")
+        if not self._any_address and is_other_address(exchange.server_address):
+            # An ASGI server other than ours listens on an address that the settings do not name.
             raise Failure(
                 "authentication",
                 "this gateway has no keys and answers on the loopback address only; set api_keys",
@@ -48,14 +48,14 @@ class Guard:
         if name not in self._hosts:
             raise Failure(
                 "invalid_request",
-                f"this gateway listens on the loopback address and does not answer to {name!r}; "
-                "set hosts, or api_keys, if it should",
+                f"this gateway listens on the loopback address and does not answer to the host {name!r}; "
+                "to allow it, set hosts or api_keys",
                 code="wrong_host",
                 status=421,
             )
 
-    def admits(self, exchange: Exchange) -> bool:
-        """Whether a request shows a valid key, or none is needed."""
+    def is_authenticated(self, exchange: Exchange) -> bool:
+        """Return whether a request shows a valid key, or needs none."""
         try:
             self.check_key(exchange)
         except Failure:
@@ -63,20 +63,20 @@ class Guard:
         return True
 
     def check_key(self, exchange: Exchange) -> str:
-        """Refuse requests without a valid key; whose key it is, in a form that does not tell the key."""
+        """Refuse requests without a valid key; return the key's digest, or an empty string without keys."""
         if not self._keys:
             return ""
         scheme, _, token = exchange.header(b"authorization").partition(" ")
         shown = token.strip() if scheme.lower() == "bearer" else ""
         shown = shown or exchange.header(b"x-api-key")
         digest = _digest(shown)
-        # All of them, always: how long it takes tells nothing.
+        # Compare with every key, so that the time taken reveals nothing.
         matches = [hmac.compare_digest(digest, key) for key in self._keys]
         if not any(matches):
-            told = (
+            message = (
                 "the API key is not valid" if shown else "an API key is required: Authorization: Bearer ..."
             )
-            raise Failure("authentication", told, code="invalid_api_key")
+            raise Failure("authentication", message, code="invalid_api_key")
         return digest.hex()
 
 

@@ -1,4 +1,4 @@
-"""A path of the gateway: admission, errors, the log."""
+"""ASGI application for one path: authentication, error responses, the request log."""
 
 from __future__ import annotations
 
@@ -6,127 +6,186 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
+
+from starlette.routing import Route
 
 from ...dialects._id_format import IdFormat
 from ...errors import MalformedOutput
-from ..apis.answers import JSON_ERROR_APIS, encode, error_object
-from ..apis.chat.request import Api
-from ..server.logs import LOGGER, log
+from ..telemetry.logs import LOGGER, log
+from ..telemetry.metrics import Metrics
+from .active_requests import ActiveRequests
+from .auth import Authenticator
 from .errors import Failure, invalid
 from .exchange import JSON, ClientGone, Exchange, Receive, Scope, Send
-
-if TYPE_CHECKING:
-    from ..app import Gateway
+from .json_encoding import encode_line
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 
 _REQUEST_ID: Final = IdFormat("req_{random}")
+_CLIENT_CLOSED: Final = 499
+"""The status that metrics and the log show if the client left before the response."""
 
 
-class Endpoint:
-    """An ASGI application for one path: admission, errors, the log."""
+class ErrorFormat(Protocol):
+    """Function that returns the error body of an API."""
+
+    def __call__(self, failure: Failure, request_id: str | None = None) -> Mapping[str, Any]:
+        """Return the body."""
+        ...
+
+
+class Endpoints:
+    """Factory of the gateway's endpoints, which share authentication and metrics."""
 
     def __init__(
+        self, active: ActiveRequests, auth: Authenticator, metrics: Metrics, error_format: ErrorFormat
+    ) -> None:
+        """Create a factory.
+
+        :param error_format: the format of endpoints that set no other.
+        """
+        self.active = active
+        self.auth = auth
+        self.metrics = metrics
+        self._error_format = error_format
+
+    def route(self, path: str, name: str, **options: Any) -> Route:
+        """Return the route of a path; see :meth:`endpoint`."""
+        return Route(path, self.endpoint(name, **options))
+
+    def endpoint(
         self,
-        gateway: Gateway,
         name: str,
-        handlers: Mapping[str, Handler],
         *,
         public: bool = False,
         quiet: bool = False,
-    ) -> None:
-        """Prepare to answer.
+        timed: bool = False,
+        errors: ErrorFormat | None = None,
+        **handlers: Handler,
+    ) -> Endpoint:
+        """Return an endpoint.
 
-        :param handlers: by the method of the request; empty: for all others.
-        :param public: no key is asked for.
-        :param quiet: the log tells of failures only, and so it does of what is public.
+        :param name: the API's name in metrics and logs.
+        :param public: requests need no API key.
+        :param quiet: log successful requests at level DEBUG, as for public endpoints.
+        :param timed: observe the duration of requests.
+        :param errors: the format of error bodies.
+        :param handlers: by HTTP method; ``ANY`` handles all others.
         """
-        self._gateway = gateway
+        return Endpoint(
+            self, name, handlers, public=public, quiet=quiet, timed=timed, errors=errors or self._error_format
+        )
+
+
+class Endpoint:
+    """ASGI application for one path."""
+
+    def __init__(
+        self,
+        shared: Endpoints,
+        name: str,
+        handlers: Mapping[str, Handler],
+        *,
+        public: bool,
+        quiet: bool,
+        timed: bool,
+        errors: ErrorFormat,
+    ) -> None:
+        self._active = shared.active
+        self._auth = shared.auth
+        self._metrics = shared.metrics
         self._name = name
-        self._handlers = handlers
+        self.handlers = handlers
         self._public = public
         self._level = logging.DEBUG if public or quiet else logging.INFO
-        self._api: Api = "ollama" if name.startswith("ollama") else JSON_ERROR_APIS.get(name, "chat")
+        self._timed = timed
+        self._error_format = errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         exchange = Exchange(_REQUEST_ID.new("", 0), scope, receive, send)
-        gateway = self._gateway
-        gateway.enter(exchange)
-        failed: Failure | None = None
+        self._active.enter(exchange)
+        failure: Failure | None = None
         try:
-            gateway.check(exchange, public=self._public)
-            await self._handler(exchange.method)(exchange)
-        except Failure as failure:
-            # Its traceback holds this frame, and this frame would hold it: the request would stay until
-            # somebody collects garbage, with all of its body.
-            failed = failure.with_traceback(None)
+            self._auth.check_host(exchange)
+            if not self._public:
+                exchange.set_tenant(self._auth.check_key(exchange))
+            await self._find_handler(exchange.method)(exchange)
+        except Failure as error:
+            # The traceback refers to this frame, and this frame would refer to the traceback: the request
+            # and its body would stay in memory until the next garbage collection.
+            failure = error.with_traceback(None)
         except ClientGone:
-            exchange.gone = "gone"
+            exchange.disconnected = "gone"
         except MalformedOutput as error:
-            failed = Failure("upstream", str(error), code=error.kind)
+            failure = Failure("upstream", str(error), code=error.kind)
         except asyncio.CancelledError:
-            # The request ends here in any case; to raise it would be a traceback in the server's log.
-            if not exchange.gone:
-                failed = Failure("overloaded", "the gateway is shutting down", code="shutdown")
+            # The request ends here in any case; re-raising would put a traceback into the server's log.
+            if not exchange.disconnected:
+                failure = Failure("overloaded", "the gateway is shutting down", code="shutdown")
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
         except RecursionError:
-            failed = invalid("the request is nested too deeply")
-        except Exception:  # noqa: BLE001 - it is logged, and the client is told
-            LOGGER.exception("internal error", extra={"fields": {"id": exchange.id, "api": self._name}})
-            failed = Failure("internal", f"internal error; the log has more under {exchange.id}")
+            failure = invalid("the request is nested too deeply")
+        except Exception:  # noqa: BLE001 - it is logged, and the client gets an error
+            LOGGER.exception("internal_error", extra={"fields": {"id": exchange.id, "api": self._name}})
+            failure = Failure("internal", f"internal error; see {exchange.id} in the gateway's log")
         try:
-            if failed is not None:
-                await self._fail(exchange, failed)
+            if failure is not None:
+                await self._send_error(exchange, failure)
         except asyncio.CancelledError:
-            exchange.gone = exchange.gone or "shutdown"
+            exchange.disconnected = exchange.disconnected or "shutdown"
         finally:
-            gateway.exit(exchange)
-        self._report(exchange, failed)
+            self._active.exit(exchange)
+        self._report(exchange, failure)
 
-    def _handler(self, method: str) -> Handler:
-        found = self._handlers.get(method.replace("HEAD", "GET")) or self._handlers.get("")
-        if found is None:
-            known = " or ".join(self._handlers)
-            told = f"this path takes {known}, not {method}"
-            raise Failure("invalid_request", told, code="method_not_allowed", status=405)
-        return found
+    def _find_handler(self, method: str) -> Handler:
+        handler = self.handlers.get(method.replace("HEAD", "GET")) or self.handlers.get("ANY")
+        if handler is None:
+            message = f"this path accepts {' or '.join(self.handlers)}, not {method}"
+            raise Failure("invalid_request", message, code="method_not_allowed", status=405)
+        return handler
 
-    async def _fail(self, exchange: Exchange, failure: Failure) -> None:
-        if not exchange.begun:
-            body = encode(error_object(self._api, failure, exchange.id))
+    async def _send_error(self, exchange: Exchange, failure: Failure) -> None:
+        """Send an error response, or end a response that has started with the error."""
+        if not exchange.started:
+            body = encode_line(self._error_format(failure, exchange.id))
             later = ((b"retry-after", failure.retry_after.encode("latin-1")),) if failure.retry_after else ()
             await exchange.respond(failure.status, body, (*JSON, *later))
         elif exchange.failing is not None:
             await exchange.send(exchange.failing(failure), more=False)
 
-    def _report(self, exchange: Exchange, failed: Failure | None) -> None:
-        if exchange.note is not None:
-            exchange.note.over(exchange, failed)
-        metrics = self._gateway.metrics
-        elapsed = time.monotonic() - exchange.began
-        metrics.requests.add(self._name, str(exchange.status or 499))
-        if self._name in JSON_ERROR_APIS:
+    def _report(self, exchange: Exchange, failure: Failure | None) -> None:
+        """Count and log a request that has ended."""
+        if exchange.on_finish is not None:
+            exchange.on_finish(exchange, failure)
+        metrics = self._metrics
+        elapsed = time.monotonic() - exchange.started_at
+        status = exchange.status or _CLIENT_CLOSED
+        metrics.requests.add(self._name, str(status))
+        if self._timed:
             metrics.duration.observe(elapsed, self._name)
         level = self._level
-        fields = {"id": exchange.id, "api": self._name, "status": exchange.status or 499}
-        fields |= {"seconds": round(elapsed, 4)} | exchange.fields
-        if exchange.gone:
+        fields = {"id": exchange.id, "api": self._name, "status": status, "seconds": round(elapsed, 4)}
+        fields |= exchange.log_fields
+        if exchange.disconnected:
             metrics.clients_gone.add()
-            fields["client"] = exchange.gone
-        if failed is not None:
-            if failed.kind in ("upstream", "timeout", "overloaded", "rate_limit") and failed.code.startswith(
-                ("upstream", "output")
-            ):
-                metrics.upstream_errors.add(failed.code)
-            fields |= {"error": failed.code, "param": failed.param}
-            if failed.kind not in ("invalid_request", "authentication", "not_found", "too_large"):
+            fields["client"] = exchange.disconnected
+        if failure is not None:
+            if failure.kind in (
+                "upstream",
+                "timeout",
+                "overloaded",
+                "rate_limit",
+            ) and failure.code.startswith(("upstream", "output")):
+                metrics.upstream_errors.add(failure.code)
+            fields |= {"error": failure.code, "param": failure.param}
+            if failure.kind not in ("invalid_request", "authentication", "not_found", "too_large"):
                 level = logging.WARNING
-                fields["reason"] = failed.message
-            if failed.detail:
-                fields["detail"] = failed.detail
+                fields["reason"] = failure.message
+            if failure.detail:
+                fields["detail"] = failure.detail
         log(level, "request", **fields)

@@ -1,9 +1,11 @@
-"""What can go wrong with a request, once, in words that every API can spell."""
+"""Failures of requests, independent of the API that reports them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
+
+from ..telemetry.logs import clip
 
 Kind: TypeAlias = Literal[
     "invalid_request",
@@ -28,41 +30,11 @@ STATUS: Final[dict[Kind, int]] = {
     "upstream": 502,
     "internal": 500,
 }
-"""The status of an answer that has not begun."""
-
-OPENAI_TYPES: Final[dict[Kind, str]] = {
-    "invalid_request": "invalid_request_error",
-    "authentication": "authentication_error",
-    "not_found": "invalid_request_error",
-    "too_large": "invalid_request_error",
-    "rate_limit": "rate_limit_error",
-    "overloaded": "server_error",
-    "timeout": "server_error",
-    "upstream": "server_error",
-    "internal": "server_error",
-}
-"""``error.type`` as OpenAI has it."""
-
-ANTHROPIC_TYPES: Final[dict[Kind, str]] = {
-    "invalid_request": "invalid_request_error",
-    "authentication": "authentication_error",
-    "not_found": "not_found_error",
-    "too_large": "request_too_large",
-    "rate_limit": "rate_limit_error",
-    "overloaded": "overloaded_error",
-    "timeout": "timeout_error",
-    "upstream": "api_error",
-    "internal": "api_error",
-}
-"""``error.type`` as Anthropic has it."""
-
-
-LONGEST: Final = 4000
-"""Characters of a message: a name that somebody sent may be longer than anybody wants to be told."""
+"""HTTP status for each kind of failure, if the response has not started."""
 
 
 class Failure(Exception):
-    """A request that cannot be answered, or not to the end."""
+    """A request that gets an error instead of an answer, or in the middle of one."""
 
     def __init__(
         self,
@@ -76,31 +48,26 @@ class Failure(Exception):
         retry_after: str = "",
         detail: str = "",
     ) -> None:
-        message = clipped(message)
+        message = clip(message)
         super().__init__(message)
         self.kind: Kind = kind
-        """Whose fault it is, and of what sort."""
+        """The sort of failure, from which each API derives its error type."""
         self.message = message
-        """For the reader of the client's log."""
+        """The message for people."""
         self.param = param
-        """The field of the request that is wrong, as a path: ``messages[0].role``."""
+        """The path of the wrong field in the request: ``messages[0].role``."""
         self.code = code or kind
-        """For programs."""
+        """The code for programs."""
         self.status = status or STATUS[kind]
-        """The HTTP status, if the answer has not begun."""
+        """The HTTP status, if the response has not started."""
         self.details = details
-        """For programs that know the vendor's own codes (Messages)."""
+        """Further fields of the error, for clients that know the vendor's own codes (Messages)."""
         self.retry_after = retry_after
-        """When to try again, as the header has it."""
+        """The value of the ``Retry-After`` header."""
         self.detail = detail
-        """For the log alone: addresses, and what an upstream said in full."""
-
-
-def clipped(text: str, longest: int = LONGEST) -> str:
-    """A text, or its beginning and how much there is of it."""
-    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
+        """Text for the log alone, such as addresses and an upstream's whole message."""
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:
-    """A bad request."""
+    """Return the failure of a request that is not valid."""
     return Failure("invalid_request", message, param=param, code=code)

@@ -1,18 +1,15 @@
-"""One request and its answer, in terms of ASGI."""
+"""One request and its response, in terms of ASGI."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from .errors import Failure, invalid
 from .json_decoding import FEW, SMALL
-
-if TYPE_CHECKING:
-    from ..page.request_log import RequestRecord
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,96 +24,109 @@ EVENTS: Final = (
 )
 LINES: Final = ((b"content-type", b"application/x-ndjson"), *EVENTS[1:])
 ABORT: Final = "unspool.abort"
-"""The extension of a server's scope that tears the connection down (``door.py``)."""
+"""The key of a scope's extension that closes the connection at once (``server/http_protocol.py``)."""
 _PORTION: Final = 1 << 20
-"""Bytes that a client must take within its time: what a whole answer is sent in."""
+"""Bytes of a whole response that are sent at once, and that a client must take within its timeout."""
 
 
 class ClientGone(Exception):
-    """Nobody reads the answer any more."""
+    """The client closed the connection while its request was read."""
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its response.
+
+    The response starts with :meth:`start`, which sends the headers, and finishes with the call of
+    :meth:`send` that has ``more=False``.  :meth:`respond` does both.
+    """
 
     def __init__(self, id: str, scope: Scope, receive: Receive, send: Send) -> None:
         self.id = id
-        self.began = time.monotonic()
-        self.begun = False
-        """The answer's headers are out ..."""
-        self.over = False
-        """... and so is its end."""
-        self.sent_at = self.began
-        """When the client was last sent something."""
+        self.started_at = time.monotonic()
+        self.started = False
+        """The headers of the response were sent."""
+        self.finished = False
+        """The end of the response was sent."""
+        self.sent_at = self.started_at
+        """The time of the last data sent to the client."""
         self.sending_since: float | None = None
-        """Since when the client has not taken what we send."""
-        self.gone: str = ""
-        """Why nobody reads the answer any more."""
+        """The time since which the client has not taken the data sent."""
+        self.disconnected = ""
+        """The reason why nobody reads the response any more; empty: the client is connected."""
         self.status = 0
+        """The HTTP status of the response; 0: it has not started."""
         self.method = str(scope["method"])
         self.path = str(scope["path"])
-        self.owner = ""
-        """Whose request it is: what is kept for another owner it does not find."""
+        self.tenant = ""
+        """The digest of the API key, empty without keys; stored data is visible to its tenant only."""
+        address = scope.get("client")
+        self.client = str(address[0]) if address else ""
+        """The tenant, or the client's address without API keys; clients share worker pools fairly."""
         self.size = 0
-        """Bytes of the request's body, and of what it refers back to."""
+        """Bytes of the request's body, and of the stored data it refers to."""
         self.values = 0
-        """Values of a small body, at most, and of what it refers back to."""
-        self.fields: dict[str, Any] = {}
-        """More for the log."""
+        """Upper bound of the values in a small body and in the stored data it refers to."""
+        self.log_fields: dict[str, Any] = {}
+        """Further fields of the request's line in the log."""
         self.ping = b""
-        """What shows that a stream lives; empty: this is no stream."""
+        """Data that keeps an idle stream open; empty: the response is not a stream."""
         self.failing: Callable[[Failure], bytes] | None = None
-        """How to end an answer that has begun and cannot go on."""
-        self.note: RequestRecord | None = None
-        """What is remembered of it for the page."""
+        """Returns the end of a started response that cannot continue."""
+        self.on_finish: Callable[[Exchange, Failure | None], None] | None = None
+        """Called when the response is finished or has failed."""
         self._scope = scope
         self.receive = receive
         self._send = send
         self._task = asyncio.current_task()
-        self._patience: asyncio.Timeout | None = None
-        """Until when a part of the body may take to come, while one is waited for."""
+        self._body_timeout: asyncio.Timeout | None = None
+        """The timeout of the part of the body that is being awaited."""
         self._displaced = False
-        self._watch: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
     @property
-    def large(self) -> bool:
-        """Whether it takes time to go through the request, so that it is not done on the event loop."""
+    def is_large(self) -> bool:
+        """True if a pass over the request takes long, so that it does not run on the event loop."""
         return self.size > SMALL or self.values > FEW
 
-    @property
-    def whose(self) -> str:
-        """Who takes turns with others: the owner, else the address."""
-        client = self._scope.get("client")
-        return self.owner or (str(client[0]) if client else "")
+    def set_tenant(self, tenant: str) -> None:
+        """Set the tenant, once the API key is checked."""
+        self.tenant = tenant
+        self.client = tenant or self.client
 
     @property
-    def listener(self) -> str:
-        """The address that the client has reached us at; empty if the server does not tell."""
+    def server_address(self) -> str:
+        """The address that the client has connected to; empty if the server does not say."""
         server = self._scope.get("server")
         return str(server[0]) if server else ""
 
     def header(self, name: bytes) -> str:
-        """A header of the request; empty if it is not there."""
-        return next(iter(self.headers(name)), "")
+        """Return a header of the request; an empty string if it is missing."""
+        for key, value in self._scope["headers"]:
+            if key == name:
+                return str(value, "latin-1")
+        return ""
 
     def headers(self, name: bytes) -> list[str]:
-        """All headers of this name."""
+        """Return all headers of this name."""
         return [str(value, "latin-1") for key, value in self._scope["headers"] if key == name]
 
-    def part(self, name: str) -> str:
-        """A part of the path."""
+    def path_param(self, name: str) -> str:
+        """Return a parameter of the path."""
         return str(self._scope["path_params"][name])
 
     def query(self) -> dict[str, str]:
-        """What the address asks for behind the path."""
+        """Return the parameters of the query string."""
         return dict(parse_qsl(self._scope.get("query_string", b"").decode("latin-1")))
 
     def extension(self, name: str) -> Any:
-        """What the server, or whoever hands the request on, has added to it; None: nothing."""
+        """Return an extension of the scope; None if there is none of this name."""
         return (self._scope.get("extensions") or {}).get(name)
 
     def inner_scope(self, path: str, name: str, value: object) -> Scope:
-        """The scope of a request that comes in the body of this one, with an extension."""
+        """Return the scope of a request that is in the body of this one.
+
+        :param name: the name of an extension to add.
+        """
         return {
             **self._scope,
             "path": path,
@@ -126,49 +136,49 @@ class Exchange:
             "extensions": {**(self._scope.get("extensions") or {}), name: value},
         }
 
-    async def body(
-        self, limit: int, seconds: float, grown: Callable[[bytearray], Awaitable[None]]
+    async def read_body(
+        self, limit: int, seconds: float, on_growth: Callable[[bytearray], Awaitable[None]]
     ) -> bytearray:
-        """The request's body, if it is not too large and comes in time.
+        """Return the request's body, if it is not too large and arrives in time.
 
-        :param grown: shown what has come, whenever that has grown; the client waits, and its time does, too.
+        :param on_growth: called with the body so far, whenever that has grown; its time does not count.
         """
         try:
-            return await self._body(limit, seconds, grown)
+            return await self._read_body(limit, seconds, on_growth)
         except TimeoutError as error:
             if self._displaced:
-                told = "too many requests are being received, and this one came the slowest; try again"
-                raise Failure("overloaded", told, code="overloaded", retry_after="1") from error
-            told = f"the request did not arrive within {seconds:g} seconds"
-            raise Failure("timeout", told, code="request_timeout", status=408) from error
+                message = "too many requests are arriving, and this one is the slowest; retry later"
+                raise Failure("overloaded", message, code="overloaded", retry_after="1") from error
+            message = f"the request did not arrive within {seconds:g} seconds"
+            raise Failure("timeout", message, code="request_timeout", status=408) from error
 
-    async def _body(
-        self, limit: int, seconds: float, grown: Callable[[bytearray], Awaitable[None]]
+    async def _read_body(
+        self, limit: int, seconds: float, on_growth: Callable[[bytearray], Awaitable[None]]
     ) -> bytearray:
-        kind = self.header(b"content-type").partition(";")[0].strip().lower()
-        # A web page can send anything else without asking the browser for leave.
-        if kind != "application/json" and not kind.endswith("+json"):
-            raise _unsupported(f"the content type is {kind or 'missing'}; send application/json")
+        media_type = self.header(b"content-type").partition(";")[0].strip().lower()
+        # A web page of another origin can send other types without the browser asking for permission.
+        if media_type != "application/json" and not media_type.endswith("+json"):
+            raise _unsupported(f"the content type is {media_type or 'missing'}; send application/json")
         encoding = self.header(b"content-encoding").strip().lower()
         if encoding not in ("", "identity"):
-            raise _unsupported(f"the content encoding is {encoding}; send the body as it is")
+            raise _unsupported(f"the content encoding is {encoding}; send the body without one")
         length = self.header(b"content-length")
         if length.isdecimal() and int(length) > limit:
             raise too_large(limit)
-        data = bytearray()  # a list of portions would cost more than the portions, if they are small
+        data = bytearray()  # a list of small portions would take more memory than the portions
         while True:
-            began = time.monotonic()
-            async with asyncio.timeout(0 if self._displaced else seconds) as self._patience:
+            wait_started = time.monotonic()
+            async with asyncio.timeout(0 if self._displaced else seconds) as self._body_timeout:
                 message = await self.receive()
-            self._patience = None
-            seconds -= time.monotonic() - began
+            self._body_timeout = None
+            seconds -= time.monotonic() - wait_started
             if message["type"] == "http.disconnect":
                 raise ClientGone
             data += message.get("body", b"")
             self.size = len(data)
             if self.size > limit:
                 raise too_large(limit)
-            await grown(data)
+            await on_growth(data)
             if not message.get("more_body"):
                 break
         if not data:
@@ -176,44 +186,44 @@ class Exchange:
         return data
 
     def displace(self) -> None:
-        """Wait no longer for the body: others have a better use for its place."""
+        """Stop waiting for the body, because another request needs its place."""
         self._displaced = True
-        if self._patience is not None and not self._patience.expired():
-            self._patience.reschedule(0)
+        if self._body_timeout is not None and not self._body_timeout.expired():
+            self._body_timeout.reschedule(0)
 
-    def watch(self) -> None:
-        """From now on, stop working if the client leaves."""
-        self._watch = asyncio.create_task(self._until_gone())
+    def watch_connection(self) -> None:
+        """From now on, cancel the request if the client disconnects."""
+        self._watcher = asyncio.create_task(self._wait_for_disconnect())
 
-    async def _until_gone(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        # After the end the server reports that the client is gone, whether it is or not.
-        if not self.over:
-            self.leave("gone")
+        # After the end of a response the server reports a disconnect in any case.
+        if not self.finished:
+            self._cancel("gone")
 
-    def leave(self, why: str) -> None:
-        """Stop working: nobody reads the answer."""
-        if not self.gone and self._task is not None:
-            self.gone = why
+    def _cancel(self, reason: str) -> None:
+        """Cancel the request, because nobody reads the response."""
+        if not self.disconnected and self._task is not None:
+            self.disconnected = reason
             self._task.cancel()
 
-    def give_up(self) -> None:
-        """The client does not read: let go of it, and of what waits to be sent to it."""
+    def disconnect(self) -> None:
+        """Close the connection to a client that takes no data, and drop the data for it."""
         abort = self.extension(ABORT)
         if abort is not None:
             abort()
-        self.leave("does not read")
+        self._cancel("does not read")
 
-    def unwatch(self) -> None:
-        """The answer is over."""
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+    def stop_watching(self) -> None:
+        """Undo :meth:`watch_connection`."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Send the answer's headers."""
-        self.begun = True
+        """Send the headers of the response."""
+        self.started = True
         self.status = status
         await self._send(
             {
@@ -224,21 +234,24 @@ class Exchange:
         )
 
     async def send(self, data: bytes, *, more: bool = True) -> None:
-        """Send a part of the answer; waits until the client has taken what was sent before."""
+        """Send a part of the response; wait until the client has taken enough of the parts before.
+
+        :param more: further parts follow.
+        """
         self.sending_since = time.monotonic()
-        self.over = not more
+        self.finished = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self.sending_since = None
         self.sent_at = time.monotonic()
 
-    async def show_life(self, interval: float) -> None:
-        """Send a ping if the client has not heard of us for that long."""
-        idle = not self.over and self.sending_since is None
+    async def ping_if_idle(self, interval: float) -> None:
+        """Send a ping if nothing was sent for this many seconds."""
+        idle = not self.finished and self.sending_since is None
         if idle and time.monotonic() - self.sent_at >= interval:
             await self.send(self.ping)
 
     async def respond(self, status: int, data: bytes, headers: Headers = JSON) -> None:
-        """Send the whole answer."""
+        """Send a whole response."""
         await self.start(status, (*headers, (b"content-length", str(len(data)).encode())))
         at = 0
         while len(data) - at > _PORTION:
@@ -247,10 +260,10 @@ class Exchange:
         await self.send(data[at:] if at else data, more=False)
 
 
-def _unsupported(told: str) -> Failure:
-    return Failure("invalid_request", told, code="unsupported_media_type", status=415)
+def _unsupported(message: str) -> Failure:
+    return Failure("invalid_request", message, code="unsupported_media_type", status=415)
 
 
 def too_large(limit: int) -> Failure:
-    """The request is too large."""
+    """Return the failure of a request that is too large."""
     return Failure("too_large", f"the request is larger than {limit} bytes", code="request_too_large")

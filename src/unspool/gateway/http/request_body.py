@@ -1,10 +1,9 @@
-"""Bodies of requests, from the client's bytes to an object: bounded, fair, and off the loop if large.
+"""Request bodies, read and decoded within bounds, and outside the event loop if they are large.
 
-What takes time to decode is counted while a large body comes, and its client sends no
-more until that is done: a body is refused where it passes a bound, and nobody fills the
-gateway faster than it counts.  Arguments of calls are JSON in a string, which is decoded
-later: the same bounds hold for them.  A body that is nested more deeply than anybody
-writes by hand is refused here, before anything that walks it meets its own limit.
+What makes a body expensive to decode is counted while it arrives, and its client sends no more
+until the count is done.  So a body is refused as soon as it exceeds a bound, and clients cannot
+send faster than the gateway counts.  A body that is nested too deeply is refused here, before
+any recursive function reads it.
 """
 
 from __future__ import annotations
@@ -15,163 +14,128 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
-from ..apis.chat.request import Job
-from ..generation.history_repair import arguments_of
 from ..settings import Settings
-from ..state.store import Weight
 from .errors import Failure, invalid
 from .exchange import Exchange, too_large
-from .json_decoding import SMALL, VALUES, Bounds, separators, too_many
-from .worker_pools import Lane
+from .json_decoding import SMALL, VALUES, Bounds, count_separators, too_many
+from .worker_pools import WorkerPool
 
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 
 MOST_DEPTH: Final = 128
-"""Containers in containers."""
-MOST_WRITTEN: Final = 1 << 22
-"""Characters of a call's arguments, and bytes of all tools or of a schema: they are written and read
-again on the way to a prompt, each time in one go, and no model takes as much."""
-MOST_LEFT_OUT: Final = 20
-"""Fields of a request that the log says are left out."""
-_STEP: Final = 1 << 20
-"""A body is looked at whenever so much of it has come."""
-_OPENING: Final = (b"[", b"{")
+"""Levels of nested containers, at most."""
+_COUNT_INTERVAL: Final = 1 << 20
+"""Bytes of a body after which its values are counted again."""
+_OPENERS: Final = (b"[", b"{")
 
 
-class Intake:
-    """Takes in the bodies of all requests."""
+class BodyReader:
+    """Reader of all request bodies."""
 
-    def __init__(self, settings: Settings, lane: Lane) -> None:
-        self._most_bytes = settings.max_request_bytes
-        self._most_values = settings.max_request_values
-        self._seconds = settings.client_timeout
-        self._room = max(settings.max_pending_bytes, settings.max_request_bytes)
-        self._lane = lane
-        self._most_coming = settings.max_pending_requests
-        self._coming: dict[Exchange, None] = {}
-        """Requests whose bodies are being received, the one first that has not grown for the longest time."""
+    def __init__(self, settings: Settings, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._max_bytes = settings.max_request_bytes
+        self.max_values = settings.max_request_values
+        self._timeout = settings.client_timeout
+        self._free_bytes = max(settings.max_pending_bytes, settings.max_request_bytes)
+        """Bytes that large bodies may still take, all together."""
+        self._max_arriving = settings.max_pending_requests
+        self._arriving: dict[Exchange, None] = {}
+        """Requests whose bodies are arriving; the first one has not grown for the longest time."""
 
-    async def body(self, exchange: Exchange) -> dict[str, Any]:
-        """The object that a request's body holds."""
-        bounds = Bounds(self._most_values)
-        with self._charge() as charge:
+    async def read(self, exchange: Exchange) -> dict[str, Any]:
+        """Return the object in a request's body."""
+        bounds = Bounds(self.max_values)
+        with self._reserve(exchange) as reserve:
 
-            async def grown(data: bytearray) -> None:
-                self._coming[exchange] = self._coming.pop(exchange, None)
-                charge(len(data))
-                if bounds.unseen(data) >= _STEP:
-                    await self._lane.run(exchange.whose, bounds.look, data)
+            async def on_growth(data: bytearray) -> None:
+                self._arriving[exchange] = self._arriving.pop(exchange, None)
+                if len(data) > SMALL:
+                    reserve(len(data))
+                    if bounds.uncounted(data) >= _COUNT_INTERVAL:
+                        await self._pool.run(exchange.client, bounds.check, data)
 
-            with self._place(exchange):
-                data = await exchange.body(self._most_bytes, self._seconds, grown)
+            data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
+            self._arriving.pop(exchange, None)  # the place is for bodies that still arrive
             if len(data) <= SMALL:
-                exchange.values = separators(data)
-            return await self.off_loop(exchange, decode, data, bounds)
+                exchange.values = count_separators(data)
+            return await self.run(exchange, decode, data, bounds)
+
+    async def run(
+        self,
+        exchange: Exchange,
+        work: Callable[Params, Result],
+        *args: Params.args,
+        **kwargs: Params.kwargs,
+    ) -> Result:
+        """Run a function over a request's body: at once if the request is small, else in a thread."""
+        return await self._pool.run_if_large(exchange.client, exchange.is_large, work, *args, **kwargs)
+
+    def charge(self, exchange: Exchange, size: int, values: int, times: int = 1) -> None:
+        """Count stored data that a request refers to as part of its body; refuse it above the bounds."""
+        exchange.size += size * times
+        exchange.values += values * times
+        if exchange.size > self._max_bytes:
+            raise too_large(self._max_bytes)
+        if exchange.values > self.max_values:
+            raise too_many(self.max_values, "values")
 
     @contextmanager
-    def _place(self, exchange: Exchange) -> Iterator[None]:
-        """Hold a place for a body that is being received; if all are taken, the slowest gives up its own."""
-        if len(self._coming) >= self._most_coming:
-            slowest = next(iter(self._coming))
-            del self._coming[slowest]
+    def _reserve(self, exchange: Exchange) -> Iterator[Callable[[int], None]]:
+        """Hold a place for a body that arrives; if all are taken, the slowest body loses its place.
+
+        Yield a function that reserves memory for a body of some size, or refuses the body.
+        """
+        if len(self._arriving) >= self._max_arriving:
+            slowest = next(iter(self._arriving))
+            del self._arriving[slowest]
             slowest.displace()
-        self._coming[exchange] = None
-        try:
-            yield
-        finally:
-            self._coming.pop(exchange, None)
+        self._arriving[exchange] = None
+        reserved = 0
 
-    def charge(self, exchange: Exchange, weight: Weight, times: int = 1) -> None:
-        """Count what a request refers back to as a part of it; refuse it above the bounds of a body."""
-        exchange.size += weight.size * times
-        exchange.values += weight.values * times
-        if exchange.size > self._most_bytes:
-            raise too_large(self._most_bytes)
-        if exchange.values > self._most_values:
-            raise too_many(self._most_values, "values")
-
-    async def job(
-        self, exchange: Exchange, read: Callable[Given, Job], *args: Given.args, **more: Given.kwargs
-    ) -> Job:
-        """What a body asks for."""
-
-        def bounded() -> Job:
-            job = read(*args, **more)
-            arguments = arguments_of(job.request["messages"])
-            if exchange.size > MOST_WRITTEN:
-                _bound("arguments of a call", max(map(len, arguments), default=0))
-                _bound("tools", len(msgspec.json.encode(job.request.get("tools"))))
-                _bound("schema of the answer", len(msgspec.json.encode(job.schema)))
-            Bounds(self._most_values).look_into(arguments)
-            # For the log, which is written on the event loop.
-            job.left_out = list(dict.fromkeys(job.left_out))[:MOST_LEFT_OUT]
-            return job
-
-        return await self.off_loop(exchange, bounded)
-
-    async def off_loop(
-        self, exchange: Exchange, work: Callable[Given, Found], *args: Given.args, **more: Given.kwargs
-    ) -> Found:
-        """Do something with a body: at once if it is small, else in the lane for that."""
-        if not exchange.large:
-            return work(*args, **more)
-        return await self._lane.run(exchange.whose, work, *args, **more)
-
-    @contextmanager
-    def _charge(self) -> Iterator[Callable[[int], None]]:
-        """Told how large a body has become; refuses if too much is being taken in at once."""
-        charged = 0
-
-        def charge(size: int) -> None:
-            nonlocal charged
-            if size <= SMALL:
-                return
-            self._room -= size - charged
-            charged = size
-            if self._room < 0:
-                told = "too many large requests at once; try again"
-                raise Failure("overloaded", told, code="overloaded", retry_after="1")
+        def reserve(size: int) -> None:
+            nonlocal reserved
+            self._free_bytes -= size - reserved
+            reserved = size
+            if self._free_bytes < 0:
+                message = "too many large requests at once; retry later"
+                raise Failure("overloaded", message, code="overloaded", retry_after="1")
 
         try:
-            yield charge
+            yield reserve
         finally:
-            self._room += charged
+            self._arriving.pop(exchange, None)
+            self._free_bytes += reserved
 
 
 def decode(data: bytes | bytearray, bounds: Bounds) -> dict[str, Any]:
-    """The object that a body holds.
+    """Return the object that a body holds.
 
-    :param bounds: which may have seen some of it.
+    :param bounds: may have counted a part of the body already.
     """
-    bounds.look(data)
+    bounds.check(data)
     try:
-        found = VALUES.decode(data)
+        value = VALUES.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise invalid(f"the body is not JSON: {error}", code="invalid_json") from error
     except RecursionError as error:
         raise _too_deep() from error
-    if not isinstance(found, dict):
-        raise invalid(f"the body is a {type(found).__name__}; expected an object", code="invalid_json")
-    if (len(data) > SMALL or sum(map(data.count, _OPENING)) > MOST_DEPTH) and deeper(found, MOST_DEPTH):
+    if not isinstance(value, dict):
+        raise invalid(f"the body is a {type(value).__name__}; expected an object", code="invalid_json")
+    if (len(data) > SMALL or sum(map(data.count, _OPENERS)) > MOST_DEPTH) and is_deeper(value, MOST_DEPTH):
         raise _too_deep()
-    return found
-
-
-def _bound(what: str, size: int) -> None:
-    if size > MOST_WRITTEN:
-        told = f"the {what}: more than {MOST_WRITTEN} characters"
-        raise Failure("too_large", told, code="request_too_large")
+    return value
 
 
 def _too_deep() -> Failure:
-    return invalid(f"the body is nested more than {MOST_DEPTH} deep", code="invalid_json")
+    return invalid(f"the body is nested more than {MOST_DEPTH} levels deep", code="invalid_json")
 
 
-def deeper(value: object, most: int) -> bool:
-    """Whether containers are in containers more than so many deep."""
+def is_deeper(value: object, limit: int) -> bool:
+    """Return whether containers are nested more than ``limit`` levels deep."""
     level = [value]
-    for _ in range(most):
+    for _ in range(limit):
         level = [
             inner
             for one in level

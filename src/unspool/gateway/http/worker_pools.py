@@ -1,14 +1,13 @@
-"""Lanes for heavy work: off the event loop, bounded, and fair.
+"""Bounded and fair thread pools for heavy work.
 
-A thread cannot be stopped.  So whatever takes time enters a lane: so many pieces of
-work run at once, so many more wait, and the next one is refused with 503 and a
-``Retry-After``, instead of waiting for what may never end.  Who waits is served in
-turn, an owner after the other: one client's hundred requests do not stand before
-another's first.
+A thread cannot be stopped.  So each pool runs a fixed number of jobs at once, queues a fixed
+number more, and refuses the next with 503 and ``Retry-After``, which is better than a queue
+that never ends.  Queued jobs start in turn, one client after the other: a hundred jobs of one
+client do not delay the first job of another.
 
-What belongs together has a lane of its own, so that a flood of one kind of work does
-not hold up the others: :class:`Lanes`.  A piece of work whose client has left keeps
-its place until it ends, because its thread does.
+Each kind of work has its own pool, so that a flood of one kind does not hold up the others:
+see :class:`WorkerPools`.  A job whose client has left keeps its place until it ends, because
+its thread does.
 """
 
 from __future__ import annotations
@@ -16,146 +15,149 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from .errors import Failure
 
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 
-_TURN: Final = 0.0002
-"""Seconds after which a thread lets the event loop run, which asks for every delta of every stream."""
-_RETRY: Final = "1"
-"""Seconds after which it is worth to try again."""
+RunWork: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Function that runs another one: at once, or in a thread if that takes long."""
+
+_SWITCH_INTERVAL: Final = 0.0002
+"""Seconds after which a worker thread lets the event loop run; the loop has to run for every delta."""
+_RETRY_AFTER: Final = "1"
+"""Seconds, as the header has it."""
 
 
-class Lane:
-    """Threads for one kind of heavy work, and the queue before them."""
+class WorkerPool:
+    """Threads for one kind of heavy work, and the queue in front of them."""
 
     def __init__(self, name: str, *, width: int, queue: int) -> None:
-        """Open a lane.
+        """Start a pool.
 
-        :param name: what is done in it, for whoever is refused.
-        :param width: pieces of work that run at once.
-        :param queue: pieces of work that may wait.
+        :param name: the kind of work, for error messages.
+        :param width: jobs that run at once, at most.
+        :param queue: jobs that wait, at most.
         """
         self.name = name
         self.waiting = 0
+        """Jobs in the queue."""
         self._free = width
         self._queue = queue
-        self._owners: dict[str, deque[asyncio.Future[None]]] = {}
-        """Who waits, by owner; the first owner is next."""
+        self._clients: dict[str, deque[asyncio.Future[None]]] = {}
+        """Queued jobs by client; the first client is next."""
         self._threads = ThreadPoolExecutor(width, thread_name_prefix=f"unspool-{name}")
 
     async def run(
-        self, owner: str, work: Callable[Given, Found], *args: Given.args, **more: Given.kwargs
-    ) -> Found:
-        """Do it in the lane, when it is this owner's turn.
+        self, client: str, work: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
+    ) -> Result:
+        """Run a function in a thread, when it is this client's turn.
 
-        :param owner: whose work it is: a key, an address.
+        :param client: an API key's digest or an address; clients take turns.
         """
-        await self._enter(owner)
+        await self._enter(client)
         loop = asyncio.get_running_loop()
         try:
-            future = self._threads.submit(partial(work, *args, **more))
+            future = self._threads.submit(partial(work, *args, **kwargs))
         except BaseException:
             self._leave()
             raise
 
-        def over(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        def leave(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed, so no job waits any more
                 loop.call_soon_threadsafe(self._leave)
 
-        future.add_done_callback(over)
+        future.add_done_callback(leave)
         try:
             return await asyncio.wrap_future(future)
         finally:
-            del future  # with an error it holds this frame, which would hold it
+            del future  # a failed future refers to this frame, which would refer to the future
 
-    def of(self, owner: str) -> OffLoop:
-        """The lane for the work of one owner."""
-        return OffLoop(self, owner)
+    async def run_if_large(
+        self,
+        client: str,
+        large: bool,
+        work: Callable[Params, Result],
+        *args: Params.args,
+        **kwargs: Params.kwargs,
+    ) -> Result:
+        """Run a function in a thread if its input is large, else at once."""
+        if large:
+            return await self.run(client, work, *args, **kwargs)
+        return work(*args, **kwargs)
 
-    async def _enter(self, owner: str) -> None:
+    async def _enter(self, client: str) -> None:
+        """Take a free thread, or wait in the queue for one."""
         if self._free:
             self._free -= 1
             return
         if self.waiting >= self._queue:
-            told = f"too much to do for {self.name}: {self.waiting} are waiting already; try again"
-            raise Failure("overloaded", told, code="overloaded", retry_after=_RETRY)
+            message = f"the queue for {self.name} is full ({self.waiting} waiting); retry later"
+            raise Failure("overloaded", message, code="overloaded", retry_after=_RETRY_AFTER)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._owners.setdefault(owner, deque()).append(turn)
+        self._clients.setdefault(client, deque()).append(turn)
         self.waiting += 1
         try:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._forget(owner, turn)
+                self._remove(client, turn)
             else:
-                self._leave()  # its turn came at the same moment
+                self._leave()  # the turn came in the same moment, so pass it on
             raise
 
-    def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
-        line = self._owners[owner]
-        line.remove(turn)
+    def _remove(self, client: str, turn: asyncio.Future[None]) -> None:
+        """Remove a cancelled job from the queue."""
+        turns = self._clients[client]
+        turns.remove(turn)
         self.waiting -= 1
-        if not line:
-            del self._owners[owner]
+        if not turns:
+            del self._clients[client]
 
     def _leave(self) -> None:
-        """A thread is free: for the first of the owner whose turn it is."""
-        for owner in list(self._owners):
-            line = self._owners.pop(owner)
-            turn = next((one for one in line if not one.done()), None)
-            if turn is None:  # all of them are being cancelled: they forget themselves
-                self._owners[owner] = line
+        """Hand a free thread to the first job of the client whose turn it is."""
+        for client in list(self._clients):
+            turns = self._clients.pop(client)
+            turn = next((one for one in turns if not one.done()), None)
+            if turn is None:  # all of them are being cancelled, and remove themselves
+                self._clients[client] = turns
                 continue
-            line.remove(turn)
+            turns.remove(turn)
             self.waiting -= 1
-            if line:
-                self._owners[owner] = line  # behind the others
+            if turns:
+                self._clients[client] = turns  # last in the order of clients
             turn.set_result(None)
             return
         self._free += 1
 
     def close(self) -> None:
-        """No more work; what runs is left alone."""
+        """Drop queued jobs; running ones go on."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class OffLoop:
-    """A lane for the work of one owner."""
-
-    def __init__(self, lane: Lane, owner: str) -> None:
-        self._lane = lane
-        self._owner = owner
-
-    async def __call__(self, work: Callable[[], Found], /) -> Found:
-        """Do it in the lane, when it is this owner's turn."""
-        return await self._lane.run(self._owner, work)
-
-
-class Lanes:
-    """The lanes of a gateway."""
+class WorkerPools:
+    """The pools of a gateway."""
 
     def __init__(self) -> None:
-        sys.setswitchinterval(min(_TURN, sys.getswitchinterval()))
-        self.bodies = Lane("reading large requests", width=1, queue=64)
-        """Large bodies, decoded and checked; one at a time, because a decoder lets nobody else run."""
-        self.prompts = Lane("preparing prompts", width=4, queue=256)
-        """Plans, grammars and prompts: what every generation waits for."""
-        self.aside = Lane("parsing and counting tokens", width=1, queue=16)
-        """What no generation waits for."""
-        self.answers = Lane("writing large answers", width=1, queue=sys.maxsize)
-        """Large answers, put together when they are over; nobody is refused, because the work is done."""
-        self.templates = Lane("running templates of requests", width=1, queue=4)
-        """Templates that requests bring."""
+        sys.setswitchinterval(min(_SWITCH_INTERVAL, sys.getswitchinterval()))
+        self.bodies = WorkerPool("reading large requests", width=1, queue=64)
+        """Decodes and checks large bodies, one at a time, because a decoder holds the interpreter."""
+        self.prompts = WorkerPool("preparing prompts", width=4, queue=256)
+        """Makes plans, grammars and prompts, which every generation waits for."""
+        self.parsing = WorkerPool("parsing and counting tokens", width=1, queue=16)
+        """Does work that no generation waits for."""
+        self.answers = WorkerPool("writing large answers", width=1, queue=sys.maxsize)
+        """Encodes large answers; its queue is endless, because the answers are already generated."""
+        self.templates = WorkerPool("running templates of requests", width=1, queue=4)
+        """Runs chat templates that come in requests."""
 
     def close(self) -> None:
-        """No more work."""
-        for lane in (self.bodies, self.prompts, self.aside, self.answers, self.templates):
-            lane.close()
+        """Close all pools."""
+        for pool in (self.bodies, self.prompts, self.parsing, self.answers, self.templates):
+            pool.close()

@@ -1,65 +1,62 @@
-"""What is known of a model that is served: its dialect and why, and what the doctor says."""
+"""Report about a served model: its dialect, the reasons for it, and the doctor's findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...chat_templates._render_pool import isolated_renderer
 from ...errors import UnspoolError
 from ...models.doctor.diagnose import diagnose
-from ..upstreams.errors import without_places
-
-if TYPE_CHECKING:
-    from ...models.doctor.report import Diagnosis, Finding
-    from ..generation.served_models import Served
+from ...models.doctor.report import Diagnosis, Finding
+from ..generation.served_models import ServedModel
+from ..upstreams.errors import redact
 
 
-def examined(served: Served) -> dict[str, Any]:
-    """A model, as the page shows it; the doctor takes a second or two."""
+def report_model(served: ServedModel) -> dict[str, Any]:
+    """Return what the page shows of a model; the doctor takes a second or two."""
     model, settings = served.model, served.settings
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "name": model.name,
         "dialect": model.family,
         "chosen": "by the setting dialect" if settings.dialect != "auto" else "by the chat template",
         "upstream": settings.upstream,
         "constraints": list(served.upstream.constraints),
-        "tools_shown": "by us, in the system message" if model.tool_prompt is not None else "by the template",
+        "tools_shown": (
+            "by the gateway, in the system message" if model.tool_prompt is not None else "by the template"
+        ),
         "doctor": None,
         "why_no_doctor": "",
     }
     if model.source is None:
-        told["tools_shown"] = "by the upstream"
-        told["why_no_doctor"] = (
-            "The upstream renders prompts itself, and no chat template is known here: set template or "
-            "model_dir, and it can be examined."
+        report["tools_shown"] = "by the upstream"
+        report["why_no_doctor"] = (
+            "The upstream renders prompts itself, and the gateway has no chat template to examine: "
+            "set template or model_dir."
         )
-        return told
+        return report
     try:
         with isolated_renderer():
-            told["doctor"] = _told(diagnose(model.source))
+            report["doctor"] = _diagnosis_to_dict(diagnose(model.source))
     except UnspoolError as error:
-        told["why_no_doctor"] = without_places(str(error))
-    return told
+        report["why_no_doctor"] = redact(str(error))
+    return report
 
 
-def _told(found: Diagnosis) -> dict[str, Any]:
-    """What it found, without the places of files: those are the operator's business."""
+def _diagnosis_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis without paths of files, which only the operator may see."""
     return {
-        "healthy": found.healthy,
-        "dialect": None if found.dialect is None else found.dialect.name,
-        "confidence": found.detection.confidence,
-        "evidence": [without_places(sentence) for sentence in found.detection.evidence],
-        "runners_up": list(found.detection.runners_up),
-        "findings": _findings(found.findings),
-        "breaks": _findings(found.breaks),
-        "markers": [{"text": one.text, "role": one.role, "kind": one.kind} for one in found.markers],
-        "requests": [{"name": case.name, "settings": dict(case.settings)} for case in found.cases],
+        "healthy": diagnosis.healthy,
+        "dialect": None if diagnosis.dialect is None else diagnosis.dialect.name,
+        "confidence": diagnosis.detection.confidence,
+        "evidence": [redact(sentence) for sentence in diagnosis.detection.evidence],
+        "runners_up": list(diagnosis.detection.runners_up),
+        "findings": _findings_to_dicts(diagnosis.findings),
+        "breaks": _findings_to_dicts(diagnosis.breaks),
+        "markers": [{"text": one.text, "role": one.role, "kind": one.kind} for one in diagnosis.markers],
+        "requests": [{"name": case.name, "settings": dict(case.settings)} for case in diagnosis.cases],
     }
 
 
-def _findings(found: Iterable[Finding]) -> list[dict[str, str]]:
-    return [
-        {"level": one.level, "text": without_places(one.text), "fix": without_places(one.fix)}
-        for one in found
-    ]
+def _findings_to_dicts(findings: Iterable[Finding]) -> list[dict[str, str]]:
+    return [{"level": one.level, "text": redact(one.text), "fix": redact(one.fix)} for one in findings]

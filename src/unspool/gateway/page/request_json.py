@@ -1,76 +1,76 @@
-"""A note as JSON: in a line, and whole, with its raw text read once more."""
+"""Records of requests as JSON: a summary, and the whole with its raw output parsed again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...errors import MalformedOutput, UnspoolError
+from ...message import Message
+from ...planning import Plan
 from ...policies import Policies
 from ...wire import ChatStream
 from ..generation.reader import Reader
 from ..http.errors import Failure
 from ..http.json_decoding import VALUES
 from ..upstreams.base import Delta
-from .request_log import Raw, RequestRecord
+from .request_log import RawOutput, RequestRecord
 
-if TYPE_CHECKING:
-    from ...message import Message
-    from ...planning import Plan
-
-_DEFAULTS: Final = Policies()
+_DEFAULT_POLICIES: Final = Policies()
 
 
-def line(note: RequestRecord) -> dict[str, Any]:
-    """A request in a line."""
+def summarize(record: RequestRecord) -> dict[str, Any]:
+    """Return what the list of requests shows."""
     return {
-        "id": note.id,
-        "at": note.at,
-        "path": note.path,
-        "api": note.api,
-        "model": note.model,
-        "dialect": "" if note.plan is None else note.plan.dialect.name,
-        "stream": note.stream,
-        "running": note.ended is None,
-        "status": note.status,
-        "error": note.error,
-        "code": note.code,
-        "gone": note.gone,
-        "first": _since(note.first, note),
-        "seconds": _since(note.ended, note),
-        "deltas": note.deltas,
-        "characters": sum(len(raw.text()) for raw in note.raws.values()),
-        "tools": note.many_tools,
+        "id": record.id,
+        "at": record.time,
+        "path": record.path,
+        "api": record.api,
+        "model": record.model,
+        "dialect": "" if record.plan is None else record.plan.dialect.name,
+        "stream": record.stream,
+        "running": record.finished_at is None,
+        "status": record.status,
+        "error": record.error,
+        "code": record.code,
+        "gone": record.disconnected,
+        "first": _seconds_until(record.first_delta_at, record),
+        "seconds": _seconds_until(record.finished_at, record),
+        "deltas": record.deltas,
+        "characters": sum(len(output.text()) for output in record.outputs.values()),
+        "tools": record.tool_count,
     }
 
 
-def _since(moment: float | None, note: RequestRecord) -> float | None:
-    return None if moment is None else round(moment - note.began, 4)
+def _seconds_until(moment: float | None, record: RequestRecord) -> float | None:
+    return None if moment is None else round(moment - record.started_at, 4)
 
 
-def whole(note: RequestRecord) -> dict[str, Any]:
-    """All that is kept of a request; a request that goes on has no message yet."""
-    tools: Any = [] if note.tools is None else VALUES.decode(note.tools)
-    missing = bool(note.many_tools) and note.tools is None and note.plan is not None
-    plan = None if note.plan is None or missing else note.plan.with_tools(tools)
+def record_to_dict(record: RequestRecord) -> dict[str, Any]:
+    """Return the whole record; a running request has no message yet."""
+    tools: Any = [] if record.tools is None else VALUES.decode(record.tools)
+    lacks_tools = bool(record.tool_count) and record.tools is None and record.plan is not None
+    plan = None
+    if record.plan is not None and not lacks_tools and record.finished_at is not None:
+        plan = record.plan.with_tools(tools)
     return {
-        **line(note),
+        **summarize(record),
         "choices": [
-            {"index": index, **_choice(raw, plan if note.ended is not None else None, ids=note.reads_ids)}
-            for index, raw in sorted(note.raws.items())
+            {"index": index, **_choice_to_dict(output, plan, reads_ids=record.reads_ids)}
+            for index, output in sorted(record.outputs.items())
         ],
-        "cut": note.cut,
+        "cut": record.truncated,
         "offered": tools,
-        "left_out": list(_left_out(note)),
-        "plan": None if note.plan is None else planned(note),
+        "left_out": list(_omissions(record)),
+        "plan": None if record.plan is None else plan_to_dict(record),
     }
 
 
-def planned(note: RequestRecord) -> dict[str, Any]:
-    """What was decided about a request, why, and what the upstream was told of it."""
-    plan = note.plan
-    assert plan is not None  # noqa: S101 - the caller has looked
+def plan_to_dict(record: RequestRecord) -> dict[str, Any]:
+    """Return the decisions about a request, their reasons, and the body that the upstream got."""
+    plan = record.plan
+    assert plan is not None  # noqa: S101 - the callers have looked
     return {
         "dialect": plan.dialect.name,
         "reads": plan.reads.name,
@@ -86,68 +86,71 @@ def planned(note: RequestRecord) -> dict[str, Any]:
             "strip": plan.strip,
         },
         "policies": {
-            name: chosen
-            for name, chosen in asdict(note.policies).items()
-            if chosen != getattr(_DEFAULTS, name)
+            name: value
+            for name, value in asdict(record.policies).items()
+            if value != getattr(_DEFAULT_POLICIES, name)
         },
-        "told": note.told,
-        "prompt": note.prompt,
-        "prompt_length": note.prompt_length,
+        "told": record.upstream_body,
+        "prompt": record.prompt,
+        "prompt_length": record.prompt_length,
     }
 
 
-def _choice(raw: Raw, plan: Plan | None, *, ids: bool) -> dict[str, Any]:
-    """What the upstream wrote, and what it was read as."""
-    told = {"raw": raw.text(), "apart": [_apart(piece) for piece in raw.all() if isinstance(piece, Delta)]}
+def _choice_to_dict(output: RawOutput, plan: Plan | None, *, reads_ids: bool) -> dict[str, Any]:
+    """Return the raw output of a choice, and with a plan the message it parses to."""
+    raw = {
+        "raw": output.text(),
+        "apart": [_parsed_by_upstream(piece) for piece in output.pieces() if isinstance(piece, Delta)],
+    }
     if plan is None:
-        return told
+        return raw
     try:
-        reader, message = read(raw, plan, ids=ids)
+        reader, message = parse_again(output, plan, reads_ids=reads_ids)
         return {
-            **told,
+            **raw,
             "message": ChatStream(reader.planned).message(message),
             "finish_reason": message.finish_reason,
             "diagnostics": [diagnostic.to_dict() for diagnostic in message.diagnostics],
         }
     except (Failure, MalformedOutput, UnspoolError) as error:
-        return {**told, "unread": str(error)}
+        return {**raw, "unread": str(error)}
 
 
-def read(raw: Raw, plan: Plan, *, ids: bool) -> tuple[Reader, Message]:
-    """The message of what the upstream wrote."""
-    reader = Reader(plan, ids=ids)
-    fold = reader.planned.fold()
-    for delta in _deltas(raw, ids=ids):
-        fold.push(reader.feed(delta))
-    if raw.finish is None:  # the upstream was lost, or nobody wanted to hear the rest
-        fold.push(reader.parser.finish())
-    return reader, fold.message()
+def parse_again(output: RawOutput, plan: Plan, *, reads_ids: bool) -> tuple[Reader, Message]:
+    """Parse raw output; return the reader and the message."""
+    reader = Reader(plan, ids=reads_ids)
+    builder = reader.planned.fold()
+    for delta in _deltas(output, reads_ids=reads_ids):
+        builder.push(reader.feed(delta))
+    if output.finish is None:  # the connection to the upstream was lost, or the client disconnected
+        builder.push(reader.parser.finish())
+    return reader, builder.message()
 
 
-def _deltas(raw: Raw, *, ids: bool) -> Iterator[Delta]:
-    """The pieces as deltas again."""
-    if ids and raw.ids:
-        yield Delta(0, raw.text(), token_ids=list(raw.ids))
+def _deltas(output: RawOutput, *, reads_ids: bool) -> Iterator[Delta]:
+    """Yield raw output as deltas."""
+    if reads_ids and output.ids:
+        yield Delta(0, output.text(), token_ids=list(output.ids))
     else:
-        for piece in raw.all():
+        for piece in output.pieces():
             yield Delta(0, piece) if isinstance(piece, str) else piece
-    if raw.finish is not None:
-        yield Delta(0, "", finish=raw.finish, stopped_by=raw.stopped_by)
+    if output.finish is not None:
+        yield Delta(0, "", finish=output.finish, stopped_by=output.stopped_by)
 
 
-def _apart(piece: Delta) -> dict[str, Any]:
-    """What the upstream has told apart by itself."""
+def _parsed_by_upstream(piece: Delta) -> dict[str, Any]:
+    """Return the reasoning and the calls that the upstream sent in fields of their own."""
     calls = [{"name": call.name, "arguments": call.arguments} for call in piece.calls]
     return {"reasoning": piece.reasoning, "calls": calls}
 
 
-def _left_out(note: RequestRecord) -> Iterator[str]:
-    """What is not kept, and why."""
-    if note.cut:
-        yield "The output is longer than what is kept of it: this is its beginning."
-    if note.large:
+def _omissions(record: RequestRecord) -> Iterator[str]:
+    """Yield a sentence for each part of the request that the record lacks."""
+    if record.truncated:
+        yield "The output is too long to be kept: this is its beginning."
+    if record.large:
         yield "The request is too large for its prompt and its tools to be kept."
-    elif note.many_tools and note.tools is None:
-        yield "The tools are too large to be kept, and without them the output cannot be read again."
-    if note.prompt is not None and note.prompt_length > len(note.prompt):
-        yield f"The prompt has {note.prompt_length:,} characters: this is its end."
+    elif record.tool_count and record.tools is None:
+        yield "The tools are too large to be kept, and without them the output cannot be parsed again."
+    if record.prompt is not None and record.prompt_length > len(record.prompt):
+        yield f"The prompt has {record.prompt_length:,} characters: this is its end."

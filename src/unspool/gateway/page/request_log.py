@@ -1,12 +1,13 @@
-"""The last requests: raw text, plan and times, bounded, and made readable only when somebody looks.
+"""Records of the latest requests: raw output, plan and times, within bounds.
 
-What a request costs is one :meth:`RequestRecord.take` for every read of the upstream's stream, which
-copies text; nothing is parsed.  Whoever looks at a note has its raw text read once more,
-by the same plan: chunks do not matter, so the message is the one that the client got.
+A record costs one :meth:`RequestRecord.on_batch` per read of the upstream's stream, which copies
+text and parses nothing.  Opening a record on the page parses its raw output again, with the
+same plan.  The result does not depend on chunk boundaries, so the page shows the message that
+the client got.
 
-A note holds what the page shows, and no more: of the conversation only the end of the
-prompt, of the tools their JSON, of the text its beginning.  When there are too many notes,
-or too much is in them together, the oldest go.
+A record keeps no more than the page shows: of the conversation only the end of the prompt, of
+the tools their JSON, of the output its beginning.  The log drops its oldest records when there
+are too many, or when all of them together are too large.
 """
 
 from __future__ import annotations
@@ -16,300 +17,327 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from ...events import FinishReason
+from ...planning import Plan
 from ...policies import Policies
-from ..apis.answers import encode
+from ..generation.model import PreparedRequest
+from ..generation.request import GenerationRequest
+from ..generation.served_models import ServedModel
 from ..http.errors import Failure
+from ..http.exchange import Exchange
+from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta, Stream
 
-if TYPE_CHECKING:
-    from ...planning import Plan
-    from ..apis.chat.request import Job
-    from ..generation.model import Prepared
-    from ..generation.served_models import Served
-    from ..http.exchange import Exchange
-    from .tee import Watcher
+MAX_OUTPUT: Final = 1 << 16
+"""Characters of raw output in a record, at most."""
+MAX_PROMPT: Final = 1 << 16
+"""Characters of the prompt's end in a record, at most."""
+MAX_FIELD: Final = 1 << 14
+"""Characters of one field of the upstream's body in a record, at most."""
+MAX_TOOLS: Final = 1 << 18
+"""Bytes of tools in a record, at most."""
+LARGE_REQUEST: Final = 1 << 20
+"""Bytes of a request above which its record has only raw output and times."""
+MAX_LOG: Final = 1 << 23
+"""Bytes of all records together, at most."""
+_CALL_SIZE: Final = 64
+"""Bytes that a tool call counts for, besides its arguments."""
+_RECORD_SIZE: Final = 1 << 12
+"""Bytes that a record counts for, besides its content."""
+_HIDDEN_FIELDS: Final = ("prompt", "messages", "tools", "model")
+"""Fields of the upstream's body that the page shows elsewhere, or that concern only the upstream."""
 
-MOST_RAW: Final = 1 << 16
-"""Characters of raw text that are kept of a request."""
-MOST_PROMPT: Final = 1 << 16
-"""Characters of the prompt: its end."""
-MOST_TOLD: Final = 1 << 14
-"""Characters of a field that the upstream was told."""
-MOST_TOOLS: Final = 1 << 18
-"""Bytes of the tools."""
-LARGE: Final = 1 << 20
-"""Bytes of a request of which nothing but raw text and times is kept."""
-MOST_ALL: Final = 1 << 23
-"""Bytes of all notes together."""
-_PIECE: Final = 64
-"""What a piece that is no text counts for, besides its text."""
-_SELF: Final = 1 << 12
-"""What a note counts for, besides what it holds."""
-_ELSEWHERE: Final = ("prompt", "messages", "tools", "model")
-"""What the upstream is told and is shown elsewhere, or is its own business."""
+LISTENER: Final = "unspool.listener"
+"""The key of a scope's extension: a :class:`Listener` of the request's record."""
 
 
-class Raw:
-    """What the upstream wrote for one choice: texts, and what it had told apart by itself."""
+class Listener(Protocol):
+    """Listener that gets what a record gets, while the request is answered."""
 
-    __slots__ = ("_text", "finish", "ids", "pieces", "stopped_by", "write")
+    record: RequestRecord | None
+
+    async def on_open(self) -> None:
+        """Handle that the upstream has accepted the request."""
+        ...
+
+    async def on_batch(self, batch: Batch) -> None:
+        """Handle what one read of the upstream's stream brought."""
+        ...
+
+
+class RawOutput:
+    """Raw output of one choice: texts, and the calls and reasoning that the upstream itself parsed."""
+
+    __slots__ = ("_pieces", "_text", "finish", "ids", "stopped_by", "write")
 
     def __init__(self) -> None:
-        self.pieces: list[str | Delta] = []
-        """What came before the text that is being written."""
+        self._pieces: list[str | Delta] = []
+        """The pieces in front of the text that is being written."""
         self.finish: FinishReason | None = None
         self.stopped_by: str | None = None
         self.ids: array[int] = array("Q")
-        """Token ids, where they were told."""
+        """Token ids, if the upstream sends them."""
         self._text = StringIO()
         self.write = self._text.write
 
-    def take(self, delta: Delta, text: str) -> None:
-        """A delta that is more than text; of its text, this much."""
+    def add(self, delta: Delta, text: str) -> None:
+        """Add a delta that has more than text.
+
+        :param text: the part of the delta's text to keep.
+        """
         if delta.reasoning:
-            self._between(Delta(0, "", reasoning=delta.reasoning))
+            self._add_piece(Delta(0, "", reasoning=delta.reasoning))
         self.write(text)
         if delta.calls:
-            self._between(Delta(0, "", calls=delta.calls))
+            self._add_piece(Delta(0, "", calls=delta.calls))
         if delta.token_ids:
             self.ids.extend(delta.token_ids)
         self.finish = delta.finish or self.finish
         self.stopped_by = delta.stopped_by or self.stopped_by
 
-    def _between(self, piece: Delta) -> None:
-        self.pieces = [*self.all()] if self._text.tell() else self.pieces
-        self.pieces.append(piece)
+    def _add_piece(self, piece: Delta) -> None:
+        self._pieces = [*self.pieces(), piece]
         self._text = StringIO()
         self.write = self._text.write
 
-    def all(self) -> list[str | Delta]:
-        """All pieces so far."""
+    def pieces(self) -> list[str | Delta]:
+        """Return all pieces so far."""
         text = self._text.getvalue()
-        return [*self.pieces, text] if text else list(self.pieces)
+        return [*self._pieces, text] if text else list(self._pieces)
 
     def text(self) -> str:
-        """The text so far."""
-        return "".join(piece for piece in self.all() if isinstance(piece, str))
+        """Return the text so far."""
+        return "".join(piece for piece in self.pieces() if isinstance(piece, str))
 
 
 class RequestRecord:
-    """What is remembered of one request."""
+    """Record of one request; observes how it is generated."""
 
-    def __init__(self, exchange: Exchange, notes: RequestLog | None) -> None:
+    def __init__(self, exchange: Exchange, log: RequestLog | None) -> None:
         self.id = exchange.id
-        self.owner = exchange.owner
+        self.tenant = exchange.tenant
         self.path = exchange.path
-        self.at = time.time()
-        """When it began, by the calendar ..."""
-        self.began = exchange.began
-        """... and by the clock that the next two are of."""
-        self.first: float | None = None
-        """When the upstream first said something."""
-        self.ended: float | None = None
-        """When the answer was over; None: it goes on."""
+        self.time = time.time()
+        """The start of the request, in seconds since the epoch."""
+        self.started_at = exchange.started_at
+        """The start of the request, on the monotonic clock of the next two."""
+        self.first_delta_at: float | None = None
+        """The time of the upstream's first delta."""
+        self.finished_at: float | None = None
+        """The end of the answer; None: the request is running."""
         self.status = 0
         self.error = ""
         self.code = ""
-        self.gone = ""
-        """Why nobody read the answer to its end."""
+        self.disconnected = ""
+        """The reason why nobody read the answer to its end."""
         self.model = ""
         self.api = ""
         self.stream = False
         self.deltas = 0
-        """How many the upstream sent."""
-        self.cut = False
-        """There was more raw text than is kept."""
-        self.large = exchange.size > LARGE
+        """The number of the upstream's deltas."""
+        self.truncated = False
+        """The raw output is longer than the record."""
+        self.large = exchange.size > LARGE_REQUEST
         """The request is too large for its prompt and its tools to be kept."""
         self.plan: Plan | None = None
         self.policies = Policies()
         self.reads_ids = False
         self.tools: bytes | None = None
-        """As JSON; None: there are none, or more than is kept."""
-        self.many_tools = 0
-        """How many there were."""
+        """The tools as JSON; None: there are none, or they are too large."""
+        self.tool_count = 0
         self.prompt: str | None = None
-        """The end of the prompt; None: the upstream has written it."""
+        """The end of the prompt; None: the upstream renders it."""
         self.prompt_length = 0
-        self.told: dict[str, Any] | None = None
-        """What the upstream was told, in its own words; None: it was not asked."""
-        self.raws: dict[int, Raw] = {}
-        self.watcher: Watcher | None = None
-        """Who looks on while it is answered."""
-        self._notes = notes
-        self._room = MOST_RAW
-        self._told_size = 0
+        self.upstream_body: dict[str, Any] | None = None
+        """The fields of the body that the upstream got; None: it was not called."""
+        self.outputs: dict[int, RawOutput] = {}
+        """Raw output by choice."""
+        self.listener: Listener | None = None
+        self.free = MAX_OUTPUT
+        """Bytes of raw output that still fit."""
+        self.fixed_size = _RECORD_SIZE
+        """Bytes of all but the raw output."""
+        self._body_size = 0
+        self._log = log
 
-    # -- while it is answered
+    # -- while the request is answered
 
-    def planned(self, served: Served, job: Job, prepared: Prepared, policies: Policies, *, ids: bool) -> None:
-        """It is known what is to be done."""
+    def on_plan(
+        self,
+        served: ServedModel,
+        request: GenerationRequest,
+        prepared: PreparedRequest,
+        policies: Policies,
+        *,
+        reads_ids: bool,
+    ) -> None:
+        """Keep the plan."""
         self.policies = policies
         self.model = served.model.name
-        self.api = job.api
-        self.stream = job.stream
-        self.reads_ids = ids
-        self.many_tools = len(prepared.tools)
+        self.api = request.api
+        self.stream = request.stream
+        self.reads_ids = reads_ids
+        self.tool_count = len(prepared.tools)
         self.plan = prepared.plan.without_request()
         if self.large:
             return
         if prepared.plan.tools:
-            tools = encode(prepared.plan.tools)
-            self.tools = tools if len(tools) <= MOST_TOOLS else None
+            tools = encode_line(prepared.plan.tools)
+            if len(tools) <= MAX_TOOLS:
+                self.tools = tools
+                self.fixed_size += len(tools)
         if prepared.prompt is not None:
             self.prompt_length = len(prepared.prompt)
-            self.prompt = prepared.prompt[-MOST_PROMPT:]
+            self.prompt = prepared.prompt[-MAX_PROMPT:]
+            self.fixed_size += len(self.prompt)
 
-    def tell(self, body: Mapping[str, Any]) -> None:
-        """What the upstream is told; of several choices, about the last of them."""
-        if not self.large:
-            shown = {name: _bounded(value) for name, value in body.items() if name not in _ELSEWHERE}
-            self.told = {name: value for name, (value, _) in shown.items()}
-            self._told_size = sum(size for _, size in shown.values())
+    def on_upstream_request(self, body: Mapping[str, Any]) -> None:
+        """Keep the upstream's body; of several choices, that of the last one."""
+        if self.large:
+            return
+        shown: dict[str, Any] = {}
+        total = 0
+        for name, value in body.items():
+            if name in _HIDDEN_FIELDS:
+                continue
+            if isinstance(value, (str, Mapping, Sequence)):
+                shown[name], size = _clip(value)
+                total += size
+            else:
+                shown[name] = value
+        self.upstream_body = shown
+        self.fixed_size += total - self._body_size
+        self._body_size = total
 
-    async def tap(self, stream: Stream) -> Tapped:
-        """A stream, from now on with this note taken of it."""
-        if self.watcher is not None:
-            await self.watcher.planned()
-        return Tapped(stream, self)
+    async def on_open(self, stream: Stream) -> Stream:
+        """Return the stream, wrapped if somebody listens."""
+        if self.listener is None:
+            return stream
+        await self.listener.on_open()
+        return _ListenedStream(stream, self.listener)
 
-    def take(self, batch: Batch) -> None:
-        """What one read brought."""
-        if self.first is None and batch.deltas:
-            self.first = time.monotonic()
-        raws = self.raws
+    def on_batch(self, batch: Batch) -> None:
+        """Keep what one read of the upstream's stream brought."""
+        if self.first_delta_at is None and batch.deltas:
+            self.first_delta_at = time.monotonic()
+        outputs = self.outputs
         for delta in batch.deltas:
             self.deltas += 1
             text = delta.text
-            if len(text) > self._room:
-                text, self.cut = text[: self._room], True
-            self._room -= len(text)
-            raw = raws.get(delta.choice)
-            if raw is None:
-                raw = raws[delta.choice] = Raw()
-            if delta.plain:
-                raw.write(text)
-            elif self._has_room(delta):
-                raw.take(delta, text)
+            if len(text) > self.free:
+                text, self.truncated = text[: self.free], True
+            self.free -= len(text)
+            output = outputs.get(delta.choice)
+            if output is None:
+                output = outputs[delta.choice] = RawOutput()
+            if delta.text_only:
+                output.write(text)
+            elif self._fits(delta):
+                output.add(delta, text)
 
-    def _has_room(self, delta: Delta) -> bool:
-        """Whether what the upstream has told apart may be kept, too; its end always is."""
-        more = len(delta.reasoning) + sum(_PIECE + len(call.arguments) for call in delta.calls)
-        more += 8 * len(delta.token_ids or ())
-        if more > self._room and delta.finish is None:
-            self.cut = True
+    def _fits(self, delta: Delta) -> bool:
+        """Return whether what a delta has besides text fits; the last delta always does."""
+        size = len(delta.reasoning) + 8 * len(delta.token_ids or ())
+        for call in delta.calls:
+            size += _CALL_SIZE + len(call.arguments)
+        if size > self.free and delta.finish is None:
+            self.truncated = True
             return False
-        self._room = max(0, self._room - more)
+        self.free = max(0, self.free - size)
         return True
 
-    def over(self, exchange: Exchange, failed: Failure | None) -> None:
-        """It has been answered."""
-        self.ended = time.monotonic()
+    def on_finish(self, exchange: Exchange, failure: Failure | None) -> None:
+        """Keep the end of the request."""
+        self.finished_at = time.monotonic()
         self.status = exchange.status or 499
-        self.gone = exchange.gone
-        if failed is not None:
-            self.error, self.code = failed.message, failed.code
-        elif "error" in exchange.fields:
-            self.code = str(exchange.fields["error"])
-        if self._notes is not None:
-            self._notes.trim()
-
-    def size(self) -> int:
-        """What it counts for."""
-        return (
-            MOST_RAW - self._room + len(self.tools or b"") + len(self.prompt or "") + self._told_size + _SELF
-        )
+        self.disconnected = exchange.disconnected
+        if failure is not None:
+            self.error, self.code = failure.message, failure.code
+        elif "error" in exchange.log_fields:
+            self.code = str(exchange.log_fields["error"])
+        if self._log is not None:
+            self._log.trim()
 
 
-class Tapped:
-    """A stream of which a note is taken, at the very place where the upstream's text comes in."""
+class _ListenedStream:
+    """A stream whose batches a listener gets before the reader."""
 
-    def __init__(self, stream: Stream, note: RequestRecord) -> None:
+    def __init__(self, stream: Stream, listener: Listener) -> None:
         self._stream = stream
-        self._note = note
+        self._listener = listener
 
     async def next(self) -> Batch | None:
-        """What has come in since."""
+        """Return what the next read brings."""
         batch = await self._stream.next()
         if batch is not None:
-            note = self._note
-            note.take(batch)
-            if note.watcher is not None:
-                await note.watcher.raw(batch)
+            await self._listener.on_batch(batch)
         return batch
 
     async def close(self) -> None:
-        """Stop generating."""
+        """Close the stream."""
         await self._stream.close()
 
 
 class RequestLog:
-    """The last requests, newest first."""
+    """The latest requests, newest first."""
 
-    def __init__(self, most: int) -> None:
-        """Keep notes.
+    def __init__(self, capacity: int) -> None:
+        """Create an empty log.
 
-        :param most: how many; 0: none.
+        :param capacity: the number of records, at most; 0: keep none.
         """
-        self.most = most
-        self._notes: deque[RequestRecord] = deque()
+        self.capacity = capacity
+        self._records: deque[RequestRecord] = deque()
 
     def begin(self, exchange: Exchange) -> RequestRecord | None:
-        """Remember a request from now on; None: nobody wants to know."""
-        watcher: Watcher | None = exchange.extension(WATCHER)
-        if not self.most and watcher is None:
+        """Start the record of a request; None if nothing is kept and nobody listens."""
+        listener: Listener | None = exchange.extension(LISTENER)
+        if not self.capacity and listener is None:
             return None
-        note = RequestRecord(exchange, self if self.most else None)
-        note.watcher = watcher
-        if watcher is not None:
-            watcher.note = note
-        if self.most:
-            self._notes.appendleft(note)
-            if len(self._notes) > self.most:
-                self._notes.pop()
-        exchange.note = note
-        return note
+        record = RequestRecord(exchange, self if self.capacity else None)
+        record.listener = listener
+        if listener is not None:
+            listener.record = record
+        if self.capacity:
+            self._records.appendleft(record)
+            if len(self._records) > self.capacity:
+                self._records.pop()
+        exchange.on_finish = record.on_finish
+        return record
 
     def trim(self) -> None:
-        """Let the oldest go if there is too much in all of them."""
+        """Drop the oldest records if all of them together are too large."""
         total = 0
-        for count, note in enumerate(self._notes):
-            total += note.size()
-            if total > MOST_ALL:
-                while len(self._notes) > max(count, 1):
-                    self._notes.pop()
+        for count, record in enumerate(self._records):
+            total += record.fixed_size + MAX_OUTPUT - record.free
+            if total > MAX_LOG:
+                while len(self._records) > max(count, 1):
+                    self._records.pop()
                 return
 
-    def of(self, owner: str) -> Iterator[RequestRecord]:
-        """Those of one owner."""
-        return (note for note in self._notes if note.owner == owner)
+    def records(self, tenant: str) -> Iterator[RequestRecord]:
+        """Return the records of one tenant."""
+        return (record for record in self._records if record.tenant == tenant)
 
-    def find(self, owner: str, id: str) -> RequestRecord | None:
-        """One of an owner's."""
-        return next((note for note in self.of(owner) if note.id == id), None)
+    def find(self, tenant: str, id: str) -> RequestRecord | None:
+        """Return a tenant's record by the id of the request."""
+        return next((record for record in self.records(tenant) if record.id == id), None)
 
-    def forget(self, owner: str) -> None:
-        """Let all of one owner's go."""
-        self._notes = deque(note for note in self._notes if note.owner != owner)
-
-
-WATCHER: Final = "unspool.watcher"
-"""The extension of a request's scope that says who looks on."""
+    def forget(self, tenant: str) -> None:
+        """Drop all records of one tenant."""
+        self._records = deque(record for record in self._records if record.tenant != tenant)
 
 
-def _bounded(value: object) -> tuple[object, int]:
-    """A value that the upstream was told, if it is not too long for a page; and its length."""
+def _clip(value: str | Mapping[str, Any] | Sequence[Any]) -> tuple[object, int]:
+    """Return a value of the upstream's body, shortened if it is too long for the page, and its size."""
     if isinstance(value, str):
-        if len(value) > MOST_TOLD:
-            return f"{value[:MOST_TOLD]}... ({len(value):,} characters)", MOST_TOLD
+        if len(value) > MAX_FIELD:
+            return f"{value[:MAX_FIELD]}... ({len(value):,} characters)", MAX_FIELD
         return value, len(value)
-    if isinstance(value, (Mapping, Sequence)):
-        text = encode(value)
-        if len(text) > MOST_TOLD:
-            shown = text[:MOST_TOLD].decode(errors="ignore")
-            return f"{shown}... ({len(text):,} bytes of JSON)", MOST_TOLD
-        return value, len(text)
-    return value, 0
+    text = encode_line(value)
+    if len(text) > MAX_FIELD:
+        shown = text[:MAX_FIELD].decode(errors="ignore")
+        return f"{shown}... ({len(text):,} bytes of JSON)", MAX_FIELD
+    return value, len(text)

@@ -1,60 +1,82 @@
-"""The paths of the page."""
+"""The paths of the web page, and their handlers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from ..._version import __version__
-from ..apis.answers import encode
-from ..generation.served_models import Served
+from ..generation.observer import Observe
+from ..generation.served_models import ServedModel, ServedModels
+from ..http.auth import Authenticator
+from ..http.endpoint import Endpoints
 from ..http.errors import Failure, invalid
 from ..http.exchange import JSON, Exchange
-from ..http.worker_pools import Lane
-from .model_report import examined
-from .request_json import line, whole
+from ..http.json_encoding import encode_line
+from ..http.request_body import BodyReader
+from ..http.worker_pools import WorkerPool
+from ..settings import Settings
+from .model_report import report_model
+from .request_json import record_to_dict, summarize
 from .request_log import RequestLog
-from .static_files import INDEX, SAFE, File, page_files
-from .tee import PATHS, watched
+from .static_files import INDEX, SECURITY_HEADERS, StaticFile, load_static_files
+from .tee import PATHS, answer_with_events
 
-if TYPE_CHECKING:
-    from starlette.routing import Route
-
-    from ..app import Gateway
-
-_MOST_TEXT: Final = 1 << 18
-"""Characters of an output that the page may have read."""
+_MAX_TEXT: Final = 1 << 18
+"""Characters of an output that the playground parses, at most."""
 _RUNNING: Final = b"unspool is running\n"
-_UNCACHED: Final = (*SAFE, *JSON, (b"cache-control", b"no-store"))
+_UNCACHED: Final = (*SECURITY_HEADERS, *JSON, (b"cache-control", b"no-store"))
 
 
-class Desk:
-    """What the page is shown, and whom it may ask."""
+class PageRoutes:
+    """Handlers of the web page's paths; without the page, of ``/`` alone."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        settings = gateway.settings
-        self._gateway = gateway
-        self._on = settings.page
-        self.notes = RequestLog(settings.last_requests if self._keeps() else 0)
-        self._files: dict[str, File] = page_files() if self._on else {}
-        self._lane = Lane("answering the page", width=1, queue=16)
-        self._examined: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        """What is known of each model, by its name, once somebody has asked."""
+    def __init__(
+        self,
+        settings: Settings,
+        models: ServedModels,
+        auth: Authenticator,
+        bodies: BodyReader,
+        endpoints: Endpoints,
+        dispatch: ASGIApp,
+    ) -> None:
+        """Create the handlers.
 
-    def _keeps(self) -> bool:
-        """Whether requests may be kept for the page: where it is known who looks."""
-        return self._on and self._gateway.guard.knows_callers
+        :param dispatch: answers the requests that the page's chat sends to one of the APIs.
+        """
+        self._settings = settings
+        self._models = models
+        self._auth = auth
+        self._bodies = bodies
+        self._endpoints = endpoints
+        self._dispatch = dispatch
+        self._enabled = settings.page
+        # Without keys and on an open address, the log would show requests to strangers.
+        self._may_log = self._enabled and auth.knows_clients
+        self.log = RequestLog(settings.last_requests if self._may_log else 0)
+        self._files: dict[str, StaticFile] = load_static_files() if self._enabled else {}
+        self._pool = WorkerPool("answering the page", width=1, queue=16)
+        self._reports: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        """Reports about models by name, made when the page first asks for them."""
+
+    @property
+    def observe(self) -> Observe | None:
+        """The function that logs requests for the page; None without the page."""
+        return self.log.begin if self._enabled else None
 
     def close(self) -> None:
-        """No more work."""
-        self._lane.close()
+        """Drop queued work."""
+        self._pool.close()
 
     def routes(self) -> list[Route]:
-        """All paths."""
-        route = self._gateway.route
-        if not self._on:
-            return [route("/", "health", public=True, GET=self._alive)]
+        """Return the routes of all paths."""
+        route = self._endpoints.route
+        if not self._enabled:
+            return [route("/", "health", public=True, GET=self._running)]
         return [
             route("/", "health", public=True, GET=self._index),
             *(route(f"/{path}", "page", public=True, GET=self._file) for path in self._files),
@@ -68,137 +90,140 @@ class Desk:
 
     # -- files
 
-    async def _alive(self, exchange: Exchange) -> None:
-        """Some clients look here first whether anybody is there (Ollama's, Claude Code)."""
+    async def _running(self, exchange: Exchange) -> None:
+        """Answer clients that check for a server here first, such as Ollama's and Claude Code."""
         await exchange.respond(200, _RUNNING, ((b"content-type", b"text/plain"), (b"vary", b"accept")))
 
     async def _index(self, exchange: Exchange) -> None:
         if "text/html" in exchange.header(b"accept"):
             await self._files[INDEX].send(exchange, (b"vary", b"accept"))
         else:
-            await self._alive(exchange)
+            await self._running(exchange)
 
     async def _file(self, exchange: Exchange) -> None:
         await self._files[exchange.path.lstrip("/")].send(exchange)
 
-    # -- what there is
+    # -- the gateway
 
     async def _about(self, exchange: Exchange) -> None:
-        """What the page has to know first; strangers hear that a key is needed."""
-        gateway = self._gateway
-        settings = gateway.settings
-        admitted = gateway.guard.admits(exchange)
-        told: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}
+        """Send what the page needs first; without a valid key, only whether a key is needed."""
+        settings = self._settings
+        admitted = self._auth.is_authenticated(exchange)
+        about: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}
         if admitted:
-            told |= {
+            about |= {
                 "version": __version__,
-                "models": [self._shown(served) for served in gateway.models.all],
+                "models": [_summarize_model(served) for served in self._models.all],
                 "apis": list(PATHS),
-                "requests": self.notes.most,
+                "requests": self.log.capacity,
                 "why_no_requests": self._why_no_requests(),
                 "workers": settings.workers,
-                "templates": self._takes_templates(),
+                "templates": self._accepts_templates(),
             }
-        await self._tell(exchange, told)
-
-    def _shown(self, served: Served) -> dict[str, Any]:
-        model = served.model
-        return {
-            "name": model.name,
-            "dialect": model.family,
-            "aliases": list(model.aliases),
-            "renders": not served.upstream.renders,
-        }
+        await self._send(exchange, about)
 
     def _why_no_requests(self) -> str:
-        if not self._gateway.settings.last_requests:
+        if not self._settings.last_requests:
             return "The setting last_requests is 0."
-        if not self._keeps():
-            return "There are no api_keys, and others than this machine's users may come in."
+        if not self._may_log:
+            return "There are no api_keys, and clients on other machines can connect."
         return ""
 
     async def _model(self, exchange: Exchange) -> None:
-        """What is known of a model, found out once."""
-        _from_here(exchange)
-        served = self._gateway.models.find(exchange.part("id"))
+        """Send a report about a model; it is made once."""
+        _check_origin(exchange)
+        served = self._models.find(exchange.path_param("id"))
         name = served.model.name
-        found = self._examined.get(name)
-        if found is None or (found.done() and found.exception() is not None):
-            found = asyncio.create_task(self._lane.run(exchange.whose, examined, served))
-            self._examined[name] = found
-        await self._tell(exchange, await asyncio.shield(found))
+        report = self._reports.get(name)
+        if report is None or (report.done() and report.exception() is not None):
+            report = asyncio.create_task(self._pool.run(exchange.client, report_model, served))
+            self._reports[name] = report
+        await self._send(exchange, await asyncio.shield(report))
 
-    # -- questions
+    # -- the playground and the chat
 
     async def _answer(self, exchange: Exchange) -> None:
-        """A question of the playground."""
-        _from_here(exchange)
-        body = await self._gateway.body(exchange)
+        """Answer a question of the playground."""
+        _check_origin(exchange)
+        body = await self._bodies.read(exchange)
         text = body.get("text")
-        if isinstance(text, str) and len(text) > _MOST_TEXT and body.get("ask") != "detect":
-            told = f"{len(text):,} characters: the page reads {_MOST_TEXT:,}; POST /v1/parse takes more"
-            raise Failure("too_large", told, param="text", code="parse_too_large")
-        if body.get("ask") == "detect" and not self._takes_templates():
+        if isinstance(text, str) and len(text) > _MAX_TEXT and body.get("ask") != "detect":
+            message = f"{len(text):,} characters: the page parses {_MAX_TEXT:,}; POST /v1/parse accepts more"
+            raise Failure("too_large", message, param="text", code="parse_too_large")
+        if body.get("ask") == "detect" and not self._accepts_templates():
             raise invalid(
-                "no templates of others are run here; the setting request_templates allows them",
+                "the gateway runs no templates of clients; the setting request_templates allows them",
                 "ask",
                 "unsupported_parameter",
             )
-        data = await self._lane.run(exchange.whose, _answered, body)
+        data = await self._pool.run(exchange.client, _answer_question, body)
         await exchange.respond(200, data, _UNCACHED)
 
-    def _takes_templates(self) -> bool:
-        """Whether the page may bring templates: whoever runs programs on this machine may run one more."""
-        settings = self._gateway.settings
-        return settings.request_templates or (not settings.api_keys and self._gateway.guard.knows_callers)
+    def _accepts_templates(self) -> bool:
+        """Return whether the page may send templates: a client that runs programs here may run one more."""
+        settings = self._settings
+        return settings.request_templates or (not settings.api_keys and self._auth.knows_clients)
 
     async def _chat(self, exchange: Exchange) -> None:
-        """A request of one of the APIs, and how its answer comes to be."""
-        _from_here(exchange)
-        given = await self._gateway.body(exchange)
-        watcher = await watched(self._gateway, exchange, given)
-        note = watcher.note
-        if note is not None and not exchange.gone:
-            await watcher.event("end", await self._lane.run(exchange.whose, whole, note))
+        """Answer a request of one of the APIs, together with the raw output."""
+        _check_origin(exchange)
+        body = await self._bodies.read(exchange)
+        tee = await answer_with_events(self._dispatch, self._endpoints.active, exchange, body)
+        record = tee.record
+        if record is not None and not exchange.disconnected:
+            await tee.send_event("end", await self._pool.run(exchange.client, record_to_dict, record))
         await exchange.send(b"", more=False)
 
-    # -- the last requests
+    # -- the latest requests
 
     async def _requests(self, exchange: Exchange) -> None:
-        _from_here(exchange)
-        kept = [line(note) for note in self.notes.of(exchange.owner)]
-        await self._tell(exchange, {"requests": kept, "why_none": self._why_no_requests()})
+        _check_origin(exchange)
+        listed = [summarize(record) for record in self.log.records(exchange.tenant)]
+        await self._send(exchange, {"requests": listed, "why_none": self._why_no_requests()})
 
     async def _request(self, exchange: Exchange) -> None:
-        _from_here(exchange)
-        note = self.notes.find(exchange.owner, exchange.part("id"))
-        if note is None:
-            told = f"the request {exchange.part('id')} is not kept, or no longer, or by another worker"
-            raise Failure("not_found", told, code="not_found")
-        await self._tell(exchange, await self._lane.run(exchange.whose, whole, note))
+        _check_origin(exchange)
+        record = self.log.find(exchange.tenant, exchange.path_param("id"))
+        if record is None:
+            message = (
+                f"the request {exchange.path_param('id')} is not in the log: "
+                "it is too old, or another worker answered it"
+            )
+            raise Failure("not_found", message, code="not_found")
+        await self._send(exchange, await self._pool.run(exchange.client, record_to_dict, record))
 
     async def _forget(self, exchange: Exchange) -> None:
-        _from_here(exchange)
-        self.notes.forget(exchange.owner)
-        await self._tell(exchange, {"requests": []})
+        _check_origin(exchange)
+        self.log.forget(exchange.tenant)
+        await self._send(exchange, {"requests": []})
 
-    async def _tell(self, exchange: Exchange, value: Mapping[str, Any]) -> None:
-        await exchange.respond(200, encode(value), _UNCACHED)
+    async def _send(self, exchange: Exchange, value: Mapping[str, Any]) -> None:
+        await exchange.respond(200, encode_line(value), _UNCACHED)
 
 
-def _answered(body: Mapping[str, Any]) -> bytes:
+def _summarize_model(served: ServedModel) -> dict[str, Any]:
+    model = served.model
+    return {
+        "name": model.name,
+        "dialect": model.family,
+        "aliases": list(model.aliases),
+        "renders": not served.upstream.renders,
+    }
+
+
+def _answer_question(body: Mapping[str, Any]) -> bytes:
     from ...chat_templates._render_pool import isolated_renderer
     from ...playground import answer
 
     with isolated_renderer():
-        return encode(answer(body))
+        return encode_line(answer(body))
 
 
-def _from_here(exchange: Exchange) -> None:
-    """Refuse other web pages, those of ``cors_origins``, too: what is told here is for this page alone."""
+def _check_origin(exchange: Exchange) -> None:
+    """Refuse requests of other web pages, even those that ``cors_origins`` allows elsewhere."""
     site = exchange.header(b"sec-fetch-site")
     origin, host = exchange.header(b"origin"), exchange.header(b"host")
     other = site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host
     if other:
-        told = "this path is for the gateway's own page"
-        raise Failure("authentication", told, code="wrong_origin", status=403)
+        message = "only the gateway's own page may use this path"
+        raise Failure("authentication", message, code="wrong_origin", status=403)

@@ -1,4 +1,4 @@
-"""The files of the page: in memory, each with its type, its tag, and what a browser may do with it."""
+"""Static files of the web page: in memory, with their media types, ETags and security headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from ..http.exchange import Exchange, Headers
 
-_TYPES: Final = {
+_MEDIA_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -21,63 +21,68 @@ _TYPES: Final = {
     ".ico": "image/x-icon",
     ".woff2": "font/woff2",
 }
-_POLICY: Final = (
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, nothing written into the page, in nobody else's frame."""
-SAFE: Final[Headers] = (
-    (b"content-security-policy", _POLICY.encode()),
+"""Allow nothing from other origins, no inline scripts, and no frame around the page."""
+SECURITY_HEADERS: Final[Headers] = (
+    (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-"""For whatever a browser may be shown."""
+"""Headers of every response that a browser may show."""
 INDEX: Final = "index.html"
 _PACKAGES: Final = ("unspool.playground", "unspool.gateway.page")
-"""Whose folders ``page`` make up the page."""
+"""Packages whose ``static`` folders together make up the page."""
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class StaticFile:
     """A file of the page."""
 
     data: bytes
-    type: str
-    tag: str
-    """Another one when the file is."""
+    media_type: str
+    etag: str
 
-    async def send(self, exchange: Exchange, *more: tuple[bytes, bytes]) -> None:
-        """Answer with it, or say that the browser has it already."""
-        headers = (*SAFE, *more, (b"etag", self.tag.encode()), (b"cache-control", b"no-cache"))
-        known = [one.strip().removeprefix("W/") for one in exchange.header(b"if-none-match").split(",")]
-        if self.tag in known:
+    async def send(self, exchange: Exchange, *headers: tuple[bytes, bytes]) -> None:
+        """Respond with the file, or with 304 if the browser's copy is up to date."""
+        headers = (
+            *SECURITY_HEADERS,
+            *headers,
+            (b"etag", self.etag.encode()),
+            (b"cache-control", b"no-cache"),
+        )
+        cached = [one.strip().removeprefix("W/") for one in exchange.header(b"if-none-match").split(",")]
+        if self.etag in cached:
             await exchange.respond(304, b"", headers)
             return
-        await exchange.respond(200, self.data, (*headers, (b"content-type", self.type.encode())))
+        await exchange.respond(200, self.data, (*headers, (b"content-type", self.media_type.encode())))
 
 
-def page_files() -> dict[str, File]:
-    """The files of the page by their paths below it."""
-    found: dict[str, File] = {}
+def load_static_files() -> dict[str, StaticFile]:
+    """Return the files of the page by path."""
+    loaded: dict[str, StaticFile] = {}
     for package in _PACKAGES:
-        for path, entry in _below(files(package) / "static"):
+        for path, entry in _walk(files(package) / "static"):
             suffix = f".{path.rpartition('.')[2]}"
-            if suffix in _TYPES:
+            if suffix in _MEDIA_TYPES:
                 data = entry.read_bytes()
                 if path == INDEX:
                     data = data.replace(b"<html", b"<html data-served", 1)
-                tag = hashlib.sha256(data).hexdigest()[:32]
-                found[path] = File(data, _TYPES[suffix], f'"{tag}"')
-    return found
+                digest = hashlib.sha256(data).hexdigest()[:32]
+                loaded[path] = StaticFile(data, _MEDIA_TYPES[suffix], f'"{digest}"')
+    return loaded
 
 
-def _below(folder: Traversable, place: str = "") -> Iterator[tuple[str, Traversable]]:
+def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Yield all files below a folder with their paths."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
-        path = f"{place}{entry.name}"
+        path = f"{prefix}{entry.name}"
         if entry.is_dir():
-            yield from _below(entry, f"{path}/")
+            yield from _walk(entry, f"{path}/")
         else:
             yield path, entry

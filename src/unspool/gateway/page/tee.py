@@ -1,16 +1,16 @@
-"""An answer, together with the raw text that it is made from, as both come.
+"""The answer to a request, together with the raw output that it is parsed from, as one event stream.
 
-The request is one like any other: it goes to the endpoint that it is for, with the same
-checks, metrics and errors.  What that endpoint sends is put into events, between those of
-what the upstream wrote:
+The page's chat sends a request of one of the APIs in the body of its own request.  That inner
+request goes through the API's endpoint, with the same checks, metrics and errors as any other.
+These events carry what the endpoint sends and what the upstream wrote:
 
 ========  =====================================================================
-plan      what was decided, and what the upstream was told
-raw       what one read of the upstream's stream brought, before it is parsed
-head      the status of the answer, and the id of the request
+plan      the decisions about the request, and the body that the upstream got
+raw       deltas that one read of the upstream's stream brought, unparsed
+head      the status and headers of the answer
 wire      bytes of the answer, as text
-end       the whole of it, as the list of the last requests has it
-error     what went wrong with the watching itself
+end       the whole record, as in the list of the latest requests
+error     a failure of the outer request
 ========  =====================================================================
 """
 
@@ -18,57 +18,57 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ..apis.answers import encode
+from starlette.types import ASGIApp
+
+from ..http.active_requests import ActiveRequests
 from ..http.errors import Failure, invalid
 from ..http.exchange import EVENTS, Exchange, Receive
+from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta
-from .request_json import line, planned
-from .request_log import WATCHER, RequestRecord
-from .static_files import SAFE
-
-if TYPE_CHECKING:
-    from ..app import Gateway
+from .request_json import plan_to_dict, summarize
+from .request_log import LISTENER, RequestRecord
+from .static_files import SECURITY_HEADERS
 
 PATHS: Final = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
-"""Which APIs can be watched, and where they are."""
+"""The paths of the APIs that the page's chat can use."""
 
 
-class Watcher:
-    """Somebody who looks on while a request is answered."""
+class Tee:
+    """Sender of the events; listens to the record of the inner request."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._decode = getincrementaldecoder("utf-8")("replace").decode
-        self.note: RequestRecord | None = None
-        """Of the request, once that has been let in."""
+        self.record: RequestRecord | None = None
+        """The record of the inner request, once that is admitted."""
 
-    async def event(self, name: str, value: object) -> None:
-        """Tell something."""
-        await self._exchange.send(b"event: %b\ndata: %b\n\n" % (name.encode(), encode(value)))
+    async def send_event(self, name: str, value: object) -> None:
+        """Send one event."""
+        await self._exchange.send(b"event: %b\ndata: %b\n\n" % (name.encode(), encode_line(value)))
 
-    async def planned(self) -> None:
-        """The upstream has taken the request."""
-        if self.note is not None and self.note.plan is not None:
-            await self.event("plan", {**line(self.note), "plan": planned(self.note)})
+    async def on_open(self) -> None:
+        """Send the plan, after the upstream has accepted the request."""
+        if self.record is not None and self.record.plan is not None:
+            await self.send_event("plan", {**summarize(self.record), "plan": plan_to_dict(self.record)})
 
-    async def raw(self, batch: Batch) -> None:
-        """The upstream wrote this."""
+    async def on_batch(self, batch: Batch) -> None:
+        """Send what one read of the upstream's stream brought."""
         if batch.deltas:
-            await self.event("raw", [_shown(delta) for delta in batch.deltas])
+            await self.send_event("raw", [_delta_to_dict(delta) for delta in batch.deltas])
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """What the endpoint sends, in events."""
+        """Send an ASGI message of the inner request's endpoint as an event."""
         if message["type"] == "http.response.start":
             headers = {key.decode(): value.decode("latin-1") for key, value in message["headers"]}
-            await self.event("head", {"status": message["status"], "headers": headers})
+            await self.send_event("head", {"status": message["status"], "headers": headers})
         elif message.get("body"):
-            await self.event("wire", self._decode(message["body"]))
+            await self.send_event("wire", self._decode(message["body"]))
 
 
-def _shown(delta: Delta) -> dict[str, Any]:
-    """A delta without what it does not have."""
+def _delta_to_dict(delta: Delta) -> dict[str, Any]:
+    """Return a delta without its empty fields."""
     out: dict[str, Any] = {"choice": delta.choice, "text": delta.text}
     if delta.reasoning:
         out["reasoning"] = delta.reasoning
@@ -79,38 +79,41 @@ def _shown(delta: Delta) -> dict[str, Any]:
     return out
 
 
-async def watched(gateway: Gateway, exchange: Exchange, given: Mapping[str, Any]) -> Watcher:
-    """Answer a request of one of the APIs, and tell how that goes.
+async def answer_with_events(
+    dispatch: ASGIApp, active: ActiveRequests, exchange: Exchange, body: Mapping[str, Any]
+) -> Tee:
+    """Answer the inner request with events; the caller sends the last one.
 
-    :param given: ``api``, and the ``body`` of a request.
+    :param dispatch: the application that has the APIs' endpoints.
+    :param body: ``api``, and the ``body`` of the inner request.
     """
-    path, body = PATHS.get(str(given.get("api"))), given.get("body")
+    path, inner = PATHS.get(str(body.get("api"))), body.get("body")
     if path is None:
-        raise invalid(f"api: one of {', '.join(PATHS)}", "api")
-    if not isinstance(body, Mapping):
-        raise invalid("body: the request, as its API has it", "body")
-    watcher = Watcher(exchange)
-    exchange.failing = _failing
-    await exchange.start(200, (*SAFE, *EVENTS))
-    scope = exchange.inner_scope(path, WATCHER, watcher)
-    # From here on it is one request, that of the API.
-    gateway.exit(exchange)
+        raise invalid(f"api: choose one of {', '.join(PATHS)}", "api")
+    if not isinstance(inner, Mapping):
+        raise invalid("body: expected a request of this API", "body")
+    tee = Tee(exchange)
+    exchange.failing = _end_with_error
+    await exchange.start(200, (*SECURITY_HEADERS, *EVENTS))
+    scope = exchange.inner_scope(path, LISTENER, tee)
+    # Only the inner request counts as active while it runs.
+    active.exit(exchange)
     try:
-        await gateway.router(scope, _body_first(encode(body), exchange.receive), watcher.send)
+        await dispatch(scope, _receive_body_first(encode_line(inner), exchange.receive), tee.send)
     finally:
-        gateway.enter(exchange)
-    return watcher
+        active.enter(exchange)
+    return tee
 
 
-def _failing(failure: Failure) -> bytes:
-    return b"event: error\ndata: %b\n\n" % encode({"message": failure.message, "code": failure.code})
+def _end_with_error(failure: Failure) -> bytes:
+    return b"event: error\ndata: %b\n\n" % encode_line({"message": failure.message, "code": failure.code})
 
 
-def _body_first(data: bytes, rest: Receive) -> Receive:
-    """Receives a body, and then what the client says."""
-    waiting = [{"type": "http.request", "body": data, "more_body": False}]
+def _receive_body_first(data: bytes, rest: Receive) -> Receive:
+    """Return an ASGI receive function that yields a body, then the messages of another function."""
+    pending = [{"type": "http.request", "body": data, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:
-        return waiting.pop() if waiting else await rest()
+        return pending.pop() if pending else await rest()
 
     return receive

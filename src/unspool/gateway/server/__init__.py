@@ -1,1 +1,1 @@
-"""The server process: sockets, workers, logs and metrics."""
+"""The server process: sockets, the HTTP protocol, workers."""

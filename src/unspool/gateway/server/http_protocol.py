@@ -1,20 +1,20 @@
-"""The front door: what a connection may cost before anybody has shown a key.
+"""HTTP protocol of a client's connection, with limits on what an unknown client may cost.
 
-uvicorn's parser has no limits of its own.  Here are those of a connection:
+uvicorn's parser has no limits of its own.  This subclass of its protocol adds those of a
+connection:
 
-- The head of a request: its bytes, its fields, and the time until it is whole.
-- What the client owes after its answer: the rest of a body that nobody reads, bytes
-  that never become a request.  It has as long as for a head.  The rest of a body is
-  taken, because many clients read no answer before they have sent all, but slowly.
-- A connection that waits for its next request: ``keep_alive_timeout``.  One that does
-  not take the end of its answer meanwhile is torn down, not closed politely.
-- All of them: ``max_connections``, and no more than there are file descriptors for.
-  Where that is reached, the connection that has been without a request the longest
-  makes room; if all are being answered, the new one gets 503.
+- The head of a request: its bytes, its fields, and the time until it is complete.
+- Data after the response: the rest of a body that nobody reads, or bytes that never become
+  a request.  The time for this is the same as for a head.  The rest of a body is read,
+  because many clients read no response before they have sent everything, but slowly.
+- Idle time between requests: ``keep_alive_timeout``.  A client that has not taken the end of
+  its last response by then is disconnected at once.
+- The number of connections: ``max_connections``, and at most as many as there are file
+  descriptors for.  At the limit, the connection that has been idle for the longest time is
+  closed.  If none is idle, the new connection gets 503.
 
-What happens between the head and the end of the answer is the matter of
-``exchange.py``, which has leave to tear the connection down.  Nothing here runs when
-a delta is sent.
+Between the head and the end of the response, ``http/exchange.py`` is responsible, and may
+close the connection.  Nothing here runs when a delta is sent.
 """
 
 from __future__ import annotations
@@ -31,107 +31,109 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..http.exchange import ABORT
 from ..settings import Settings
-from .logs import log
+from ..telemetry.logs import log
 
-HEAD_BYTES: Final = 1 << 16
-"""Of the request line and all fields, and likewise of what follows a body."""
-HEAD_FIELDS: Final = 100
-_PIECES: Final = 4096
-_PIECE_BYTES: Final = 256
-"""A body may come in so many pieces, and one more for each of so many bytes."""
-_PIPELINED: Final = 8
-"""Requests that may wait for the answer to the one before them."""
-_REST: Final = 0.01
-"""Seconds between two reads of what nobody wants: 25 MB in a second, of a client that sends as much."""
-_SPARE: Final = 128
-"""File descriptors that are for other things than clients and upstreams."""
+MAX_HEAD_BYTES: Final = 1 << 16
+"""Bytes of the request line and all fields, at most; also of the trailers after a body."""
+MAX_HEAD_FIELDS: Final = 100
+_BODY_CHUNKS: Final = 4096
+_BYTES_PER_CHUNK: Final = 256
+"""A body may arrive in ``_BODY_CHUNKS`` chunks, and one more for each of these bytes."""
+_MAX_PIPELINED: Final = 8
+"""Requests that wait for the response to the one before them, at most."""
+_READ_PAUSE: Final = 0.01
+"""Seconds between two reads of a body that nobody wants: at most 25 MB per second."""
+_RESERVED_FILES: Final = 128
+"""File descriptors for other things than clients and upstreams."""
 
 
-class Door:
-    """What all connections of a server share."""
+class ConnectionLimits:
+    """Limits and state that all connections of a server share."""
 
     def __init__(self, settings: Settings, count: Callable[[str], None]) -> None:
-        """Prepare to let clients in.
+        """Read the limits from the settings.
 
-        :param count: told why a connection was not let in, or given up.
+        :param count: called with the reason when a connection is refused or dropped.
         """
         self.head_timeout = settings.header_timeout
         self.client_timeout = settings.client_timeout
-        self.most = settings.max_connections
-        files = _file_descriptors()
+        self.max_connections = settings.max_connections
+        files = _max_file_descriptors()
         if files is not None:
-            # Whoever is answered needs one for itself and one for the upstream.
-            self.most = min(self.most, max(1, (files - _SPARE) // 2))
+            # A request needs one for its client and one for its upstream.
+            self.max_connections = min(self.max_connections, max(1, (files - _RESERVED_FILES) // 2))
         self.count = count
-        self.idle: dict[DoorProtocol, None] = {}
-        """Connections without a request, the longest idle first."""
+        self.idle: dict[GatewayProtocol, None] = {}
+        """Connections without a request; the first has been idle for the longest time."""
 
-    def patience(self) -> float:
-        """Seconds that a client has for a head: most of ``header_timeout``, by chance.
+    def random_head_timeout(self) -> float:
+        """Return the seconds that a client has for a head: at least 60 % of ``header_timeout``.
 
-        A crowd that came at once must not be let go at once, because it would come back at once.
+        Connections that arrived together must not be dropped together, because their clients
+        would also come back together.
         """
-        return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is no secret
+        return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is not a secret
 
-    def make_room(self, taken: int) -> bool:
-        """Whether there is room for one more."""
-        if taken <= self.most:
+    def make_room(self, open_connections: int) -> bool:
+        """Return whether a new connection may stay; drop an idle one if that makes room for it."""
+        if open_connections <= self.max_connections:
             return True
         for oldest in self.idle:
             self.count("made_room")
-            oldest.tear_down()
+            oldest.drop()
             return True
         return False
 
 
-class DoorProtocol(HttpToolsProtocol):
+class GatewayProtocol(HttpToolsProtocol):
     """A client's connection."""
 
-    def __init__(self, door: Door, **uvicorns: Any) -> None:
-        super().__init__(**uvicorns)
-        self._door = door
+    def __init__(self, limits: ConnectionLimits, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._limits = limits
         self._bytes = 0
-        """That came since the last that were a body's, or ended a request."""
+        """Bytes since the last ones that belonged to a body or ended a request."""
         self._head_bytes = 0
         self._fields = 0
-        self._pieces = 0
+        self._chunks = 0
+        """Chunks of the body so far."""
         self._body_bytes = 0
-        self._owes_body = False
-        self._late: asyncio.TimerHandle | None = None
-        """When we have waited long enough."""
-        self._resting: asyncio.TimerHandle | None = None
-        """When reading goes on."""
-        self._wrong: tuple[int, str, str] = (400, "bad_request", "this is not HTTP")
-        """The status, the code and the reason of a refusal."""
+        self._body_incomplete = False
+        self._deadline: asyncio.TimerHandle | None = None
+        """The timer that drops the connection if the client sends nothing useful."""
+        self._pause: asyncio.TimerHandle | None = None
+        """The timer that ends a pause of reading."""
+        self._refusal: tuple[int, str, str] = (400, "bad_request", "this is not HTTP")
+        """Status, code and message for a request that the parser rejects."""
 
-    # -- connections
+    # -- the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if not self._door.make_room(len(self.connections)):
-            self._refuse(503, "too_many_connections", "too many connections; try again")
+        if not self._limits.make_room(len(self.connections)):
+            self._refuse(503, "too_many_connections", "too many connections; retry later")
             return
-        self._door.idle[self] = None
-        self._wait_for_client()
+        self._limits.idle[self] = None
+        self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._door.idle.pop(self, None)
-        self._stop_waiting()
-        if self._resting is not None:
-            self._resting.cancel()
+        self._limits.idle.pop(self, None)
+        self._stop_deadline()
+        if self._pause is not None:
+            self._pause.cancel()
         super().connection_lost(exc)
 
-    def tear_down(self) -> None:
-        """Close the connection now, whatever was still to be sent."""
-        self._door.idle.pop(self, None)
-        self._stop_waiting()
+    def drop(self) -> None:
+        """Close the connection at once, without sending what is buffered."""
+        self._limits.idle.pop(self, None)
+        self._stop_deadline()
         self.transport.abort()
 
     @property
-    def _answering(self) -> bool:
+    def _is_responding(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    # -- what comes in
+    # -- received data
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -139,141 +141,145 @@ class DoorProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # to nothing that there is here: it is answered as the request that it also is
+            pass  # no upgrade is supported; the request gets the response of a request without it
         except httptools.HttpParserError:
-            self._refuse(*self._wrong)
+            self._refuse(*self._refusal)
             return
-        if self._bytes > HEAD_BYTES:
+        if self._bytes > MAX_HEAD_BYTES:
             self._refuse(*_HEAD_TOO_LARGE)
-        elif not self._answering and self._late is None:
-            self._wait_for_client()
+        elif self._deadline is None and not self._is_responding:
+            self._start_deadline()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head_bytes = self._fields = self._pieces = self._body_bytes = 0
+        self._head_bytes = self._fields = self._chunks = self._body_bytes = 0
         self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields += 1
         self._head_bytes += len(name) + len(value)
-        if self._fields > HEAD_FIELDS or self._head_bytes + len(self.url) > HEAD_BYTES:
-            self._object(*_HEAD_TOO_LARGE)
+        if self._fields > MAX_HEAD_FIELDS or self._head_bytes + len(self.url) > MAX_HEAD_BYTES:
+            self._stop_parser(*_HEAD_TOO_LARGE)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= _PIPELINED:
-            self._object(400, "bad_request", "too many requests before the first was answered")
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            self._stop_parser(400, "bad_request", "too many requests before the first response")
         if not self.url.startswith((b"/", b"*")):
             authority = self.url.partition(b"://")[2].partition(b"/")[0].lower()
             if any(name == b"host" and value.lower() != authority for name, value in self.headers):
-                self._object(400, "bad_request", "the request line names another host than the Host field")
+                self._stop_parser(
+                    400, "bad_request", "the request line names another host than the Host header"
+                )
         super().on_headers_complete()
-        self._owes_body = True
-        self._door.idle.pop(self, None)
-        self._stop_waiting()
+        self._body_incomplete = True
+        self._limits.idle.pop(self, None)
+        self._stop_deadline()
 
     def on_body(self, body: bytes) -> None:
         self._bytes = 0
-        self._pieces += 1
+        self._chunks += 1
         self._body_bytes += len(body)
-        if self._pieces > _PIECES + self._body_bytes // _PIECE_BYTES:
-            self._object(400, "bad_request", "the body comes in too many pieces")
+        if self._chunks > _BODY_CHUNKS + self._body_bytes // _BYTES_PER_CHUNK:
+            self._stop_parser(400, "bad_request", "the body arrives in too many chunks")
         super().on_body(body)
-        if not self._answering:
-            self._rest()
+        if not self._is_responding:
+            self._pause_reading()
 
     def on_message_complete(self) -> None:
         self._bytes = 0
-        self._owes_body = False
+        self._body_incomplete = False
         super().on_message_complete()
 
-    # -- what goes out
+    # -- sent data
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing():
-            # What waits to be sent keeps it open; a client that does not read must not.
-            self._stop_waiting()
-            self._late = self.loop.call_later(self._door.client_timeout, self.tear_down)
-        elif self._owes_body:
-            self._wait_for_client()
-        elif not self._answering:
-            self._door.idle[self] = None
+            # Buffered data keeps a closing connection open; a client that does not read must not.
+            self._stop_deadline()
+            self._deadline = self.loop.call_later(self._limits.client_timeout, self.drop)
+        elif self._body_incomplete:
+            self._start_deadline()
+        elif not self._is_responding:
+            self._limits.idle[self] = None
 
     def timeout_keep_alive_handler(self) -> None:
         if self.transport.get_write_buffer_size():
-            self._door.count("does_not_read")
-            self.tear_down()
+            self._limits.count("does_not_read")
+            self.drop()
         else:
             super().timeout_keep_alive_handler()
 
-    # -- patience
+    # -- timers
 
-    def _wait_for_client(self) -> None:
-        self._stop_waiting()
-        self._late = self.loop.call_later(self._door.patience(), self._too_late)
+    def _start_deadline(self) -> None:
+        self._stop_deadline()
+        self._deadline = self.loop.call_later(self._limits.random_head_timeout(), self._on_deadline)
 
-    def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
-    def _too_late(self) -> None:
-        self._late = None
-        if self._answering:
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        if self._is_responding:
             return
-        if self._bytes and not self._owes_body:
-            self._refuse(408, "request_timeout", "the request did not come in time")
+        if self._bytes and not self._body_incomplete:
+            self._refuse(408, "request_timeout", "the request did not arrive in time")
         else:
-            self._door.count("request_timeout")
-            self.tear_down()
+            self._limits.count("request_timeout")
+            self.drop()
 
-    def _rest(self) -> None:
-        """Read no more for a moment."""
-        if self._resting is None:
+    def _pause_reading(self) -> None:
+        if self._pause is None:
             self.flow.pause_reading()
-            self._resting = self.loop.call_later(_REST, self._read_string_piece)
+            self._pause = self.loop.call_later(_READ_PAUSE, self._resume_reading)
 
-    def _read_string_piece(self) -> None:
-        self._resting = None
+    def _resume_reading(self) -> None:
+        self._pause = None
         if not self.transport.is_closing():
             self.flow.resume_reading()
 
-    def _object(self, status: int, code: str, told: str) -> None:
-        """Stop the parser: it hands the refusal to whoever feeds it."""
-        self._wrong = (status, code, told)
-        raise _Objection
+    # -- refusals
 
-    def _refuse(self, status: int, code: str, told: str) -> None:
-        self._door.count(code)
-        log(logging.DEBUG, "connection refused", status=status, error=code)
-        if self._answering:
-            # Somebody's answer is on its way: these bytes must not get into it.
-            self.tear_down()
+    def _stop_parser(self, status: int, code: str, message: str) -> None:
+        """Make the parser fail in ``data_received()``, which sends the refusal."""
+        self._refusal = (status, code, message)
+        raise _ParserStopped
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        """Send an error and close the connection."""
+        self._limits.count(code)
+        log(logging.DEBUG, "connection_refused", status=status, error=code)
+        if self._is_responding:
+            # The error would end up in the middle of the response.
+            self.drop()
             return
-        error = {"message": told, "type": "invalid_request_error", "param": None, "code": code}
+        error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
         body = msgspec.json.encode({"error": error})
         later = b"retry-after: 1\r\n" if status == 503 else b""
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head % (len(body), later) + body)
         self.transport.close()
-        self._stop_waiting()
-        self._late = self.loop.call_later(self._door.head_timeout, self.tear_down)
+        self._stop_deadline()
+        self._deadline = self.loop.call_later(self._limits.head_timeout, self.drop)
 
 
-class _Objection(Exception):
-    """What the client sends is not to be read on."""
+class _ParserStopped(Exception):
+    """A limit was exceeded, so the parser must not continue."""
 
 
 _HEAD_TOO_LARGE: Final = (
     431,
     "head_too_large",
-    f"the request's head is larger than {HEAD_BYTES} bytes or {HEAD_FIELDS} fields",
+    f"the request's head is larger than {MAX_HEAD_BYTES} bytes or {MAX_HEAD_FIELDS} fields",
 )
 
 
-def _file_descriptors() -> int | None:
-    """How many this process may have, once it has asked for all that it can get; None: that is not told."""
+def _max_file_descriptors() -> int | None:
+    """Raise this process's limit of file descriptors as far as possible and return it; None: no limit."""
     try:
         import resource
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""A worker's line to the supervisor: what it counts, what the others count, and that it lives."""
+"""A worker's connection to the supervisor: reports of its metrics, and requests for those of the others."""
 
 from __future__ import annotations
 
@@ -11,81 +11,89 @@ from typing import Final
 
 import msgspec
 
-from .metrics import Metrics, Snapshot
+from ..telemetry.metrics import Metrics, Snapshot
 
-_OFTEN: Final = 1.0
+_REPORT_INTERVAL: Final = 1.0
 """Seconds between reports."""
-_PATIENCE: Final = 2.0
-"""Seconds to wait for an answer."""
+_TIMEOUT: Final = 2.0
+"""Seconds to wait for an answer of the supervisor."""
 
 
-class Colleagues:
-    """The other workers, as one of them sees them."""
+class WorkerLink:
+    """Connection to the supervisor.
 
-    def __init__(self, line: socket.socket, metrics: Metrics, lost: Callable[[], None]) -> None:
-        """Prepare to talk.
+    Both sides send JSON, one message a line.  A worker sends ``counted`` (its metrics),
+    ``serves`` (it accepts requests) and ``ask`` (the number of a question); the supervisor
+    sends ``answer`` (the number of a question) with ``counted`` (the metrics of all others).
+    """
 
-        :param lost: called when the supervisor is gone.
+    def __init__(self, link: socket.socket, metrics: Metrics, on_lost: Callable[[], None]) -> None:
+        """Create a link.
+
+        :param on_lost: called when the supervisor has closed the connection.
         """
-        self._line = line
+        self._socket = link
         self._metrics = metrics
-        self._lost = lost
+        self._on_lost = on_lost
         self._numbers = itertools.count()
-        self._asked: dict[int, asyncio.Future[list[Snapshot]]] = {}
+        self._questions: dict[int, asyncio.Future[list[Snapshot]]] = {}
+        """Questions without an answer, by number."""
         self._tasks: list[asyncio.Task[None]] = []
         self._writer: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Begin to listen, and to report."""
-        reader, self._writer = await asyncio.open_unix_connection(sock=self._line, limit=1 << 24)
+        """Start to listen and to report."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._socket, limit=1 << 24)
         self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._report())]
 
     async def stop(self) -> None:
-        """Report for the last time."""
+        """Send the last report and close the connection."""
         for task in self._tasks:
             task.cancel()
-        self._tell(counted=self._metrics.snapshot())
+        self._send(counted=self._metrics.snapshot())
         if self._writer is not None:
             with suppress(ConnectionError):
                 await self._writer.drain()
             self._writer.close()
 
-    def serves(self) -> None:
-        """Say that requests are answered from now on."""
-        self._tell(serves=True)
+    def report_serving(self) -> None:
+        """Report that the worker accepts requests."""
+        self._send(serves=True)
 
-    async def counted(self) -> list[Snapshot]:
-        """What all others counted, the dead included; nothing if the supervisor does not answer."""
+    async def read_others(self) -> list[Snapshot]:
+        """Return the metrics of all other workers, also of dead ones; none if there is no answer."""
         number = next(self._numbers)
-        asked: asyncio.Future[list[Snapshot]] = asyncio.get_running_loop().create_future()
-        self._asked[number] = asked
-        self._tell(ask=number, counted=self._metrics.snapshot())
+        answer: asyncio.Future[list[Snapshot]] = asyncio.get_running_loop().create_future()
+        self._questions[number] = answer
+        self._send(ask=number, counted=self._metrics.snapshot())
         try:
-            async with asyncio.timeout(_PATIENCE):
-                return await asked
+            async with asyncio.timeout(_TIMEOUT):
+                return await answer
         except TimeoutError:
             return []
         finally:
-            del self._asked[number]
+            del self._questions[number]
 
-    def _tell(self, **message: object) -> None:
+    def _send(self, **message: object) -> None:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(msgspec.json.encode(message) + b"\n")
 
     async def _report(self) -> None:
-        told: Snapshot | None = None
+        """Report the metrics whenever they have changed."""
+        reported: Snapshot | None = None
         while True:
-            await asyncio.sleep(_OFTEN)
+            await asyncio.sleep(_REPORT_INTERVAL)
             counted = self._metrics.snapshot()
-            if counted != told:
-                told = counted
-                self._tell(counted=counted)
+            if counted != reported:
+                reported = counted
+                self._send(counted=counted)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Handle answers until the supervisor closes the connection."""
         with suppress(ConnectionError):
             while line := await reader.readline():
                 message = msgspec.json.decode(line)
-                asked = self._asked.get(message["answer"])
-                if asked is not None and not asked.done():
-                    asked.set_result(message["counted"])
-        self._lost()
+                answer = self._questions.get(message["answer"])
+                if answer is not None and not answer.done():
+                    answer.set_result(message["counted"])
+        self._on_lost()

@@ -1,20 +1,21 @@
-"""Several processes behind one port, and the one that looks after them.
+"""Several worker processes on one port, and the supervisor that starts and restarts them.
 
-The supervisor opens a listening socket for each worker, all at the same port
-(``SO_REUSEPORT``: the system deals out connections), and keeps them: a worker that
-dies ends its own streams and no others, and the one that is started in its place
-finds the connections that came meanwhile.
+The supervisor opens one listening socket per worker, all on the same port: with
+``SO_REUSEPORT`` the system distributes the connections.  It keeps the sockets open.  So a
+worker that dies ends its own streams only, and its successor finds the connections that
+arrived meanwhile.
 
-- A worker that dies is started again; one that dies at once, later and later.
-- ``SIGHUP``: workers with the settings as they are now are started beside the old
-  ones; when all of them serve, the old ones are told to finish.  Where the new
-  settings do not work, the old workers stay.
-- ``SIGTERM``, ``SIGINT``: all workers finish their streams; whoever has not after
-  ``shutdown_timeout`` is ended.
-- A worker whose supervisor is gone finishes, too.
+- A worker that dies is restarted.  One that dies young is restarted after a delay, which
+  doubles with each such death in a row.
+- ``SIGHUP`` starts a new generation of workers, with the current settings, beside the old
+  one.  When all new workers serve, the old ones stop.  If the new settings do not work, the
+  old workers stay.
+- ``SIGTERM`` and ``SIGINT``: all workers finish their streams.  A worker that takes longer
+  than ``shutdown_timeout`` is killed.
+- A worker whose supervisor is gone finishes its streams and stops, too.
 
-Workers tell the supervisor what they count, so that any of them can tell all of it.
-What a dead worker counted stays counted.
+Workers report their metrics to the supervisor, so that each can answer for all of them (see
+``worker_link.py``).  The counts of a dead worker stay.
 """
 
 from __future__ import annotations
@@ -37,306 +38,307 @@ import msgspec
 from ...errors import UnspoolError, UsageError
 from ..settings import Settings
 from ..state.shared_file import shared_store
-from .logs import log, set_up
-from .metrics import NOTHING, Snapshot, added
+from ..telemetry.logs import LOGGER, log, set_up
+from ..telemetry.metrics import EMPTY, Snapshot, add_counters
+from .sockets import bind_shared, url_of
 
-Work: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
-"""What a worker does with its settings, its listener and its line to the supervisor; its exit code."""
+RunWorker: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
+"""Function that serves with a listener and a link to the supervisor; it returns the exit code."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _YOUNG: Final = 10.0
-"""Seconds that a worker must have lived to be started again at once."""
-_LONGEST: Final = 5.0
-"""Seconds that a worker waits at most to be started again."""
+"""Seconds of life after which a worker that dies is restarted without delay."""
+_MAX_DELAY: Final = 5.0
+"""Seconds until a restart, at most."""
 _GRACE: Final = 5.0
-"""Seconds beyond the shutdown timeout."""
+"""Seconds after the shutdown timeout until workers are killed."""
 
 
 class Worker:
-    """A process that serves."""
+    """A worker process, as the supervisor sees it."""
 
-    def __init__(self, slot: int, generation: int, pid: int, line: socket.socket) -> None:
+    def __init__(self, slot: int, generation: int, pid: int, link: socket.socket) -> None:
         self.slot = slot
+        """The index of its listener."""
         self.generation = generation
+        """The number of restarts with new settings before it."""
         self.pid = pid
-        self.line = line
-        self.born = time.monotonic()
+        self.link = link
+        self.started_at = time.monotonic()
         self.serves = False
-        self.finishing = False
-        """It was told to."""
-        self.counted: Snapshot = NOTHING
+        """It has reported that it accepts requests."""
+        self.stopping = False
+        """The supervisor has asked it to stop."""
+        self.counted: Snapshot = EMPTY
+        """Its last report."""
         self._data = b""
 
-    def heard(self) -> Iterator[dict[str, Any]]:
-        """What it says."""
+    def receive(self) -> Iterator[dict[str, Any]]:
+        """Yield the messages that have arrived."""
         try:
-            data = self.line.recv(1 << 16)
+            data = self.link.recv(1 << 16)
         except OSError:
             data = b""
         *lines, self._data = (self._data + data).split(b"\n")
-        for one in lines:
-            yield msgspec.json.decode(one)
+        for line in lines:
+            yield msgspec.json.decode(line)
 
-    def tell(self, message: object) -> None:
-        """Say something; if it does not listen, nothing."""
+    def send(self, message: object) -> None:
+        """Send a message, if the worker still listens."""
         with suppress(OSError):
-            self.line.sendall(msgspec.json.encode(message) + b"\n")
+            self.link.sendall(msgspec.json.encode(message) + b"\n")
 
     def signal(self, number: int) -> None:
-        """Send a signal."""
+        """Send a signal, if the worker still lives."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
 
 class Supervisor:
-    """Starts workers, and looks after them."""
+    """Starts workers and restarts them."""
 
-    def __init__(self, settings: Settings, listeners: list[socket.socket], work: Work) -> None:
+    def __init__(self, settings: Settings, listeners: list[socket.socket], run_worker: RunWorker) -> None:
         self.settings = settings
-        self._old = settings
-        """Those of the workers before."""
+        """The settings of the current generation."""
+        self._old_settings = settings
+        """The settings of the generation before."""
         self._listeners = listeners
-        self._work = work
+        self._run_worker = run_worker
         self._workers: list[Worker] = []
         self._generation = 0
         self._due: list[tuple[float, int]] = []
-        """Slots whose worker is to be started again, and when."""
-        self._deaths = 0
-        """Of workers that were young, in a row."""
-        self._past: Snapshot = NOTHING
-        """What workers counted that are dead."""
-        self._stopping: float | None = None
-        """Since when everything ends."""
-        self._code = 0
+        """Times at which slots get a new worker."""
+        self._young_deaths = 0
+        """Workers in a row that died young."""
+        self._past: Snapshot = EMPTY
+        """Counts of dead workers."""
+        self._stopping_since: float | None = None
+        self._exit_code = 0
         self._selector = selectors.DefaultSelector()
 
     def run(self, reload: Callable[[], Settings] | None) -> int:
-        """Look after workers until all is over; the exit code."""
+        """Supervise until all workers have stopped; return the exit code."""
+        # Signals wake the selector through a pair of sockets (see signal.set_wakeup_fd).
         near, far = socket.socketpair()
         with near, far:
             near.setblocking(False)
             far.setblocking(False)
-            before = signal.set_wakeup_fd(far.fileno())
+            previous_fd = signal.set_wakeup_fd(far.fileno())
             handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
             self._selector.register(near, selectors.EVENT_READ)
             try:
-                self._start(0)
+                self._start(0)  # the others follow when the first one serves
                 while self._workers or self._due:
-                    self._turn(near, reload)
+                    self._step(near, reload)
             finally:
                 for worker in self._workers:
                     worker.signal(signal.SIGKILL)
-                signal.set_wakeup_fd(before)
+                signal.set_wakeup_fd(previous_fd)
                 for number, handler in handlers.items():
                     signal.signal(number, handler)
-        return self._code
+        return self._exit_code
 
-    def _turn(self, wakened: socket.socket, reload: Callable[[], Settings] | None) -> None:
+    def _step(self, signals: socket.socket, reload: Callable[[], Settings] | None) -> None:
+        """Wait for the next event, and handle all that have happened."""
         now = time.monotonic()
         due = min((when for when, _ in self._due), default=now + 1)
         for key, _ in self._selector.select(max(0.0, min(due - now, 1.0))):
             if isinstance(key.data, Worker):
-                self._listen(key.data)
+                self._handle_messages(key.data)
                 continue
-            for number in wakened.recv(1024):
+            for number in signals.recv(1024):
                 if number in (signal.SIGTERM, signal.SIGINT):
-                    self._finish()
-                elif number == signal.SIGHUP and self._stopping is None and reload is not None:
-                    self._renew(reload)
-        self._bury()
-        self._revive()
-        late = self.settings.shutdown_timeout + _GRACE
-        if self._stopping is not None and time.monotonic() > self._stopping + late:
+                    self._stop()
+                elif number == signal.SIGHUP and self._stopping_since is None and reload is not None:
+                    self._start_generation(reload)
+        self._reap()
+        self._restart_due()
+        limit = self.settings.shutdown_timeout + _GRACE
+        if self._stopping_since is not None and time.monotonic() > self._stopping_since + limit:
             for worker in self._workers:
                 worker.signal(signal.SIGKILL)
 
-    # -- workers come
+    # -- starting workers
 
     def _start(self, slot: int) -> None:
+        """Fork a worker."""
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            self._be_a_worker(slot, ours, theirs)
+            self._become_worker(slot, ours, theirs)
         theirs.close()
         ours.settimeout(1.0)
         worker = Worker(slot, self._generation, pid, ours)
         self._workers.append(worker)
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
-    def _be_a_worker(self, slot: int, ours: socket.socket, line: socket.socket) -> None:
-        """The life of a child; it does not come back from here."""
+    def _become_worker(self, slot: int, ours: socket.socket, link: socket.socket) -> None:
+        """Serve in the child process, and exit with its code; this never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            # An interrupt from the terminal goes to all; it is for the supervisor to say what follows.
+            # A terminal sends an interrupt to all processes; only the supervisor acts on it.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._selector.close()
-            # Whoever holds the end of a line keeps it open: the others could not see that we are gone.
-            for one in (ours, *(worker.line for worker in self._workers)):
+            # A link stays open while any process holds the supervisor's end of it, and its worker
+            # would not notice that the supervisor is gone.
+            for one in (ours, *(worker.link for worker in self._workers)):
                 one.close()
             for other, listener in enumerate(self._listeners):
                 if other != slot:
                     listener.close()
-            code = self._work(self.settings, self._listeners[slot], line)
+            code = self._run_worker(self.settings, self._listeners[slot], link)
         except UnspoolError as error:
-            log(logging.ERROR, "worker cannot start", reason=str(error))
+            log(logging.ERROR, "worker_start_failed", reason=str(error))
             code = 2
-        except BaseException:
-            logging.getLogger("unspool.gateway").exception("worker failed")
+        except BaseException:  # noqa: BLE001 - the child process must exit here
+            LOGGER.exception("worker_failed")
         finally:
             sys.stderr.flush()
             os._exit(code)
 
-    def _listen(self, worker: Worker) -> None:
-        for message in worker.heard():
+    def _handle_messages(self, worker: Worker) -> None:
+        for message in worker.receive():
             if "counted" in message:
                 worker.counted = message["counted"]
             if "serves" in message:
                 worker.serves = True
-                self._deaths = 0
-                log(logging.INFO, "worker serves", worker=worker.slot, pid=worker.pid)
-                self._follow()
+                self._young_deaths = 0
+                log(logging.INFO, "worker_serves", worker=worker.slot, pid=worker.pid)
+                self._advance_generation()
             if "ask" in message:
                 others = [one.counted for one in self._workers if one is not worker]
-                worker.tell({"answer": message["ask"], "counted": [self._past, *others]})
+                worker.send({"answer": message["ask"], "counted": [self._past, *others]})
 
-    def _follow(self) -> None:
-        """When the first of a generation serves, the others may come; when all do, the old ones may go."""
-        young = [worker for worker in self._workers if worker.generation == self._generation]
-        if not any(worker.serves for worker in young) or self._stopping is not None:
+    def _advance_generation(self) -> None:
+        """Start the other workers once one serves; stop the old generation once all serve."""
+        current = [worker for worker in self._workers if worker.generation == self._generation]
+        if not any(worker.serves for worker in current) or self._stopping_since is not None:
             return
-        taken = {worker.slot for worker in young} | {slot for _, slot in self._due}
+        taken = {worker.slot for worker in current} | {slot for _, slot in self._due}
         for slot in range(len(self._listeners)):
             if slot not in taken:
                 self._start(slot)
-        if len([worker for worker in young if worker.serves]) == len(self._listeners):
+        if len([worker for worker in current if worker.serves]) == len(self._listeners):
             for worker in self._workers:
-                if worker.generation != self._generation and not worker.finishing:
-                    worker.finishing = True
+                if worker.generation != self._generation and not worker.stopping:
+                    worker.stopping = True
                     worker.signal(signal.SIGTERM)
 
-    # -- workers go
+    # -- stopping and restarting workers
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
+        """Remove workers that have exited."""
         for worker in list(self._workers):
             pid, status = os.waitpid(worker.pid, os.WNOHANG)
             if pid == 0:
                 continue
-            self._listen(worker)  # what it said last
-            self._selector.unregister(worker.line)
-            worker.line.close()
+            self._handle_messages(worker)  # its last report
+            self._selector.unregister(worker.link)
+            worker.link.close()
             self._workers.remove(worker)
-            self._past = added(self._past, worker.counted)
-            if self._stopping is None and not worker.finishing:
-                self._mourn(worker, killed=os.WIFSIGNALED(status))
+            self._past = add_counters(self._past, worker.counted)
+            if self._stopping_since is None and not worker.stopping:
+                self._on_crash(worker, killed=os.WIFSIGNALED(status))
 
-    def _mourn(self, worker: Worker, *, killed: bool) -> None:
-        """A worker died that should not have; if it was killed, that says nothing of the settings."""
-        log(logging.ERROR, "worker died", worker=worker.slot, pid=worker.pid)
-        alive = [one for one in self._workers if one.generation == self._generation]
+    def _on_crash(self, worker: Worker, *, killed: bool) -> None:
+        """Restart a worker, or go back to the old settings if the new ones do not work.
+
+        :param killed: a signal killed the worker, which says nothing about the settings.
+        """
+        log(logging.ERROR, "worker_died", worker=worker.slot, pid=worker.pid)
+        current = [one for one in self._workers if one.generation == self._generation]
         if worker.generation != self._generation:
-            return  # its successor is on the way
-        if not worker.serves and not killed and not alive and not self._due:
+            return  # its successor starts already
+        if not worker.serves and not killed and not current and not self._due:
             if not self._workers:
-                self._code = 2
-                self._finish()
+                self._exit_code = 2
+                self._stop()
             else:
-                # The settings are new and do not work: go on with the workers that have the old ones.
                 self._generation -= 1
-                self.settings = self._old
-                log(logging.ERROR, "the new settings do not work; the old workers stay")
+                self.settings = self._old_settings
+                log(
+                    logging.ERROR,
+                    "reload_failed",
+                    reason="the new settings do not work; the old workers stay",
+                )
             return
-        young = time.monotonic() - worker.born < _YOUNG
-        wait = min(_LONGEST, 0.1 * 2**self._deaths) if young and self._deaths else 0.0
-        self._deaths = self._deaths + 1 if young else 0
-        self._due.append((time.monotonic() + wait, worker.slot))
+        young = time.monotonic() - worker.started_at < _YOUNG
+        delay = min(_MAX_DELAY, 0.1 * 2**self._young_deaths) if young and self._young_deaths else 0.0
+        self._young_deaths = self._young_deaths + 1 if young else 0
+        self._due.append((time.monotonic() + delay, worker.slot))
 
-    def _revive(self) -> None:
+    def _restart_due(self) -> None:
+        """Start the workers whose time has come."""
         now = time.monotonic()
         for when, slot in list(self._due):
             if when <= now:
                 self._due.remove((when, slot))
                 self._start(slot)
 
-    def _renew(self, reload: Callable[[], Settings]) -> None:
-        """Start workers with the settings as they are now."""
+    def _start_generation(self, reload: Callable[[], Settings]) -> None:
+        """Start the first worker with the current settings."""
         if any(worker.generation == self._generation and not worker.serves for worker in self._workers):
-            log(logging.WARNING, "not restarted: workers are being started already")
+            log(logging.WARNING, "reload_ignored", reason="workers are starting already")
             return
         try:
             settings = reload()
         except UnspoolError as error:
-            log(logging.ERROR, "not restarted", reason=str(error))
+            log(logging.ERROR, "reload_failed", reason=str(error))
             return
-        keys: tuple[str, ...] = ("host", "port", "workers", "store")
+        # The listeners and the data that workers share stay.
+        kept: tuple[str, ...] = ("host", "port", "workers", "store")
         if not settings.seal_key:
-            keys = (*keys, "seal_key")
-        self._old = self.settings
-        self.settings = replace(settings, **{key: getattr(self.settings, key) for key in keys})
+            kept = (*kept, "seal_key")
+        self._old_settings = self.settings
+        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in kept})
         set_up(self.settings)
-        log(logging.INFO, "restarting", settings=self.settings.shown())
+        log(logging.INFO, "reloading", settings=self.settings.shown())
         self._generation += 1
         self._due.clear()
         self._start(0)
 
-    def _finish(self) -> None:
-        if self._stopping is None:
-            self._stopping = time.monotonic()
+    def _stop(self) -> None:
+        """Ask all workers to stop."""
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
             self._due.clear()
         for worker in self._workers:
             worker.signal(signal.SIGTERM)
 
 
-def supervise(settings: Settings, work: Work, reload: Callable[[], Settings] | None = None) -> int:
-    """Serve with several processes until told to stop; the result is the exit code.
+def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Settings] | None = None) -> int:
+    """Serve with several processes until a signal stops them; return the exit code.
 
-    :param reload: the settings as they are now, for ``SIGHUP``.
+    :param reload: returns the current settings, for ``SIGHUP``.
     """
     if not hasattr(os, "fork") or not hasattr(socket, "SO_REUSEPORT"):
-        raise UsageError("workers: this system cannot share a port; run one worker, or several gateways")
+        raise UsageError(
+            "workers: processes cannot share a port on this system; set workers to 1, or run several gateways"
+        )
     if any(one.upstream == "embedded" for one in settings.each()):
         raise UsageError(
             "workers: every worker would load the embedded model again; run llama.cpp's server, and set url"
         )
-    from .run import address
-
     with ExitStack() as stack:
-        listeners = _listeners(settings)
+        listeners = bind_shared(settings)
         for listener in listeners:
             stack.enter_context(listener)
         if not settings.store:
-            # They share what is kept, and it is gone when they are.
+            # A store in memory would not be shared; this file is deleted at the end.
             settings = replace(settings, store=stack.enter_context(shared_store()))
         if not settings.seal_key:
-            # What one of them has sealed another must open.
+            # Every worker has to open what another one has sealed.
             settings = replace(settings, seal_key=secrets.token_hex(32))
+        url = url_of(listeners[0])
         log(
             logging.INFO,
             "listening",
-            url=address(listeners[0]),
-            page=f"{address(listeners[0])}/" if settings.page else "off",
+            url=url,
+            page=f"{url}/" if settings.page else "off",
             workers=settings.workers,
             settings=settings.shown(),
         )
-        return Supervisor(settings, listeners, work).run(reload)
-
-
-def _listeners(settings: Settings) -> list[socket.socket]:
-    """A listening socket for each worker, all at one port."""
-    from .run import bind, set_limits
-
-    with bind(settings) as found:  # tells if the port is taken, which sockets that share would not
-        name = found.getsockname()
-    out: list[socket.socket] = []
-    for _ in range(settings.workers):
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        set_limits(listener)
-        listener.bind(name)
-        listener.listen(2048)
-        out.append(listener)
-    return out
+        return Supervisor(settings, listeners, run_worker).run(reload)

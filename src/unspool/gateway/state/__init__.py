@@ -1,1 +1,1 @@
-"""State that outlives a request: stored responses, conversations and threads."""
+"""Stored responses, conversations and message threads."""

@@ -1,8 +1,8 @@
-"""Reasoning that a client carries for us: sealed, so that nobody but this gateway reads or changes it.
+"""Encryption of reasoning that clients store, so that only this gateway can read or change it.
 
-Clients that keep their conversations themselves send reasoning back as
-``encrypted_content``.  What is sealed is bound to its owner, and needs nothing to be
-kept here.  A seal of another key is not an error: what else the item says counts then.
+Clients that keep their own conversations send reasoning back as ``encrypted_content``.  A sealed
+text is bound to its tenant, and the gateway stores nothing for it.  A text that was sealed with
+another key is not an error: the rest of the item still counts.
 """
 
 from __future__ import annotations
@@ -13,55 +13,56 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from copy import copy
 from typing import Final
 
-_MARK: Final = "unspool1."
+_PREFIX: Final = "unspool1."
 _NONCE: Final = 12
+"""Bytes of the nonce in front of the encrypted text."""
 
 
 class Seal:
-    """Seals texts for their owner, and opens them again."""
+    """Encrypts and decrypts the texts of one tenant."""
 
     def __init__(self, key: str = "") -> None:
-        """Prepare.
+        """Derive the key.
 
-        :param key: what others who are to open them must know, too; empty: nobody else opens them.
+        :param key: a secret that all gateways share which open each other's texts; empty: a random one.
         """
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         secret = key.encode("utf-8", "surrogateescape") or secrets.token_bytes(32)
         self._cipher = AESGCM(hashlib.sha256(b"unspool seal\0" + secret).digest())
-        self.owner = ""
-        """Whose texts they are."""
+        self.tenant = ""
+        """The tenant to whom sealed texts are bound."""
 
-    def of(self, owner: str) -> Seal:
-        """The same, for what belongs to this owner."""
-        found = copy(self)
-        found.owner = owner
-        return found
+    def of(self, tenant: str) -> Seal:
+        """Return a seal with the same key for another tenant."""
+        seal = copy(self)
+        seal.tenant = tenant
+        return seal
 
     def close(self, text: str) -> str:
-        """The text, sealed."""
+        """Return an encrypted text."""
         nonce = secrets.token_bytes(_NONCE)
-        sealed = self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), self.owner.encode())
-        return _MARK + urlsafe_b64encode(nonce + sealed).decode()
+        sealed = self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), self.tenant.encode())
+        return _PREFIX + urlsafe_b64encode(nonce + sealed).decode()
 
     def open(self, sealed: str) -> str | None:
-        """The text; None: it was sealed by somebody else, or for somebody else, or changed."""
+        """Return a decrypted text; None if its key, its tenant or its content is another one."""
         from cryptography.exceptions import InvalidTag
 
-        if not sealed.startswith(_MARK):
+        if not sealed.startswith(_PREFIX):
             return None
         try:
-            data = urlsafe_b64decode(sealed.removeprefix(_MARK))
-            if not _is_spelt(data, sealed):
+            data = urlsafe_b64decode(sealed.removeprefix(_PREFIX))
+            if not _is_canonical(data, sealed):
                 return None
-            text = self._cipher.decrypt(data[:_NONCE], data[_NONCE:], self.owner.encode())
+            text = self._cipher.decrypt(data[:_NONCE], data[_NONCE:], self.tenant.encode())
         except (InvalidTag, ValueError):
             return None
         return text.decode("utf-8", "surrogatepass")
 
 
-def _is_spelt(data: bytes, sealed: str) -> bool:
-    """Whether that is how the data is spelt: base64 has letters and bits that say nothing."""
+def _is_canonical(data: bytes, sealed: str) -> bool:
+    """Return whether a text is the only valid encoding of its data, as Base64 ignores some bits."""
     end = urlsafe_b64encode(data[len(data) // 3 * 3 :]).decode()
-    size = len(_MARK) + len(data) // 3 * 4 + len(end)
+    size = len(_PREFIX) + len(data) // 3 * 4 + len(end)
     return len(sealed) == size and sealed.endswith(end) and "+" not in sealed and "/" not in sealed

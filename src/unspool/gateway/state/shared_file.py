@@ -1,7 +1,7 @@
-"""The file in which workers keep what they share where no setting names one.
+"""Temporary store file that workers share if no setting names a file.
 
-It is in a temporary folder, which goes when the gateway stops.  A supervisor that is
-killed cannot remove it: the next one that starts does, once the workers are gone, too.
+The file is in a temporary folder, which is deleted when the gateway stops.  A supervisor that is
+killed cannot delete it, so the next supervisor does, once all workers of the killed one are gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOCK: Final = "lock"
 
 @contextmanager
 def shared_store() -> Iterator[str]:
-    """Give a path for the file; forked processes hold its folder until all of them are gone."""
+    """Yield a path for the file; forked processes lock its folder until all of them have ended."""
     import fcntl
 
     _remove_abandoned()
@@ -42,7 +42,7 @@ def _remove_abandoned() -> None:
         except OSError:
             continue
         try:
-            # One that has a lock and no file yet is being made.
+            # A folder with a lock and no file is being created.
             if _is_free(lock) and (folder / _FILE).exists():
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
@@ -50,7 +50,7 @@ def _remove_abandoned() -> None:
 
 
 def _is_free(lock: int) -> bool:
-    """Take the lock, if nobody has it."""
+    """Take a lock; return whether it was free."""
     import fcntl
 
     try:

@@ -1,9 +1,9 @@
-"""Stored responses and conversations in a file, which survives restarts and is shared by workers.
+"""Stored responses and conversations in a SQLite file, which survives restarts and is shared by workers.
 
-One connection in one thread: the event loop never waits for a disk.  The journal is a
-write-ahead log, so readers in other processes do not wait for a writer.  Everything that
-reads before it writes is one transaction.  Reading needs no write: where the disk is full,
-everything that is kept can still be read.
+One connection in one thread, so that the event loop never waits for a disk.  The journal is a
+write-ahead log, so readers do not wait for a writer in another process.  Every operation that
+reads before it writes is one transaction.  Reading does not depend on writing: with a full disk,
+all stored data can still be read.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ...errors import UsageError
 from ..http.errors import Failure
 from .store import Kept, Packed, Row, Weight
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _VERSION: Final = 2
 _BUSY: Final = 10.0
-"""Seconds to wait for another process that writes."""
-_ALL: Final = -1
-"""As a limit."""
+"""Seconds to wait for a writer in another process."""
+_NO_LIMIT: Final = -1
 _LAST: Final = (1 << 63) - 1
-"""Greater than the place of any item."""
-_OPEN_TO_OTHERS: Final = 0o077
+"""A number above the place of every item."""
+_OTHERS: Final = 0o077
+"""Permissions of other users."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS kept (
     number INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
@@ -48,7 +48,12 @@ CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, size INTEGER NOT NULL
 CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER, used INTEGER);
 INSERT OR IGNORE INTO clock VALUES (1, 0, 0);
 """
-"""``clock``: the size of everything, and how often anything was used; ``counted``: values of items."""
+"""Tables of the store.
+
+``kept`` has the entries, ``owners`` the size of each tenant's data.  ``clock`` is one row with the
+size of all data and a counter of uses, which orders entries by their last use.  ``counted`` is a
+number of JSON values.
+"""
 _FIND: Final = """
 SELECT number, kind, head, previous, size - length(head), counted FROM kept WHERE owner = ? AND id = ?
 """
@@ -70,7 +75,7 @@ WHERE place IN (
 
 
 class SqliteStore:
-    """Entries in a file."""
+    """Store in a SQLite file."""
 
     def __init__(self, path: str, room: int) -> None:
         self._path = path
@@ -81,10 +86,10 @@ class SqliteStore:
     @property
     def _database(self) -> sqlite3.Connection:
         if self._open is None:
-            self._open = self._connected()
+            self._open = self._connect()
         return self._open
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         try:
             _keep_private(self._path)
             database = sqlite3.connect(self._path, timeout=_BUSY, isolation_level=None)
@@ -93,10 +98,12 @@ class SqliteStore:
             database.execute("PRAGMA foreign_keys = ON")
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
-                raise UsageError(f"{self._path} is of another version of unspool: set store to another file")
+                raise UsageError(
+                    f"{self._path} belongs to another version of unspool: set store to another file"
+                )
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT")
         except (OSError, sqlite3.Error) as error:
-            raise UsageError(f"store={self._path!r} cannot be used: {error}") from error
+            raise UsageError(f"store={self._path!r} cannot be opened: {error}") from error
         return database
 
     async def start(self) -> None:
@@ -104,7 +111,7 @@ class SqliteStore:
         await self._run(lambda: self._database)
 
     async def stop(self) -> None:
-        """Close it."""
+        """Close the file."""
         await self._run(self._close)
         self._thread.shutdown()
 
@@ -113,176 +120,176 @@ class SqliteStore:
             self._open.close()
             self._open = None
 
-    async def _run(self, work: Callable[[], Found]) -> Found:
+    async def _run(self, work: Callable[[], Result]) -> Result:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as error:
-            raise Failure("internal", f"the store fails: {error}", code="store_failed") from error
+            raise Failure("internal", f"the store failed: {error}", code="store_failed") from error
 
-    async def _change(self, work: Callable[[], Found]) -> Found:
-        """Do the work as one transaction."""
-        return await self._run(lambda: self._whole(work))
+    async def _change(self, work: Callable[[], Result]) -> Result:
+        """Run a function as one transaction."""
+        return await self._run(lambda: self._transact(work))
 
-    def _whole(self, work: Callable[[], Found]) -> Found:
+    def _transact(self, work: Callable[[], Result]) -> Result:
         self._database.execute("BEGIN IMMEDIATE")
         try:
-            found = work()
+            result = work()
         except BaseException:
             with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
                 self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
-        return found
+        return result
 
-    async def put(self, owner: str, id: str, packed: Packed) -> bool:
-        """Keep an entry."""
+    async def put(self, tenant: str, id: str, packed: Packed) -> bool:
+        """Store an entry."""
 
         def put() -> bool:
-            self._forget(owner, id)
+            self._forget(tenant, id)
             number = self._database.execute(
                 "INSERT INTO kept (owner, id, kind, previous, head, size, counted, used) "
                 "VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
-                (owner, id, packed.kind, packed.previous, packed.head),
+                (tenant, id, packed.kind, packed.previous, packed.head),
             ).lastrowid
-            self._add(owner, number, packed.rows)
-            return self._settle(owner, id, number, len(packed.head), 0)
+            self._add(tenant, number, packed.rows)
+            return self._settle(tenant, id, number, len(packed.head), 0)
 
         return await self._change(put)
 
-    async def get(self, owner: str, id: str) -> Kept | None:
+    async def get(self, tenant: str, id: str) -> Kept | None:
         """Return the entry without its items."""
 
         def get() -> Kept | None:
-            row = self._database.execute(_FIND, (owner, id)).fetchone()
+            row = self._database.execute(_FIND, (tenant, id)).fetchone()
             if row is None:
                 return None
-            with suppress(sqlite3.Error):  # the disk is full: it is found all the same
-                self._whole(lambda: self._use(row[0]))
+            with suppress(sqlite3.Error):  # with a full disk, the use is not recorded
+                self._transact(lambda: self._use(row[0]))
             return Kept(row[1], row[2], row[3], Weight(row[4], row[5]))
 
         return await self._run(get)
 
-    async def rows(self, owner: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
+    async def rows(self, tenant: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
         """Return items by their positions."""
-        limit = _ALL if stop is None else max(0, stop - start)
-        return await self._run(lambda: self._rows(_OLDEST_FIRST, owner, id, -1, limit, start))
+        limit = _NO_LIMIT if stop is None else max(0, stop - start)
+        return await self._run(lambda: self._rows(_OLDEST_FIRST, tenant, id, -1, limit, start))
 
     async def page(
-        self, owner: str, id: str, after: str | None, limit: int, *, newest_first: bool
+        self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return some items."""
+        """Return a page of an entry's items."""
 
         def page() -> list[Row] | None:
             place = _LAST if newest_first else -1
             if after is not None:
-                row = self._database.execute(_PLACE, (owner, id, after)).fetchone()
+                row = self._database.execute(_PLACE, (tenant, id, after)).fetchone()
                 if row is None:
                     return None
                 place = row[0]
-            return self._rows(_NEWEST_FIRST if newest_first else _OLDEST_FIRST, owner, id, place, limit, 0)
+            return self._rows(_NEWEST_FIRST if newest_first else _OLDEST_FIRST, tenant, id, place, limit, 0)
 
         return await self._run(page)
 
-    async def item(self, owner: str, id: str, item: str) -> Row | None:
+    async def item(self, tenant: str, id: str, item: str) -> Row | None:
         """Return one item of an entry."""
 
         def find() -> Row | None:
-            place = self._database.execute(_PLACE, (owner, id, item)).fetchone()
+            place = self._database.execute(_PLACE, (tenant, id, item)).fetchone()
             if place is None:
                 return None
-            found = self._database.execute("SELECT id, data, counted FROM items WHERE place = ?", place)
-            return Row(*found.fetchone())
+            result = self._database.execute("SELECT id, data, counted FROM items WHERE place = ?", place)
+            return Row(*result.fetchone())
 
         return await self._run(find)
 
-    async def extend(self, owner: str, id: str, rows: Sequence[Row]) -> bool:
+    async def extend(self, tenant: str, id: str, rows: Sequence[Row]) -> bool:
         """Add items."""
 
         def extend() -> bool:
-            number = self._number(owner, id)
+            number = self._number(tenant, id)
             if number is None:
                 return False
-            self._add(owner, number, rows)
-            return self._settle(owner, id, number, 0, 0)
+            self._add(tenant, number, rows)
+            return self._settle(tenant, id, number, 0, 0)
 
         return await self._change(extend)
 
-    async def change(self, owner: str, id: str, head: bytes) -> bool:
+    async def change(self, tenant: str, id: str, head: bytes) -> bool:
         """Replace the head."""
 
         def change() -> bool:
-            number = self._number(owner, id)
+            number = self._number(tenant, id)
             if number is None:
                 return False
             run = self._database.execute
-            before = run("SELECT length(head) FROM kept WHERE number = ?", (number,)).fetchone()[0]
+            old_size = run("SELECT length(head) FROM kept WHERE number = ?", (number,)).fetchone()[0]
             run("UPDATE kept SET head = ? WHERE number = ?", (head, number))
-            return self._settle(owner, id, number, len(head) - before, 0)
+            return self._settle(tenant, id, number, len(head) - old_size, 0)
 
         return await self._change(change)
 
-    async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
+    async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
         """Delete an entry, or one item of it."""
 
         def delete() -> bool:
             if item is None:
-                return self._forget(owner, id)
-            number = self._number(owner, id)
+                return self._forget(tenant, id)
+            number = self._number(tenant, id)
             if number is None:
                 return False
             rows = self._database.execute(
                 "DELETE FROM items WHERE number = ? AND id = ? RETURNING length(data), counted",
                 (number, item),
             ).fetchall()
-            self._settle(owner, id, number, -sum(row[0] for row in rows), -sum(row[1] for row in rows))
+            self._settle(tenant, id, number, -sum(row[0] for row in rows), -sum(row[1] for row in rows))
             return bool(rows)
 
         return await self._change(delete)
 
-    async def weigh(self, owner: str, items: Sequence[str]) -> dict[str, Weight]:
+    async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
         """Return the weights of items."""
-        found = await self._find("SELECT id, length(data), counted FROM items", owner, items)
-        return {id: Weight(size, values) for id, size, values in found}
+        result = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
+        return {id: Weight(size, values) for id, size, values in result}
 
-    async def find(self, owner: str, items: Sequence[str]) -> dict[str, bytes]:
+    async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
         """Return items."""
-        return dict(await self._find("SELECT id, data FROM items", owner, items))
+        return dict(await self._find("SELECT id, data FROM items", tenant, items))
 
-    async def _find(self, select: str, owner: str, items: Sequence[str]) -> list[Any]:
-        wanted = (owner, json.dumps(items))
-        return await self._run(lambda: self._database.execute(select + _ANYWHERE, wanted).fetchall())
+    async def _find(self, select: str, tenant: str, items: Sequence[str]) -> list[Any]:
+        params = (tenant, json.dumps(items))
+        return await self._run(lambda: self._database.execute(select + _ANYWHERE, params).fetchall())
 
     # -- in the thread
 
-    def _rows(self, query: str, owner: str, id: str, place: int, limit: int, start: int) -> list[Row]:
-        return [Row(*row) for row in self._database.execute(query, (owner, id, place, limit, start))]
+    def _rows(self, query: str, tenant: str, id: str, place: int, limit: int, start: int) -> list[Row]:
+        return [Row(*row) for row in self._database.execute(query, (tenant, id, place, limit, start))]
 
-    def _number(self, owner: str, id: str) -> int | None:
+    def _number(self, tenant: str, id: str) -> int | None:
         query = "SELECT number FROM kept WHERE owner = ? AND id = ?"
-        row = self._database.execute(query, (owner, id)).fetchone()
+        row = self._database.execute(query, (tenant, id)).fetchone()
         return None if row is None else int(row[0])
 
     # -- in the thread, inside a transaction
 
-    def _add(self, owner: str, number: int | None, rows: Sequence[Row]) -> None:
+    def _add(self, tenant: str, number: int | None, rows: Sequence[Row]) -> None:
         self._database.executemany(
             "INSERT INTO items (number, owner, id, data, counted) VALUES (?, ?, ?, ?, ?)",
-            [(number, owner, *row) for row in rows],
+            [(number, tenant, *row) for row in rows],
         )
-        self._grow(owner, number, sum(len(row.data) for row in rows), sum(row.values for row in rows))
+        self._grow(tenant, number, sum(len(row.data) for row in rows), sum(row.values for row in rows))
 
     def _use(self, number: int | None) -> None:
-        """Make an entry the youngest."""
+        """Mark an entry as used."""
         self._database.execute("UPDATE clock SET used = used + 1")
         self._database.execute("UPDATE kept SET used = (SELECT used FROM clock) WHERE number = ?", (number,))
 
-    def _settle(self, owner: str, id: str, number: int | None, size: int, values: int) -> bool:
-        """Make an entry the youngest, and room for it; return whether it is still there."""
+    def _settle(self, tenant: str, id: str, number: int | None, size: int, values: int) -> bool:
+        """Mark an entry as used and make room for it; return whether it still exists."""
         run = self._database.execute
-        self._grow(owner, number, size, values)
+        self._grow(tenant, number, size, values)
         self._use(number)
         if run("SELECT size FROM kept WHERE number = ?", (number,)).fetchone()[0] > self._room:
-            self._forget(owner, id)
+            self._forget(tenant, id)
         while run("SELECT size FROM clock").fetchone()[0] > self._room:
             largest = run("SELECT owner FROM owners ORDER BY size DESC, owner DESC LIMIT 1").fetchone()[0]
             self._forget(
@@ -290,42 +297,42 @@ class SqliteStore:
                     "SELECT owner, id FROM kept WHERE owner = ? ORDER BY used LIMIT 1", (largest,)
                 ).fetchone()
             )
-        return self._number(owner, id) is not None
+        return self._number(tenant, id) is not None
 
-    def _grow(self, owner: str, number: int | None, size: int, values: int) -> None:
+    def _grow(self, tenant: str, number: int | None, size: int, values: int) -> None:
         self._database.execute(
             "UPDATE kept SET size = size + ?, counted = counted + ? WHERE number = ?", (size, values, number)
         )
-        self._count(owner, size)
+        self._count(tenant, size)
 
-    def _count(self, owner: str, size: int) -> None:
+    def _count(self, tenant: str, size: int) -> None:
         self._database.execute(
             "INSERT INTO owners VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET size = size + excluded.size",
-            (owner, size),
+            (tenant, size),
         )
         self._database.execute("UPDATE clock SET size = size + ?", (size,))
 
-    def _forget(self, owner: str, id: str) -> bool:
+    def _forget(self, tenant: str, id: str) -> bool:
         row = self._database.execute(
-            "DELETE FROM kept WHERE owner = ? AND id = ? RETURNING size", (owner, id)
+            "DELETE FROM kept WHERE owner = ? AND id = ? RETURNING size", (tenant, id)
         ).fetchone()
         if row is not None:
-            self._count(owner, -row[0])
+            self._count(tenant, -row[0])
         return row is not None
 
 
 def _keep_private(path: str) -> None:
-    """Create the file if it is not there, and let nobody else read what people wrote.
+    """Create the file if it is missing, and deny other users access to it.
 
-    :raises OSError: others can read it, and we cannot change that.
+    :raises OSError: the permissions cannot be changed.
     """
     for name in (path, f"{path}-wal", f"{path}-shm"):
-        if name != path and not os.path.exists(name):  # noqa: PTH110 - a setting, a string
+        if name != path and not os.path.exists(name):  # noqa: PTH110 - the path is a string
             continue
         file = os.open(name, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             mode = os.fstat(file).st_mode
-            if mode & _OPEN_TO_OTHERS and hasattr(os, "fchmod"):
-                os.fchmod(file, mode & ~_OPEN_TO_OTHERS & 0o7777)
+            if mode & _OTHERS and hasattr(os, "fchmod"):
+                os.fchmod(file, mode & ~_OTHERS & 0o7777)
         finally:
             os.close(file)

@@ -1,17 +1,16 @@
-"""Stored responses, conversations and threads, within a bound of bytes.
+"""Stored responses, conversations and threads, within a limit of bytes.
 
-A kept entry has a kind, a head and items in their order, each under an id of its own.
-It belongs to an owner, who is named by the API key, and no other owner finds it.
-Everything is kept encoded, with its size and the number of its values: a request that
-refers back to something is charged for it before anything is decoded.  A store never
-encodes or decodes, so its own steps are short.
+An entry has a kind, a head, and items in order, each with its own id.  It belongs to a tenant,
+which the API key identifies, and other tenants cannot find it.  Everything is stored encoded,
+with its size and its number of JSON values, so that a request that refers to stored data is
+charged for it before anything is decoded.  A store neither encodes nor decodes, so its own steps
+are short.
 
-Where the bound is reached, the owner who keeps the most makes room: of its entries, the
-one goes that has not been used for the longest time.  An owner who keeps less than its
-share loses nothing to others.
+At the limit, the tenant that stores most makes room: its least recently used entry is deleted.
+A tenant below its share loses nothing to the others.
 
-The store in this module is in memory and lives as long as the process;
-``sqlite_store.py`` has one that survives a restart.
+:class:`MemoryStore` lives as long as the process; ``sqlite_store.py`` has a store that survives a
+restart.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
-from ..http.json_decoding import VALUES, values_of
-from ..http.json_encoding import encoded
+from ..http.json_decoding import VALUES, count_values
+from ..http.json_encoding import encode_json
 
 Item: TypeAlias = dict[str, Any]
 
 
 class Weight(NamedTuple):
-    """The cost of something that is kept."""
+    """The cost of decoding stored data."""
 
     size: int
     """Bytes."""
     values: int
-    """As :func:`values_of` counts them."""
+    """The number of JSON values, from :func:`count_values`."""
 
 
 class Row(NamedTuple):
-    """An item as it is kept."""
+    """A stored item."""
 
     id: str
     data: bytes
@@ -49,7 +48,7 @@ class Row(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """An entry to keep, encoded."""
+    """An encoded entry, to be stored."""
 
     kind: str
     head: bytes
@@ -59,71 +58,71 @@ class Packed(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """An entry that is kept, without its items."""
+    """A stored entry without its items."""
 
     kind: str
     head: bytes
     previous: str
     weight: Weight
-    """Of all items, without the head."""
+    """The weight of all items, without the head."""
 
 
 class Store(Protocol):
-    """Entries of all owners."""
+    """Entries of all tenants."""
 
     async def start(self) -> None:
-        """Get ready."""
+        """Start the store."""
         ...
 
     async def stop(self) -> None:
-        """Release everything."""
+        """Stop the store."""
         ...
 
-    async def put(self, owner: str, id: str, packed: Packed) -> bool:
-        """Keep an entry in place of the one under this id; return whether there was room."""
+    async def put(self, tenant: str, id: str, packed: Packed) -> bool:
+        """Store an entry, in place of the one with this id; return whether there was room."""
         ...
 
-    async def get(self, owner: str, id: str) -> Kept | None:
-        """Return the entry without its items, and mark it as used."""
+    async def get(self, tenant: str, id: str) -> Kept | None:
+        """Return an entry without its items, and mark it as used."""
         ...
 
-    async def rows(self, owner: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
+    async def rows(self, tenant: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
         """Return items by their positions."""
         ...
 
     async def page(
-        self, owner: str, id: str, after: str | None, limit: int, *, newest_first: bool
+        self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
         """Return at most ``limit`` items that follow ``after``; None if that item is not there."""
         ...
 
-    async def item(self, owner: str, id: str, item: str) -> Row | None:
+    async def item(self, tenant: str, id: str, item: str) -> Row | None:
         """Return one item of an entry."""
         ...
 
-    async def extend(self, owner: str, id: str, rows: Sequence[Row]) -> bool:
-        """Add items at the end, also while others do; return whether they are kept now."""
+    async def extend(self, tenant: str, id: str, rows: Sequence[Row]) -> bool:
+        """Append items, which other processes may do at the same time; return whether they were stored."""
         ...
 
-    async def change(self, owner: str, id: str, head: bytes) -> bool:
-        """Replace the head; return whether the entry is there."""
+    async def change(self, tenant: str, id: str, head: bytes) -> bool:
+        """Replace the head; return whether the entry exists."""
         ...
 
-    async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
-        """Delete an entry, or one item of it; return whether that was there."""
+    async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
+        """Delete an entry, or one item of it; return whether it existed."""
         ...
 
-    async def weigh(self, owner: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of those of these items that are kept in any entry."""
+    async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
+        """Return the weights of items by id, as far as any entry has them."""
         ...
 
-    async def find(self, owner: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return those of these items that are kept in any entry."""
+    async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
+        """Return items by id, as far as any entry has them."""
         ...
 
 
 _BLOCK: Final = 1000
-"""Items that are looked up or forgotten before others have their turn."""
+"""Items that are found or deleted in one step, before other work may run."""
 
 
 class _Entry:
@@ -150,12 +149,12 @@ class _Entry:
         self.size = len(packed.head)
         self.values = 0
         self.rows: list[Row | None] = []
-        """None where an item was deleted."""
+        """Items by position; None: the item was deleted."""
         self.holes = 0
         self.at: dict[str, int] = {}
         """The last position of each id."""
         self.repeated: set[str] = set()
-        """Ids that clients gave to several items."""
+        """Ids that several items share, because clients choose ids."""
         self.add(packed.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -179,7 +178,7 @@ class _Entry:
             positions = [n for n, row in enumerate(self.rows) if row is not None and row.id == item]
         for position in positions:
             row = self.rows[position]
-            assert row is not None  # noqa: S101 - what has a position is there
+            assert row is not None  # noqa: S101 - only existing items have positions
             self.rows[position] = None
             self.holes += 1
             self.size -= len(row.data)
@@ -199,15 +198,15 @@ class _Entry:
         return cast("list[Row]", rows[start:stop])
 
 
-class _Owner:
-    """The entries of one owner."""
+class _TenantEntries:
+    """The entries of one tenant."""
 
     def __init__(self) -> None:
         self.size = 0
         self.entries: dict[str, _Entry] = {}
-        """The one first that has not been used for the longest time."""
+        """Entries by id, the least recently used first."""
         self.places: dict[str, _Entry] = {}
-        """The entry that an item was added to last."""
+        """Entries by the id of an item: the entry that last got an item of this id."""
 
     def row(self, item: str) -> Row | None:
         entry = self.places.get(item)
@@ -222,180 +221,180 @@ class MemoryStore:
     def __init__(self, room: int) -> None:
         self._room = room
         self._size = 0
-        self._owners: dict[str, _Owner] = {}
-        self._stale: deque[tuple[_Owner, _Entry]] = deque()
-        """Entries that are gone, and whose items still have places."""
+        self._tenants: dict[str, _TenantEntries] = {}
+        self._stale: deque[tuple[_TenantEntries, _Entry]] = deque()
+        """Deleted entries whose items are still in ``places``."""
 
     async def start(self) -> None:
         """Do nothing."""
 
     async def stop(self) -> None:
-        """Do nothing: the entries are gone with the process."""
+        """Do nothing: the entries end with the process."""
 
-    def _entry(self, owner: str, id: str) -> _Entry | None:
-        found = self._owners.get(owner)
-        return None if found is None else found.entries.get(id)
+    def _entry(self, tenant: str, id: str) -> _Entry | None:
+        result = self._tenants.get(tenant)
+        return None if result is None else result.entries.get(id)
 
-    async def put(self, owner: str, id: str, packed: Packed) -> bool:
-        """Keep an entry."""
+    async def put(self, tenant: str, id: str, packed: Packed) -> bool:
+        """Store an entry."""
         entry = _Entry(id, packed)
-        own = self._owners.setdefault(owner, _Owner())
-        self._drop(own, id)
-        self._grow(own, entry.size)
-        return self._settle(own, entry, packed.rows)
+        owned = self._tenants.setdefault(tenant, _TenantEntries())
+        self._drop(owned, id)
+        self._grow(owned, entry.size)
+        return self._settle(owned, entry, packed.rows)
 
-    async def get(self, owner: str, id: str) -> Kept | None:
+    async def get(self, tenant: str, id: str) -> Kept | None:
         """Return the entry without its items."""
-        await asyncio.sleep(0)  # a chain of entries is long: others have their turn in between
-        entry = self._entry(owner, id)
+        await asyncio.sleep(0)  # lets other work run between the entries of a long chain
+        entry = self._entry(tenant, id)
         if entry is None:
             return None
-        entries = self._owners[owner].entries
+        entries = self._tenants[tenant].entries
         entries[id] = entries.pop(id)
         return Kept(
             entry.kind, entry.head, entry.previous, Weight(entry.size - len(entry.head), entry.values)
         )
 
-    async def rows(self, owner: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
+    async def rows(self, tenant: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
         """Return items by their positions."""
-        entry = self._entry(owner, id)
+        entry = self._entry(tenant, id)
         return [] if entry is None else entry.listed(start, stop)
 
     async def page(
-        self, owner: str, id: str, after: str | None, limit: int, *, newest_first: bool
+        self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return some items."""
-        entry = self._entry(owner, id)
+        """Return a page of an entry's items."""
+        entry = self._entry(tenant, id)
         if entry is None or (after is not None and after not in entry.at):
             return None
         step = -1 if newest_first else 1
         at = (len(entry.rows) - 1 if newest_first else 0) if after is None else entry.at[after] + step
         end = -1 if newest_first else len(entry.rows)
-        found = (row for place in range(at, end, step) if (row := entry.rows[place]) is not None)
-        return list(islice(found, limit))
+        result = (row for place in range(at, end, step) if (row := entry.rows[place]) is not None)
+        return list(islice(result, limit))
 
-    async def item(self, owner: str, id: str, item: str) -> Row | None:
+    async def item(self, tenant: str, id: str, item: str) -> Row | None:
         """Return one item of an entry."""
-        entry = self._entry(owner, id)
+        entry = self._entry(tenant, id)
         return None if entry is None else entry.row(item)
 
-    async def extend(self, owner: str, id: str, rows: Sequence[Row]) -> bool:
+    async def extend(self, tenant: str, id: str, rows: Sequence[Row]) -> bool:
         """Add items."""
-        entry = self._entry(owner, id)
+        entry = self._entry(tenant, id)
         if entry is None:
             return False
-        before = entry.size
+        old_size = entry.size
         entry.add(rows)
-        own = self._owners[owner]
-        self._grow(own, entry.size - before)
-        return self._settle(own, entry, rows)
+        owned = self._tenants[tenant]
+        self._grow(owned, entry.size - old_size)
+        return self._settle(owned, entry, rows)
 
-    async def change(self, owner: str, id: str, head: bytes) -> bool:
+    async def change(self, tenant: str, id: str, head: bytes) -> bool:
         """Replace the head."""
-        entry = self._entry(owner, id)
+        entry = self._entry(tenant, id)
         if entry is None:
             return False
-        before = entry.size
+        old_size = entry.size
         entry.size += len(head) - len(entry.head)
         entry.head = head
-        own = self._owners[owner]
-        self._grow(own, entry.size - before)
-        return self._settle(own, entry, ())
+        owned = self._tenants[tenant]
+        self._grow(owned, entry.size - old_size)
+        return self._settle(owned, entry, ())
 
-    async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
+    async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
         """Delete an entry, or one item of it."""
-        entry = self._entry(owner, id)
+        entry = self._entry(tenant, id)
         if entry is None:
             return False
-        own = self._owners[owner]
+        owned = self._tenants[tenant]
         if item is None:
-            self._drop(own, id)
+            self._drop(owned, id)
             return True
-        before = entry.size
-        found = entry.remove(item)
-        if found and own.places.get(item) is entry:
-            del own.places[item]
-        self._grow(own, entry.size - before)
-        self._settle(own, entry, ())
-        return found
+        old_size = entry.size
+        result = entry.remove(item)
+        if result and owned.places.get(item) is entry:
+            del owned.places[item]
+        self._grow(owned, entry.size - old_size)
+        self._settle(owned, entry, ())
+        return result
 
-    async def weigh(self, owner: str, items: Sequence[str]) -> dict[str, Weight]:
+    async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
         """Return the weights of items."""
-        return {row.id: Weight(len(row.data), row.values) for row in await self._find(owner, items)}
+        return {row.id: Weight(len(row.data), row.values) for row in await self._find(tenant, items)}
 
-    async def find(self, owner: str, items: Sequence[str]) -> dict[str, bytes]:
+    async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
         """Return items."""
-        return {row.id: row.data for row in await self._find(owner, items)}
+        return {row.id: row.data for row in await self._find(tenant, items)}
 
-    async def _find(self, owner: str, items: Sequence[str]) -> list[Row]:
-        own = self._owners.setdefault(owner, _Owner())
-        found: list[Row] = []
+    async def _find(self, tenant: str, items: Sequence[str]) -> list[Row]:
+        owned = self._tenants.setdefault(tenant, _TenantEntries())
+        result: list[Row] = []
         for at in range(0, len(items), _BLOCK):
             await asyncio.sleep(0)
-            found += [row for item in items[at : at + _BLOCK] if (row := own.row(item)) is not None]
-        return found
+            result += [row for item in items[at : at + _BLOCK] if (row := owned.row(item)) is not None]
+        return result
 
-    def _grow(self, own: _Owner, size: int) -> None:
-        own.size += size
+    def _grow(self, owned: _TenantEntries, size: int) -> None:
+        owned.size += size
         self._size += size
 
-    def _settle(self, own: _Owner, entry: _Entry, new: Sequence[Row]) -> bool:
-        """Make an entry the youngest, and room for it; return whether it is still there."""
-        own.entries.pop(entry.id, None)
-        own.entries[entry.id] = entry
-        own.places |= dict.fromkeys([row.id for row in new], entry)
+    def _settle(self, owned: _TenantEntries, entry: _Entry, new: Sequence[Row]) -> bool:
+        """Mark an entry as used and make room for it; return whether it still exists."""
+        owned.entries.pop(entry.id, None)
+        owned.entries[entry.id] = entry
+        owned.places |= dict.fromkeys([row.id for row in new], entry)
         if entry.size > self._room:
-            self._drop(own, entry.id)
+            self._drop(owned, entry.id)
         while self._size > self._room:
-            _, largest = max((one.size, owner) for owner, one in self._owners.items())
-            self._drop(self._owners[largest], next(iter(self._owners[largest].entries)))
+            _, largest = max((one.size, tenant) for tenant, one in self._tenants.items())
+            self._drop(self._tenants[largest], next(iter(self._tenants[largest].entries)))
         self._sweep(2 * len(new) + _BLOCK)
-        return own.entries.get(entry.id) is entry
+        return owned.entries.get(entry.id) is entry
 
-    def _drop(self, own: _Owner, id: str) -> None:
-        entry = own.entries.pop(id, None)
+    def _drop(self, owned: _TenantEntries, id: str) -> None:
+        entry = owned.entries.pop(id, None)
         if entry is not None:
-            self._grow(own, -entry.size)
+            self._grow(owned, -entry.size)
             entry.rows = []
-            self._stale.append((own, entry))
+            self._stale.append((owned, entry))
             self._sweep(_BLOCK)
 
-    def _sweep(self, most: int) -> None:
-        """Forget places of items that are gone: not all at once, because they may be very many."""
-        while self._stale and most > 0:
-            own, entry = self._stale[0]
-            while entry.at and most > 0:
+    def _sweep(self, limit: int) -> None:
+        """Delete places of items that no longer exist, at most ``limit``, because there may be very many."""
+        while self._stale and limit > 0:
+            owned, entry = self._stale[0]
+            while entry.at and limit > 0:
                 item, _ = entry.at.popitem()
-                if own.places.get(item) is entry:
-                    del own.places[item]
-                most -= 1
+                if owned.places.get(item) is entry:
+                    del owned.places[item]
+                limit -= 1
             if not entry.at:
                 self._stale.popleft()
 
 
-# -- encoding: for whoever calls a store, off the event loop where that is large
+# -- encoding, which callers of a store do in a thread if the data is large
 
 
 def pack(
     kind: str, head: Mapping[str, Any], items: Iterable[Mapping[str, Any]] = (), previous: str = ""
 ) -> Packed:
     """Encode an entry."""
-    return Packed(kind, encoded(head), pack_items(items), previous)
+    return Packed(kind, encode_json(head), pack_items(items), previous)
 
 
 def pack_items(items: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Encode items, each of which has an ``id``."""
     rows = []
     for item in items:
-        data = encoded(item)
-        rows.append(Row(str(item["id"]), data, values_of(data)))
+        data = encode_json(item)
+        rows.append(Row(str(item["id"]), data, count_values(data)))
     return rows
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """Return a value that was kept."""
+    """Decode stored data."""
     try:
-        found: dict[str, Any] = VALUES.decode(data)
+        result: dict[str, Any] = VALUES.decode(data)
     except msgspec.DecodeError:
-        found = json.loads(data)
-    return found
+        result = json.loads(data)
+    return result

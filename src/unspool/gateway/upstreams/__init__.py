@@ -1,1 +1,1 @@
-"""Upstreams: whatever generates text."""
+"""Upstreams: clients of the servers and engines that generate text."""

@@ -1,10 +1,9 @@
-"""What a gateway asks of whatever generates text.
+"""Upstream interface: the protocol and the values that every kind of upstream shares.
 
-An :class:`Upstream` opens a :class:`Stream` for a :class:`Task`; the stream gives
-:class:`Batch` after batch, each with all that one read brought, so that the
-gateway can send as often as it reads and no oftener.  Everything that goes wrong
-is a :class:`~unspool.gateway.http.errors.Failure`; a stream that ends with None has
-told the finish reason of every choice.
+An :class:`Upstream` opens a :class:`Stream` for an :class:`UpstreamRequest`.  The stream returns
+one :class:`Batch` per network read, so the gateway sends to its client as often as it reads.
+Every error is a :class:`~unspool.gateway.http.errors.Failure`.  Before a stream returns None,
+it has reported the finish reason of every choice.
 """
 
 from __future__ import annotations
@@ -17,37 +16,37 @@ from ...events import FinishReason
 
 if TYPE_CHECKING:
     from ...planning import Plan
-    from .http import Passed
+    from .http_client import ForwardedResponse
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
-class CallPiece:
-    """A piece of a call that an upstream has told apart by itself."""
+class CallDelta:
+    """Part of a tool call that the upstream has parsed itself."""
 
     __slots__ = ("arguments", "id", "index", "name")
 
     def __init__(self, index: int, id: str, name: str, arguments: str) -> None:
         self.index = index
-        """The upstream's own number of it."""
+        """The upstream's own index of the call."""
         self.id = id
         self.name = name
-        """Empty: it continues."""
+        """Empty if this continues a call."""
         self.arguments = arguments
 
 
 class Delta:
-    """What one step of generation added to one choice."""
+    """Output that one generation step adds to one choice."""
 
     __slots__ = (
         "calls",
         "choice",
         "finish",
         "logprobs",
-        "plain",
         "reasoning",
         "stopped_by",
         "text",
+        "text_only",
         "token_ids",
     )
 
@@ -61,31 +60,33 @@ class Delta:
         logprobs: list[dict[str, Any]] | None = None,
         token_ids: Sequence[int] | None = None,
         reasoning: str = "",
-        calls: Sequence[CallPiece] = (),
+        calls: Sequence[CallDelta] = (),
     ) -> None:
         self.choice = choice
-        """Which of the n choices."""
+        """Index of the choice, from 0 to n - 1."""
         self.text = text
-        """Raw output: to be parsed."""
+        """Raw output that the gateway must parse."""
         self.finish = finish
-        """Why generation of the choice ended; None: it goes on."""
+        """Finish reason of the choice; None while it continues."""
         self.stopped_by = stopped_by
-        """The stop string that ended it, if the upstream says."""
+        """Stop string that ended the choice, if the upstream reports it."""
         self.logprobs = logprobs
-        """Of the step's tokens, as chat completions spell them."""
+        """Log probabilities of the step's tokens, in the format of Chat Completions."""
         self.token_ids = token_ids
-        """The step's tokens."""
+        """Token ids of the step."""
         self.reasoning = reasoning
-        """Reasoning that the upstream has told apart by itself."""
+        """Reasoning that the upstream has parsed itself."""
         self.calls = calls
-        """Calls that the upstream has told apart by itself."""
-        self.plain = finish is None and logprobs is None and token_ids is None and not reasoning and not calls
-        """There is nothing but text."""
+        """Tool calls that the upstream has parsed itself."""
+        self.text_only = (
+            finish is None and logprobs is None and token_ids is None and not reasoning and not calls
+        )
+        """True if only ``text`` is set, which allows a fast path."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """Token counts."""
+    """Token counts of a request."""
 
     prompt: int = 0
     completion: int = 0
@@ -93,127 +94,123 @@ class Usage:
 
 
 class Batch:
-    """What one read brought."""
+    """Deltas of one network read."""
 
     __slots__ = ("deltas", "prompt_token_ids", "usage")
 
     def __init__(self, deltas: list[Delta], usage: Usage | None = None) -> None:
         self.deltas = deltas
         self.usage = usage
-        """The counts so far, if the upstream told them."""
+        """Token counts so far, if the upstream reports them."""
         self.prompt_token_ids: Sequence[int] | None = None
-        """The prompt as the model sees it, if that was asked for."""
+        """Token ids of the prompt, if the request asks for them."""
 
 
 class Stream(Protocol):
-    """An output as it is generated."""
+    """Output of one request while the upstream generates it."""
 
     async def next(self) -> Batch | None:
-        """What has come in since; None: there is no more."""
+        """Return the next batch, or None at the end."""
         ...
 
     async def close(self) -> None:
-        """Stop generating, if that goes on, and let go of everything."""
+        """Stop generation and release the connection."""
         ...
 
 
-async def at_once(work: Callable[[], Found]) -> Found:
-    """Do it here and now."""
+class RunIfLarge(Protocol):
+    """Function that runs work in a thread if its input is large, else on the event loop."""
+
+    async def __call__(self, large: bool, work: Callable[[], T], /) -> T:
+        """Return the result of the work."""
+        ...
+
+
+async def run_inline(large: bool, work: Callable[[], T], /) -> T:  # noqa: ARG001 - there is no pool
+    """Run work on the event loop."""
     return work()
 
 
-class OffLoop(Protocol):
-    """Does what would hold up the event loop."""
-
-    async def __call__(self, work: Callable[[], Found], /) -> Found:
-        """What the work comes to."""
-        ...
-
-
-def to_nobody(body: Mapping[str, Any]) -> None:
-    """Nobody wants to know what an engine is told."""
-
-
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What is to be generated."""
+class UpstreamRequest:
+    """Request for generation, independent of the upstream's API."""
 
     id: str
-    """Of the request, for logs."""
-    request: Mapping[str, Any]
-    """The request in the shape of a chat completion."""
+    """Id of the client's request, for logs."""
+    chat: Mapping[str, Any]
+    """The client's request in the format of Chat Completions."""
     plan: Plan
-    """What the backend must be told, and how its output is read."""
+    """Backend settings for the request and the way to parse its output."""
     prompt: str | None
-    """The rendered prompt; None where the upstream renders it itself."""
+    """Rendered prompt; None if the upstream renders it itself."""
     tools: Sequence[Mapping[str, Any]] = ()
-    """The tools that the model is shown."""
+    """Tools that the model sees."""
     n: int = 1
     max_tokens: int | None = None
-    """None: as long as it takes."""
+    """Token limit; None for no limit."""
     stop: tuple[str, ...] = ()
     stop_ids: tuple[int, ...] = ()
-    """Tokens that end the output, besides the model's own."""
-    keeps_stop: bool = False
-    """What ended the output is part of it."""
+    """Stop token ids besides the model's own."""
+    include_stop: bool = False
+    """Keep the stop string or token in the output."""
     logprobs: int | None = None
-    """How many alternatives to tell; None: no log probabilities at all."""
+    """Number of alternatives per token; None for no log probabilities."""
     token_ids: bool = False
-    """Whether ids are wanted."""
+    """Return token ids."""
     schema: Mapping[str, Any] | None = None
-    """What the answer is held to, if the request asks for JSON."""
+    """JSON schema of the reply, if the request asks for JSON."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    """Everything else of the request that concerns the engine."""
+    """All other fields of the request that the engine may understand."""
     large: bool = False
-    """Whether it takes time to go through the request."""
-    off_loop: OffLoop = at_once
-    """Where grammars are made, whose schemas may be large, and large requests are gone through."""
-    tell: Callable[[Mapping[str, Any]], None] = to_nobody
-    """Called with what the engine is told, in its own words."""
-    held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By the name of an engine, what it is told to hold the model to, once that has been made."""
+    """True if the request is too large to process on the event loop."""
+    run_if_large: RunIfLarge = run_inline
+    """Runs slow work: building grammars of large schemas, and converting large conversations."""
+    on_body: Callable[[Mapping[str, Any]], None] | None = None
+    """Called with the body that goes to the upstream."""
+    constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Cache of the fields that constrain the output, by engine name."""
 
 
 class Upstream(Protocol):
-    """Something that generates text."""
+    """Server or engine that generates text."""
 
     @property
     def renders(self) -> bool:
-        """Whether it renders the chat template itself, so that there is no prompt."""
+        """True if the upstream renders the chat template itself."""
         ...
 
     @property
     def constraints(self) -> Sequence[str]:
-        """What it can hold a model to: ``native`` grammars, ``json`` schemas."""
+        """Supported output constraints: ``native`` grammars, ``json`` schemas."""
         ...
 
     async def start(self) -> None:
-        """Get ready."""
+        """Connect to the upstream."""
         ...
 
     async def stop(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
-    async def open(self, task: Task) -> Stream:
-        """Begin to generate; returns when the upstream has accepted the task."""
+    async def open(self, request: UpstreamRequest) -> Stream:
+        """Start generation; return once the upstream has accepted the request."""
         ...
 
     async def ready(self) -> bool:
-        """Whether it would accept a task now."""
+        """Return whether the upstream would accept a request now."""
         ...
 
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """The tokens of a text; None: it does not say.
+        """Return the tokens of a text, or None if the upstream cannot tokenize.
 
-        :param special: with those that the model's prompts begin with.
+        :param special: add the special tokens that begin the model's prompts.
         """
         ...
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """The text of tokens; None: it does not say."""
+        """Return the text of tokens, or None if the upstream cannot detokenize."""
         ...
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
-        """Hand a request on to another of its endpoints."""
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+        """Forward a request unchanged to another endpoint of the upstream."""
         ...

@@ -1,7 +1,7 @@
-"""``/v1/chat/completions`` of a server that leaves markup in the text: we repair its output.
+"""Upstream for ``/v1/chat/completions`` of servers that render the prompt themselves.
 
-The server renders the prompt.  Whatever it has told apart by itself, reasoning or
-calls, is passed on; the text is parsed.
+Such servers may leave markup in the text.  The gateway parses the text and passes on the
+reasoning and tool calls that the server has parsed already.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from ..apis.media import IMAGES, has_media, results_as_text, without_media
-from ..generation.history_repair import with_json_arguments
+from ..conversation.history_repair import with_json_arguments
+from ..conversation.media import IMAGES, has_media, move_media_to_user, without_media
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
-from ..server.logs import log_once
-from .base import Batch, CallPiece, Delta, Stream, Task
+from ..telemetry.logs import log_once
+from .base import Batch, CallDelta, Delta, Stream, UpstreamRequest
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
     Count,
     UsageChunk,
-    finish_of,
-    more_of,
-    off_loop,
-    one_of,
-    usage_of,
+    builds_constraint,
+    choice_failure,
+    read_finish_reason,
+    read_usage,
+    single_choice,
 )
-from .fan_out import ManyStreams
-from .http import Events
-from .logprobs import Logprobs, logprobs_of
+from .http_client import Events
+from .logprobs import Logprobs, convert_logprobs
+from .parallel_choices import ParallelStreams
 
-_SENT: Final = (
+_FORWARDED_FIELDS: Final = (
     "response_format",
     "parallel_tool_calls",
     "reasoning_effort",
@@ -43,12 +43,12 @@ _SENT: Final = (
     "documents",
     "verbosity",
 )
-"""Fields of the request that go on as they are, besides those of sampling."""
+"""Request fields that are forwarded unchanged, besides sampling fields."""
 
 
 _PATH: Final = "/v1/chat/completions"
-_TAKEN: Final = (("image_url", "input_audio", "audio_url", "video_url", "file"), IMAGES, ())
-"""Kinds of parts that a server may take: all, pictures, none."""
+_MEDIA_LEVELS: Final = (("image_url", "input_audio", "audio_url", "video_url", "file"), IMAGES, ())
+"""Media part kinds to try in this order: everything, then images only, then none."""
 
 
 class _Function(msgspec.Struct):
@@ -89,131 +89,145 @@ class _Chunk(msgspec.Struct):
 
 
 class ChatUpstream(CompletionsUpstream):
-    """A server with an OpenAI-compatible chat endpoint."""
+    """Server with an OpenAI-compatible chat endpoint."""
 
     renders = True
 
     @property
     def constraints(self) -> Sequence[str]:
-        """What it can hold a model to."""
-        return self.engine.constraints if self.engine.repairs else ()
+        """Output constraints that the chat endpoint supports beside tools."""
+        return self.engine.constraints if self.engine.constrains_chat else ()
 
-    async def open(self, task: Task) -> Stream:
-        """Begin to generate."""
+    async def open(self, request: UpstreamRequest) -> Stream:
+        """Start generation."""
         if self._detect or not self.model:
-            await self.look()
-        self.engine.check(task)
-        if task.n > 1 and not self.engine.many:
-            await off_loop(task, partial(self.engine.held, task))  # once for all
-            return await ManyStreams.open(task.n, lambda number: self._chat(one_of(task, number)))
-        return await self._chat(task)
+            await self.identify()
+        self.engine.check_supported(request)
+        if request.n > 1 and not self.engine.supports_n:
+            # Build the constraint once for all choices.
+            await request.run_if_large(
+                builds_constraint(request), partial(self.engine.constraint_fields, request)
+            )
+            return await ParallelStreams.open(
+                request.n, lambda index: self._chat(single_choice(request, index))
+            )
+        return await self._chat(request)
 
-    async def _chat(self, task: Task) -> Stream:
+    async def _chat(self, request: UpstreamRequest) -> Stream:
         body: dict[str, Any] = {
-            **task.sampling,
-            **{key: task.request[key] for key in _SENT if key in task.request},
+            **request.sampling,
+            **{key: request.chat[key] for key in _FORWARDED_FIELDS if key in request.chat},
         }
-        if task.plan.forced:
-            body.pop("response_format", None)  # there will be a call, and no answer
-        body["stream"] = self.engine.streams_logprobs or task.logprobs is None or not task.tools
+        if request.plan.forced:
+            body.pop("response_format", None)  # a forced call leaves no reply that could have a format
+        body["stream"] = self.engine.streams_logprobs or request.logprobs is None or not request.tools
         if body["stream"]:
             body["stream_options"] = {"include_usage": True}
         if self.model:
             body["model"] = self.model
-        if task.tools:
-            body["tools"] = list(task.tools)
-            body["tool_choice"] = self._choice(task)
-        if task.max_tokens is not None:
-            body["max_tokens"] = task.max_tokens
-        if task.stop:
-            body["stop"] = list(task.stop)
-        if task.logprobs is not None:
+        if request.tools:
+            body["tools"] = list(request.tools)
+            body["tool_choice"] = self._tool_choice(request)
+        if request.max_tokens is not None:
+            body["max_tokens"] = request.max_tokens
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if request.logprobs is not None:
             body["logprobs"] = True
-            alternatives = self.engine.logprobs(task.logprobs)
-            if alternatives:  # some take 0 for none at all
+            alternatives = self.engine.top_logprobs(request.logprobs)
+            if alternatives:  # some servers read 0 as "no log probabilities"
                 body["top_logprobs"] = alternatives
-        if task.n > 1:
-            body["n"] = task.n
-        if task.plan.chat_template_kwargs:
-            body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
-        body |= await off_loop(task, partial(self.engine.chat, task))
-        task.tell(body)
-        shown = partial(_shown, task.request["messages"])
-        messages = await task.off_loop(shown) if task.large else shown()
+        if request.n > 1:
+            body["n"] = request.n
+        if request.plan.chat_template_kwargs:
+            body["chat_template_kwargs"] = dict(request.plan.chat_template_kwargs)
+        body |= await request.run_if_large(
+            builds_constraint(request), partial(self.engine.chat_fields, request)
+        )
+        if request.on_body is not None:
+            request.on_body(body)
+        prepare = partial(_prepare_messages, request.chat["messages"])
+        messages = await request.run_if_large(request.large, prepare)
         events = await self._post(body, messages)
-        return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)
+        return ChatCompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
     async def _post(self, body: dict[str, Any], messages: Sequence[Mapping[str, Any]]) -> Events:
-        """Send the conversation, with as much of what is not text as the server takes."""
+        """Send the conversation with as much media as the server accepts.
+
+        Servers do not announce which media they accept, so a rejected request is sent again with less.
+        """
         if not has_media(messages):
             return await self.connection.post(_PATH, {**body, "messages": messages})
-        failed: Failure | None = None
+        first_failure: Failure | None = None
         tried: list[Sequence[Mapping[str, Any]]] = []
-        for keep in _TAKEN:
-            shown = without_media(messages, keep=keep)
-            if shown in tried:
+        for keep in _MEDIA_LEVELS:
+            reduced = without_media(messages, keep=keep)
+            if reduced in tried:
                 continue
-            tried.append(shown)
+            tried.append(reduced)
             try:
-                events = await self.connection.post(_PATH, {**body, "messages": shown})
+                events = await self.connection.post(_PATH, {**body, "messages": reduced})
             except Failure as failure:
                 if failure.code not in ("upstream_rejected", "upstream_error"):
                     raise
-                failed = failed or failure
+                first_failure = first_failure or failure
                 continue
-            if failed is not None:
-                log_once("left out of requests", f"pictures and files: {failed.message}")
+            if first_failure is not None:
+                log_once("field_ignored", f"images and files: {first_failure.message}")
             return events
-        assert failed is not None  # noqa: S101 - there is always one to try
-        raise failed
+        assert first_failure is not None  # noqa: S101 - the loop tries at least one level
+        raise first_failure
 
-    def _choice(self, task: Task) -> object:
-        """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""
+    def _tool_choice(self, request: UpstreamRequest) -> object:
+        """Return the ``tool_choice`` for the server.
+
+        With "none", vLLM still shows the tools to the model but does not parse the calls itself.
+        """
         if self.engine.name == "vllm":
             return "none"
-        return "auto" if task.plan.constraint.kind != "none" else task.request.get("tool_choice") or "auto"
+        return "auto" if request.plan.constraint.kind != "none" else request.chat.get("tool_choice") or "auto"
 
 
-def _shown(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The conversation as servers take it."""
-    return list(results_as_text(with_json_arguments(messages)))
+def _prepare_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the conversation in a form that servers accept."""
+    return list(move_media_to_user(with_json_arguments(messages)))
 
 
 class ChatCompletionStream(CompletionStream):
-    """The chunks of one chat completion."""
+    """Chunks of one chat completion."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
-    def take(self, chunk: Any, batch: Batch) -> None:
+    def read_chunk(self, chunk: Any, batch: Batch) -> None:
         for choice in chunk.choices or ():
             delta = choice.delta or choice.message or _Delta()
             if choice.index not in self._open:
                 if delta.content or delta.reasoning_content or delta.reasoning or delta.tool_calls:
-                    raise more_of(choice.index)
+                    raise choice_failure(choice.index)
                 continue
-            reason = finish_of(choice.finish_reason)
-            if reason is not None:
+            finish_reason = read_finish_reason(choice.finish_reason)
+            if finish_reason is not None:
                 self._open.discard(choice.index)
             stopped = choice.stop_reason if choice.stop_reason is not None else choice.matched_stop
             batch.deltas.append(
                 Delta(
                     choice.index,
                     delta.content or "",
-                    finish=reason,
+                    finish=finish_reason,
                     stopped_by=stopped if isinstance(stopped, str) else None,
-                    logprobs=logprobs_of(choice.logprobs, self._top),
+                    logprobs=convert_logprobs(choice.logprobs, self._top),
                     token_ids=choice.token_ids,
                     reasoning=delta.reasoning_content or delta.reasoning or "",
-                    calls=_calls(delta.tool_calls or ()),
+                    calls=_read_calls(delta.tool_calls or ()),
                 )
             )
         if chunk.usage is not None:
-            batch.usage = usage_of(chunk.usage)
+            batch.usage = read_usage(chunk.usage)
 
 
-def _calls(given: Sequence[_ToolCall]) -> list[CallPiece]:
-    out: list[CallPiece] = []
-    for place, call in enumerate(given):
+def _read_calls(tool_calls: Sequence[_ToolCall]) -> list[CallDelta]:
+    deltas: list[CallDelta] = []
+    for position, call in enumerate(tool_calls):
         function = call.function or _Function()
         arguments = function.arguments
         if arguments is None:
@@ -222,8 +236,8 @@ def _calls(given: Sequence[_ToolCall]) -> list[CallPiece]:
             try:
                 arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
             except (ValueError, RecursionError) as error:
-                told = "the upstream sent arguments that are no JSON"
-                raise Failure("upstream", told, code="upstream_protocol") from error
-        index = place if call.index is None else call.index
-        out.append(CallPiece(index, call.id or "", function.name or "", arguments))
-    return out
+                message = "the upstream sent arguments that are not JSON"
+                raise Failure("upstream", message, code="upstream_protocol") from error
+        index = position if call.index is None else call.index
+        deltas.append(CallDelta(index, call.id or "", function.name or "", arguments))
+    return deltas

@@ -1,10 +1,10 @@
-"""``/v1/completions``: we render the prompt, the engine continues it."""
+"""Upstream for ``/v1/completions``: the gateway renders the prompt, the engine continues it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,19 +16,19 @@ import msgspec
 from ...events import FinishReason
 from ..http.errors import Failure
 from ..http.json_decoding import decoder_of
-from ..server.logs import log_once
-from .base import Batch, Delta, Found, Stream, Task, Usage
+from ..telemetry.logs import log_once
+from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .engines import ENGINES, OWNERS, Engine
-from .errors import failed, message_of, without_places
-from .fan_out import ManyStreams
-from .http import Connection, Events, Passed
-from .logprobs import Logprobs, logprobs_of
+from .errors import error_object_failure, message_of, redact
+from .http_client import Connection, Events, ForwardedResponse
+from .logprobs import Logprobs, convert_logprobs
+from .parallel_choices import ParallelStreams
 
-_AFTER: Final = 5.0
-"""Seconds that a stream may take to end when its output is over."""
-_MOST_CONTAINERS: Final = 1 << 18
-"""Of one event; the loop stands still while it is decoded."""
-_REASONS: Final[dict[str, FinishReason]] = {
+_CLOSE_TIMEOUT: Final = 5.0
+"""Seconds in which a stream must end after its last choice has finished."""
+_MAX_CONTAINERS: Final = 1 << 18
+"""Arrays and objects per event; decoding blocks the event loop."""
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "eos": "stop",
     "eos_token": "stop",
@@ -42,7 +42,7 @@ _REASONS: Final[dict[str, FinishReason]] = {
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-"""A number of tokens, or of one: more than any model has, and less than a double holds."""
+"""A token count or token id: larger than any real one, yet exact as a double."""
 
 
 class _PromptDetails(msgspec.Struct):
@@ -77,7 +77,7 @@ class _Chunk(msgspec.Struct):
 
 
 class CompletionsUpstream:
-    """An engine with an OpenAI-compatible completions endpoint."""
+    """Engine with an OpenAI-compatible completions endpoint."""
 
     renders = False
 
@@ -90,33 +90,33 @@ class CompletionsUpstream:
         bos_token: str = "",
         default_tokens: int = 4096,
     ) -> None:
-        """Prepare to use an engine.
+        """Create an upstream; :meth:`start` connects it.
 
-        :param engine: None: it is asked who it is.
+        :param engine: kind of engine; None to detect it from the server.
         """
         self.connection = connection
         self.engine = engine or ENGINES["openai"]
         self.model = model
-        """Its name of the model."""
+        """Model name on the upstream."""
         self.bos_token = bos_token
-        """What the template begins a prompt with."""
+        """Beginning-of-sequence token that the template writes."""
         self._adds_bos: bool | None = None
         self._detect = engine is None
         self._default_tokens = default_tokens
 
     @property
     def constraints(self) -> Sequence[str]:
-        """What it can hold a model to."""
+        """Output constraints that the engine supports."""
         return self.engine.constraints
 
     async def start(self) -> None:
-        """Connect, and find out what is not known."""
+        """Connect, and detect the engine and the model if they are not configured."""
         await self.connection.start()
         if self._detect or not self.model:
-            await self.look()
+            await self.identify()
 
-    async def look(self) -> None:
-        """Ask the engine who it is and what it serves."""
+    async def identify(self) -> None:
+        """Detect the kind of engine and its model."""
         listed = await self.connection.get("/v1/models")
         entries = listed.get("data") if isinstance(listed, Mapping) else None
         first = entries[0] if isinstance(entries, list) and entries else {}
@@ -133,111 +133,124 @@ class CompletionsUpstream:
             owner = "tgi" if isinstance(info, Mapping) and "max_input_tokens" in info else None
         if owner is not None:
             self.engine = ENGINES[owner]
-        # One that did not answer may be asked again.
+        # If the server did not answer, the next request tries again.
         self._detect = owner is None and not first
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """What the engine tells of its model's template, if it tells."""
-        paths = {"llamacpp": "/props", "vllm": "/tokenizer_info"}  # vLLM tells if it was allowed to
+        """Return the engine's tokenizer configuration with the chat template, if it serves one."""
+        # vLLM serves it only with --enable-tokenizer-info-endpoint.
+        paths = {"llamacpp": "/props", "vllm": "/tokenizer_info"}
         path = paths.get(self.engine.name)
-        told = None if path is None else await self.connection.get(path)
-        return told if isinstance(told, Mapping) else None
+        config = None if path is None else await self.connection.get(path)
+        return config if isinstance(config, Mapping) else None
 
     async def stop(self) -> None:
-        """Disconnect."""
+        """Close all connections."""
         await self.connection.stop()
 
     async def ready(self) -> bool:
-        """Whether the engine answers."""
+        """Return whether the engine answers."""
         if self._detect or not self.model:
-            await self.look()
+            await self.identify()
         return await self.connection.reachable()
 
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """The tokens that the engine finds in a text, if it can be asked."""
+        """Return the tokens of a text, or None if the engine has no tokenizer endpoint."""
         if self.engine.name not in ("vllm", "llamacpp"):
             return None
         body = {
             "model": self.model,
             "prompt": text,
-            "content": text,  # what llama.cpp calls it
+            "content": text,  # llama.cpp's name for the prompt
             "add_special_tokens": special,
             "add_special": special,
             "parse_special": True,
         }
-        told = await self.connection.ask("/tokenize", body)
-        found = told.get("tokens") if isinstance(told, Mapping) else None
-        return found if isinstance(found, list) else None
+        reply = await self.connection.post_json("/tokenize", body)
+        tokens = reply.get("tokens") if isinstance(reply, Mapping) else None
+        return tokens if isinstance(tokens, list) else None
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """The text of tokens, if the engine can be asked."""
+        """Return the text of tokens, or None if the engine has no tokenizer endpoint."""
         if self.engine.name not in ("vllm", "llamacpp"):
             return None
-        told = await self.connection.ask("/detokenize", {"model": self.model, "tokens": list(tokens)})
-        found = told.get("prompt", told.get("content")) if isinstance(told, Mapping) else None
-        return found if isinstance(found, str) else None
+        body = {"model": self.model, "tokens": list(tokens)}
+        reply = await self.connection.post_json("/detokenize", body)
+        text = reply.get("prompt", reply.get("content")) if isinstance(reply, Mapping) else None
+        return text if isinstance(text, str) else None
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
-        """Hand a request on to another of its endpoints."""
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+        """Forward a request to another endpoint of the engine."""
         if self._detect or not self.model:
-            await self.look()
+            await self.identify()
         return await self.connection.forward(path, {**body, "model": self.model} if self.model else body)
 
-    async def open(self, task: Task) -> Stream:
-        """Begin to generate."""
+    async def open(self, request: UpstreamRequest) -> Stream:
+        """Start generation."""
         if self._detect or not self.model:
-            await self.look()
-        self.engine.check(task)
-        if task.n > 1 and not self.engine.many:
-            await off_loop(task, partial(self.engine.held, task))  # once for all
-            return await ManyStreams.open(task.n, lambda number: self._one(one_of(task, number)))
-        return await self._one(task)
+            await self.identify()
+        self.engine.check_supported(request)
+        if request.n > 1 and not self.engine.supports_n:
+            # Build the constraint once for all choices.
+            await request.run_if_large(
+                builds_constraint(request), partial(self.engine.constraint_fields, request)
+            )
+            return await ParallelStreams.open(
+                request.n, lambda index: self._open_one(single_choice(request, index))
+            )
+        return await self._open_one(request)
 
-    async def _told(self, task: Task) -> dict[str, Any]:
-        """What the engine is told about a task, in its own words."""
-        return await off_loop(task, partial(self.engine.completion, task, self._default_tokens))
+    async def _build_fields(self, request: UpstreamRequest) -> dict[str, Any]:
+        """Return the body's fields in the engine's own names."""
+        work = partial(self.engine.completion_fields, request, self._default_tokens)
+        return await request.run_if_large(builds_constraint(request), work)
 
-    async def _one(self, task: Task) -> Stream:
+    async def _open_one(self, request: UpstreamRequest) -> Stream:
         body = {
-            **await self._told(task),
-            "prompt": await self._without_bos(task.prompt or ""),
+            **await self._build_fields(request),
+            "prompt": await self._without_bos(request.prompt or ""),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         if self.model:
             body["model"] = self.model
-        task.tell(body)
+        if request.on_body is not None:
+            request.on_body(body)
         events = await self.connection.post("/v1/completions", body)
-        return CompletionStream(events, task, plain_end=self.engine.plain_end)
+        return CompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
     async def _without_bos(self, prompt: str) -> str:
-        """The prompt without the token of the beginning, if the engine adds that anyway."""
+        """Remove the beginning-of-sequence token if the engine adds one itself."""
         if not self.engine.adds_bos or not self.bos_token or not prompt.startswith(self.bos_token):
             return prompt
         if self._adds_bos is None:
-            # llama.cpp does what the model's file says, and tells; others do it always.
-            told = None
+            # llama.cpp follows the model file and its tokenizer shows the result; others always add one.
+            reply = None
             if self.engine.name == "llamacpp":
-                told = await self.connection.ask("/tokenize", {"content": "", "add_special": True})
-            self._adds_bos = not isinstance(told, Mapping) or bool(told.get("tokens"))
+                reply = await self.connection.post_json("/tokenize", {"content": "", "add_special": True})
+            self._adds_bos = not isinstance(reply, Mapping) or bool(reply.get("tokens"))
         return prompt.removeprefix(self.bos_token) if self._adds_bos else prompt
 
 
-async def off_loop(task: Task, work: Callable[[], Found]) -> Found:
-    """Do something where it holds nobody up, if it takes a grammar."""
-    held = task.plan.constraint.kind != "none" or task.schema is not None
-    return await task.off_loop(work) if held else work()
+def builds_constraint(request: UpstreamRequest) -> bool:
+    """Return whether the engine's body needs a grammar or a schema, which may take long to build."""
+    return request.plan.constraint.kind != "none" or request.schema is not None
 
 
-def one_of(task: Task, number: int) -> Task:
-    """The task of one choice; a seed that all of them shared would make them all the same."""
-    seed = task.sampling.get("seed")
-    sampling = {**task.sampling, "seed": seed + number} if isinstance(seed, int) else task.sampling
-    return replace(task, n=1, sampling=sampling)
+def single_choice(request: UpstreamRequest, index: int) -> UpstreamRequest:
+    """Return the request for one of n choices."""
+    # With one seed for all, every choice would have the same text.
+    seed = request.sampling.get("seed")
+    sampling = {**request.sampling, "seed": seed + index} if isinstance(seed, int) else request.sampling
+    return replace(request, n=1, sampling=sampling)
 
 
 def short_name(model: str) -> str:
-    """/models/SmolLM2-135M-Instruct.Q4_1.gguf is SmolLM2-135M-Instruct to its users."""
+    """Return a model's name without directory, suffix and quantisation.
+
+    >>> short_name("/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    'SmolLM2-135M-Instruct'
+    """
     if not model.endswith(".gguf"):
         return model
     stem = PurePath(model).stem
@@ -246,92 +259,90 @@ def short_name(model: str) -> str:
 
 
 class CompletionStream:
-    """The chunks of one completion."""
+    """Chunks of one completion."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
-    def __init__(self, events: Events, task: Task, *, plain_end: bool) -> None:
-        """Prepare to read.
+    def __init__(self, events: Events, request: UpstreamRequest, *, finish_optional: bool) -> None:
+        """Create a stream.
 
-        :param plain_end: it may end without a finish reason.
+        :param finish_optional: the upstream may end the stream without a finish reason.
         """
         self._events = events
-        self._open = set(range(task.n))
-        """The choices that have not finished."""
-        self._top = task.logprobs
-        self._plain_end = plain_end
-        self._limit = task.max_tokens if task.n == 1 else None
+        self._open = set(range(request.n))
+        """Indices of the choices that have not finished."""
+        self._top = request.logprobs
+        self._finish_optional = finish_optional
+        self._limit = request.max_tokens if request.n == 1 else None
         self._completed = 0
-        """Tokens of the output, if it was told."""
-        self._halves = SplitCharacters()
+        """Completion tokens so far, if the upstream reports them."""
+        self._surrogates = SurrogateJoiner()
         self._failure: Failure | None = None
-        """What the last read brought behind its deltas."""
+        """Failure that followed deltas in the same read; the next call raises it."""
 
     async def next(self) -> Batch | None:
-        """What the next read brings."""
+        """Return the next batch, or None at the end."""
         if self._failure is not None:
             raise self._failure
-        payloads = await self._read()
+        payloads = await (self._events.read() if self._open else self._read_after_end())
         if payloads is None:
-            if self._open and self._plain_end and self._events.told_end:
-                return self._ended()
+            if self._open and self._finish_optional and self._events.end_marked:
+                return self._finish_open_choices()
             if self._open:
                 raise Failure(
                     "upstream",
-                    "the upstream ended the stream before the output was over",
+                    "the upstream closed the stream before the output was complete",
                     code="upstream_lost",
                 )
             return None
         batch = Batch([])
         try:
             for payload in payloads:
-                chunk = decoded(payload, self.decoder, self._halves)
+                chunk = decode_chunk(payload, self.decoder, self._surrogates)
                 if chunk.error is not None or chunk.object == "error":
                     error = chunk.error if chunk.error is not None else {"message": chunk.message}
-                    raise failed({"error": error})
-                self.take(chunk, batch)
+                    raise error_object_failure({"error": error})
+                self.read_chunk(chunk, batch)
         except Failure as failure:
             if not batch.deltas and batch.usage is None:
                 raise
             self._failure = failure
         if batch.deltas:
-            self._events.patience.since = None
+            self._events.idle_timer.reset()
         elif self._open:
-            self._events.patience.tried()
+            self._events.idle_timer.check()
         if batch.usage is not None:
             self._completed = batch.usage.completion
         return batch
 
-    async def _read(self) -> list[bytes] | None:
-        """The events of the next read; where the output is over already, they need not come."""
-        if self._open:
-            return await self._events.read()
+    async def _read_after_end(self) -> list[bytes] | None:
+        """Return the events after the last choice; do not wait long for the end of the stream."""
         try:
-            async with asyncio.timeout(_AFTER):
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
                 return await self._events.read()
         except (TimeoutError, Failure) as error:
-            log_once("upstream", f"it does not end its streams in form: {type(error).__name__}")
+            log_once("upstream_stream_not_closed", type(error).__name__)
             return None
 
-    def _ended(self) -> Batch:
-        """The end, where the upstream says that this was all, and not why."""
-        log_once("upstream", "it ends streams without a finish reason: they are taken for complete")
+    def _finish_open_choices(self) -> Batch:
+        """Return the last batch of a stream that ends without a finish reason."""
+        log_once("upstream_finish_reason_missing", "streams without a finish reason count as complete")
         cut_off = self._limit is not None and self._completed >= self._limit
         reason: FinishReason = "length" if cut_off else "stop"
         choices, self._open = sorted(self._open), set()
         return Batch([Delta(choice, "", finish=reason) for choice in choices])
 
-    def take(self, chunk: Any, batch: Batch) -> None:
-        """Add what a chunk brought."""
+    def read_chunk(self, chunk: Any, batch: Batch) -> None:
+        """Add the deltas of a chunk to a batch."""
         for choice in chunk.choices or ():
             if choice.index not in self._open:
                 if choice.text or choice.finish_reason:
-                    raise more_of(choice.index)
+                    raise choice_failure(choice.index)
                 continue
             if choice.finish_reason is None and choice.logprobs is None and choice.token_ids is None:
                 batch.deltas.append(Delta(choice.index, choice.text or ""))
                 continue
-            reason = finish_of(choice.finish_reason)
+            reason = read_finish_reason(choice.finish_reason)
             stopped = choice.stop_reason if choice.stop_reason is not None else choice.matched_stop
             if reason is not None:
                 self._open.discard(choice.index)
@@ -343,83 +354,85 @@ class CompletionStream:
                     choice.text or "",
                     finish=reason,
                     stopped_by=stopped if isinstance(stopped, str) else None,
-                    logprobs=logprobs_of(choice.logprobs, self._top),
+                    logprobs=convert_logprobs(choice.logprobs, self._top),
                     token_ids=choice.token_ids,
                 )
             )
         if chunk.usage is not None:
-            batch.usage = usage_of(chunk.usage)
+            batch.usage = read_usage(chunk.usage)
 
     async def close(self) -> None:
-        """Stop generating."""
+        """Stop generation."""
         await self._events.close()
 
 
-def more_of(choice: int) -> Failure:
-    """The upstream goes on where there is nothing to go on with."""
-    told = f"the upstream sent more of choice {choice}, which was over or never there"
-    return Failure("upstream", told, code="upstream_protocol")
+def choice_failure(index: int) -> Failure:
+    """Return the failure for output of a choice that has finished or does not exist."""
+    message = f"the upstream sent output for choice {index}, which has finished or does not exist"
+    return Failure("upstream", message, code="upstream_protocol")
 
 
-def usage_of(usage: UsageChunk) -> Usage:
-    """The counts as the upstream told them."""
+def read_usage(usage: UsageChunk) -> Usage:
+    """Return the token counts of a chunk."""
     details = usage.prompt_tokens_details or _PromptDetails()
     return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, details.cached_tokens or 0)
 
 
-def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: SplitCharacters) -> Any:
-    """A chunk; an error object, or what is no chunk at all, is a failure."""
-    if len(payload) > _MOST_CONTAINERS and payload.count(b"[") + payload.count(b"{") > _MOST_CONTAINERS:
-        raise Failure("upstream", "the upstream sent an event of too many values", code="upstream_protocol")
+def decode_chunk(payload: bytes, decoder: msgspec.json.Decoder[Any], surrogates: SurrogateJoiner) -> Any:
+    """Decode a chunk; raise a failure for error objects and invalid data."""
+    if len(payload) > _MAX_CONTAINERS and payload.count(b"[") + payload.count(b"{") > _MAX_CONTAINERS:
+        raise Failure("upstream", "the upstream sent an event with too many values", code="upstream_protocol")
     try:
         return decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        # msgspec refuses lone surrogates, which some servers send: decode those with json.
         try:
-            found = json.loads(payload, parse_constant=_no_number)
+            value = json.loads(payload, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
-            found = None
-        if message_of(found):
-            raise failed(found) from None
+            value = None
+        if message_of(value):
+            raise error_object_failure(value) from None
         with suppress(msgspec.ValidationError, RecursionError):
-            if found is not None:
-                return msgspec.convert(halves.joined(found), decoder.type)
-        what = "bytes that are not UTF-8" if not _is_utf8(payload) else "an event that is not a chunk"
-        raise Failure("upstream", f"the upstream sent {what}", code="upstream_protocol") from error
+            if value is not None:
+                return msgspec.convert(surrogates.join(value), decoder.type)
+        problem = "bytes that are not UTF-8" if not _is_utf8(payload) else "an event that is not a chunk"
+        raise Failure("upstream", f"the upstream sent {problem}", code="upstream_protocol") from error
 
 
-class SplitCharacters:
-    """Characters that a server has cut into two surrogates, one at the end of a chunk and one in the next.
+class SurrogateJoiner:
+    """Joins surrogate pairs that a server has split between two chunks.
 
-    Half of one waits for the other half, at the place in the chunks where it was.
+    The first half waits until the same place in a later chunk has the second half.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[object, ...], str] = {}
+        self._pending: dict[tuple[object, ...], str] = {}
+        """First halves by their path in the chunk."""
 
-    def joined(self, value: Any, place: tuple[object, ...] = ()) -> Any:
-        """A chunk with whole characters."""
+    def join(self, value: Any, path: tuple[object, ...] = ()) -> Any:
+        """Return a chunk in which every character is complete."""
         if isinstance(value, dict):
-            return {_whole(key): self.joined(one, (*place, key)) for key, one in value.items()}
+            return {_merge_pairs(key): self.join(one, (*path, key)) for key, one in value.items()}
         if isinstance(value, list):
-            return [self.joined(one, (*place, _number(one, at))) for at, one in enumerate(value)]
+            return [self.join(one, (*path, _entry_index(one, i))) for i, one in enumerate(value)]
         if not isinstance(value, str):
             return value
-        text = self._waiting.pop(place, "") + value
+        text = self._pending.pop(path, "") + value
         if text and "\ud800" <= text[-1] <= "\udbff":
-            self._waiting[place] = text[-1]
+            self._pending[path] = text[-1]
             text = text[:-1]
-        return _whole(text)
+        return _merge_pairs(text)
 
 
-def _whole(text: str) -> str:
-    """Two halves next to each other as the character that they are; one alone is replaced."""
+def _merge_pairs(text: str) -> str:
+    """Merge adjacent surrogates into characters; replace lone ones."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _number(one: object, at: int) -> object:
-    """The number of an entry in a list; choices and calls tell theirs."""
-    told = one.get("index") if isinstance(one, dict) else None
-    return told if isinstance(told, int) else at
+def _entry_index(entry: object, position: int) -> object:
+    """Return the ``index`` of a choice or call; of other list entries, the position."""
+    index = entry.get("index") if isinstance(entry, dict) else None
+    return index if isinstance(index, int) else position
 
 
 def _is_utf8(payload: bytes) -> bool:
@@ -430,16 +443,16 @@ def _is_utf8(payload: bytes) -> bool:
     return True
 
 
-def _no_number(text: str) -> None:
+def _reject_constant(text: str) -> None:
     raise ValueError(text)
 
 
-def finish_of(reason: str | None) -> FinishReason | None:
-    """An engine's finish reason in our words."""
+def read_finish_reason(reason: str | None) -> FinishReason | None:
+    """Return the finish reason for an engine's name of it."""
     if reason is None or reason == "":
         return None
-    found = _REASONS.get(reason)
-    if found is None:
-        told = f"the upstream gave up: {without_places(reason)}"
-        raise Failure("upstream", told, code="upstream_error")
-    return found
+    finish_reason = _FINISH_REASONS.get(reason)
+    if finish_reason is None:
+        message = f"the upstream aborted: {redact(reason)}"
+        raise Failure("upstream", message, code="upstream_error")
+    return finish_reason

@@ -1,17 +1,17 @@
-"""Engines: one wish, as each of them spells it.
+"""Engines: the request fields that each inference engine understands.
 
-What a plan decides (keep special tokens, hold the model to a grammar, stop at
-these ids) has another name everywhere.  An :class:`Engine` knows the names, and
-what it cannot be told.
+A plan decides, for example, to keep special tokens, to constrain the output by a grammar, or to
+stop at certain token ids.  Every engine has other names for these.  An :class:`Engine` knows its
+names, and refuses what the engine does not support.
 
 =========  ==================================================================
 vllm       ``structured_outputs`` with a structural tag or a JSON schema
 sglang     ``response_format`` with a structural tag, ``json_schema`` as text
 llamacpp   ``grammar`` in GBNF, ``json_schema``, ``preserved_tokens``
 ollama     ``format`` with a JSON schema, everything else among ``options``
-tgi        nothing but text and stop strings
-mlx        likewise
-openai     likewise, and as little else as possible: a server we do not know
+tgi        no constraints: text and stop strings only
+mlx        no constraints: text and stop strings only
+openai     no constraints and standard fields only, for unknown servers
 =========  ==================================================================
 """
 
@@ -28,256 +28,265 @@ from ...errors import UsageError
 from ...grammar import GrammarTooLarge
 from ...planning._special_tokens import markers
 from ..http.errors import invalid
-from ..server.logs import log, log_once
 from ..settings import EngineName
-from .base import Task
+from ..telemetry.logs import log, log_once
+from .base import UpstreamRequest
 
-_SAMPLING: Final = frozenset(
+_STANDARD_FIELDS: Final = frozenset(
     ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "user")
 )
-"""What every engine knows."""
+"""Sampling fields that every engine knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A server that we do not know anything about."""
+    """Unknown engine with an OpenAI-compatible API; base class of the known ones."""
 
     name: EngineName = "openai"
     constraints: tuple[str, ...] = ()
-    """What it can hold a model to."""
-    many: bool = True
-    """Whether it generates n choices for one request."""
-    repairs: bool = False
-    """Whether its chat endpoint, too, takes such constraints beside tools."""
+    """Output constraints that the engine supports: ``native`` grammars, ``json`` schemas."""
+    supports_n: bool = True
+    """True if one request can generate n choices."""
+    constrains_chat: bool = False
+    """True if the chat endpoint also accepts constraints beside tools."""
     adds_bos: bool = True
-    """Whether it puts the token of the beginning before a prompt, so that the template's own must go."""
-    samples: frozenset[str] = _SAMPLING
-    """Which other fields of requests it knows."""
-    told_stops: bool = False
-    """Whether it can be told to stop at tokens, and to keep what it stopped at."""
-    plain_end: bool = False
-    """Whether its streams may end without a finish reason."""
+    """True if the engine prepends a beginning-of-sequence token; the template's own is then removed."""
+    known_fields: frozenset[str] = _STANDARD_FIELDS
+    """Sampling fields that the engine knows."""
+    supports_stop_ids: bool = False
+    """True if a request can set stop token ids and keep the stop string in the output."""
+    finish_optional: bool = False
+    """True if a stream may end without a finish reason."""
     streams_logprobs: bool = True
-    """Whether its chat endpoint streams log probabilities where there are tools."""
+    """True if the chat endpoint streams log probabilities for requests with tools."""
 
-    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
-        """The body for ``/v1/completions``, without prompt and model."""
-        body = dict(self.sampling(task))
-        limit = self.limit(task, default_tokens)
+    def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
+        """Return the body for ``/v1/completions`` without prompt and model."""
+        body = dict(self.sampling_fields(request))
+        limit = self.max_tokens(request, default_tokens)
         if limit is not None:
             body["max_tokens"] = limit
-        if task.stop:
-            body["stop"] = list(task.stop)
-        if task.logprobs is not None:
-            body["logprobs"] = self.logprobs(task.logprobs)
-        if task.n > 1 and self.many:
-            body["n"] = task.n
-        return {**body, **self.own(task), **self.held(task)}
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if request.logprobs is not None:
+            body["logprobs"] = self.top_logprobs(request.logprobs)
+        if request.n > 1 and self.supports_n:
+            body["n"] = request.n
+        return {**body, **self.extra_fields(request), **self.constraint_fields(request)}
 
-    def chat(self, task: Task) -> dict[str, Any]:
-        """What to change in a request for ``/v1/chat/completions``; it knows ``response_format`` itself."""
-        return {**self.own(task), **(self.held(task) if task.plan.constraint.kind != "none" else {})}
+    def chat_fields(self, request: UpstreamRequest) -> dict[str, Any]:
+        """Return the fields to add to a body for ``/v1/chat/completions``."""
+        # Without a constraint of the plan, response_format has the schema already.
+        constrained = request.plan.constraint.kind != "none"
+        return {**self.extra_fields(request), **(self.constraint_fields(request) if constrained else {})}
 
-    def check(self, task: Task) -> None:
-        """Refuse what it cannot be told, and would change the answer."""
-        for name, wanted in (
-            ("stop_token_ids", task.stop_ids),
-            ("include_stop_str_in_output", task.keeps_stop),
+    def check_supported(self, request: UpstreamRequest) -> None:
+        """Refuse fields that change the output and that the engine does not support."""
+        for name, value in (
+            ("stop_token_ids", request.stop_ids),
+            ("include_stop_str_in_output", request.include_stop),
         ):
-            if wanted and not self.told_stops:
-                told = f"{name}: the engine ({self.name}) cannot be told"
-                raise invalid(told, name, "unsupported_parameter")
+            if value and not self.supports_stop_ids:
+                message = f"the engine {self.name} does not support {name}; leave it out"
+                raise invalid(message, name, "unsupported_parameter")
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
-        """What of the request's other fields it is told."""
-        for key in task.sampling.keys() - self.samples:
-            log_once("left out of requests", f"the field {key}: the engine ({self.name}) may not know it")
-        return {key: value for key, value in task.sampling.items() if key in self.samples}
+    def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
+        """Return the sampling fields that the engine knows."""
+        for key in request.sampling.keys() - self.known_fields:
+            log_once("field_ignored", f"{key}: the engine {self.name} may not know this field")
+        return {key: value for key, value in request.sampling.items() if key in self.known_fields}
 
-    def limit(self, task: Task, default: int) -> int | None:
-        """``max_tokens``: what is left out means 16 to many."""
-        return task.max_tokens if task.max_tokens is not None else default
+    def max_tokens(self, request: UpstreamRequest, default: int) -> int | None:
+        """Return ``max_tokens``; many engines generate only 16 tokens without it."""
+        return request.max_tokens if request.max_tokens is not None else default
 
-    def logprobs(self, wanted: int) -> int:
-        """How to ask for that many alternatives."""
-        return wanted
+    def top_logprobs(self, count: int) -> int:
+        """Return the engine's value for this number of alternatives per token."""
+        return count
 
-    def own(self, task: Task) -> dict[str, Any]:
-        """Its own fields."""
-        del task
+    def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
+        """Return the fields that only this engine has."""
+        del request
         return {}
 
-    def held(self, task: Task) -> Mapping[str, Any]:
-        """What holds the model to the plan, made once for a task.
+    def constraint_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
+        """Return the fields that constrain the output, built once per request.
 
-        A grammar that is too large to be made is left out, with a word in the log: the model is asked for
-        calls, and not held to them.
+        If a native grammar would be too large, it is left out and logged: the model still sees its tools,
+        but nothing forces it to write valid calls.
         """
-        if self.name not in task.held:
+        if self.name not in request.constraint_fields:
             try:
-                task.held[self.name] = self.constraint(task)
+                request.constraint_fields[self.name] = self.build_constraint(request)
             except GrammarTooLarge as error:
-                if task.plan.constraint.kind != "native":  # the output would be read as what it is not
+                if request.plan.constraint.kind != "native":
+                    # The parser expects constrained output and would misread free text.
                     raise invalid(str(error), "tools") from error
-                log(logging.WARNING, "the model is not held to its tools", id=task.id, reason=str(error))
-                task.held[self.name] = {}
+                log(logging.WARNING, "grammar_too_large", id=request.id, reason=str(error))
+                request.constraint_fields[self.name] = {}
             except UsageError as error:
                 raise invalid(str(error), "tools") from error
-        return task.held[self.name]
+        return request.constraint_fields[self.name]
 
-    def constraint(self, task: Task) -> dict[str, Any]:
-        """What holds the model to the plan, or the answer to its schema."""
-        del task
+    def build_constraint(self, request: UpstreamRequest) -> dict[str, Any]:
+        """Build the fields that constrain the output to the plan's grammar or to the JSON schema."""
+        del request
         return {}
 
 
 class Vllm(Engine):
-    """vLLM."""
+    """Engine vLLM."""
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
-        return task.sampling
+    def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
+        return request.sampling
 
-    def limit(self, task: Task, default: int) -> int | None:
+    def max_tokens(self, request: UpstreamRequest, default: int) -> int | None:
         del default
-        return task.max_tokens
+        return request.max_tokens
 
-    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
-        body = Engine.completion(self, task, default_tokens)
-        # The template has written the tokens of the beginning; null is "as long as it takes".
+    def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
+        body = Engine.completion_fields(self, request, default_tokens)
+        # The template has written the special tokens at the start; null means no token limit.
         return {"max_tokens": None, "add_special_tokens": False} | body
 
-    def own(self, task: Task) -> dict[str, Any]:
-        plan = task.plan
+    def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
+        plan = request.plan
         body: dict[str, Any] = {
             "skip_special_tokens": plan.skip_special_tokens,
             "spaces_between_special_tokens": plan.spaces_between_special_tokens,
         }
         if plan.ignore_eos:
             body["ignore_eos"] = True
-        ids = (*task.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
+        ids = (*request.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
         if ids:
             body["stop_token_ids"] = list(dict.fromkeys(ids))
-        if task.token_ids:
+        if request.token_ids:
             body["return_token_ids"] = True
-        if task.keeps_stop:
+        if request.include_stop:
             body["include_stop_str_in_output"] = True
         return body
 
-    def constraint(self, task: Task) -> dict[str, Any]:
-        constraint = task.plan.constraint
+    def build_constraint(self, request: UpstreamRequest) -> dict[str, Any]:
+        constraint = request.plan.constraint
         if constraint.kind == "native":
             return {"structured_outputs": {"structural_tag": _compact(constraint.grammar().structural_tag())}}
-        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else request.schema
         return {} if schema is None else {"structured_outputs": {"json": schema}}
 
 
 class Sglang(Engine):
-    """SGLang."""
+    """Engine SGLang."""
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
-        return task.sampling
+    def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
+        return request.sampling
 
-    def own(self, task: Task) -> dict[str, Any]:
-        plan = task.plan
+    def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
+        plan = request.plan
         body: dict[str, Any] = {"skip_special_tokens": plan.skip_special_tokens}
-        if task.keeps_stop:
+        if request.include_stop:
             body["no_stop_trim"] = True
         if plan.ignore_eos:
             body["ignore_eos"] = True
-        ids = (*task.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
+        ids = (*request.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
         if ids:
             body["stop_token_ids"] = list(dict.fromkeys(ids))
         return body
 
-    def constraint(self, task: Task) -> dict[str, Any]:
-        constraint = task.plan.constraint
+    def build_constraint(self, request: UpstreamRequest) -> dict[str, Any]:
+        constraint = request.plan.constraint
         if constraint.kind == "native":
             return {"response_format": constraint.grammar().structural_tag()}
-        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else request.schema
         return {} if schema is None else {"json_schema": _compact(schema)}
 
 
 class LlamaCpp(Engine):
-    """The server of llama.cpp."""
+    """Engine llama.cpp, by its own server."""
 
-    def sampling(self, task: Task) -> Mapping[str, Any]:
-        return task.sampling
+    def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
+        return request.sampling
 
-    def limit(self, task: Task, default: int) -> int | None:
+    def max_tokens(self, request: UpstreamRequest, default: int) -> int | None:
         del default
-        return task.max_tokens
+        return request.max_tokens
 
-    def logprobs(self, wanted: int) -> int:
-        return max(wanted, 1)  # 0 means none at all
+    def top_logprobs(self, count: int) -> int:
+        return max(count, 1)  # 0 means no log probabilities at all
 
-    def own(self, task: Task) -> dict[str, Any]:
+    def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
         body: dict[str, Any] = {}
-        if not task.plan.skip_special_tokens:
-            body["preserved_tokens"] = list(_marker_texts(task))
-        if task.plan.ignore_eos:
+        if not request.plan.skip_special_tokens:
+            body["preserved_tokens"] = list(_marker_texts(request))
+        if request.plan.ignore_eos:
             body["ignore_eos"] = True
         return body
 
-    def constraint(self, task: Task) -> dict[str, Any]:
-        constraint = task.plan.constraint
+    def build_constraint(self, request: UpstreamRequest) -> dict[str, Any]:
+        constraint = request.plan.constraint
         if constraint.kind == "native":
             return {"grammar": constraint.grammar().gbnf()}
-        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else request.schema
         return {} if schema is None else {"json_schema": schema}
 
 
 class Ollama(Engine):
-    """Ollama, by its own endpoint; its chat endpoint is like anybody's."""
+    """Engine Ollama, by its own generate endpoint."""
 
-    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
-        """The body for ``/api/generate``, without prompt and model."""
+    def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
+        """Return the body for ``/api/generate`` without prompt and model."""
         del default_tokens
-        options = {**self.sampling(task), "num_predict": -1 if task.max_tokens is None else task.max_tokens}
-        if task.stop:
-            options["stop"] = list(task.stop)
+        num_predict = -1 if request.max_tokens is None else request.max_tokens
+        options = {**self.sampling_fields(request), "num_predict": num_predict}
+        if request.stop:
+            options["stop"] = list(request.stop)
         body: dict[str, Any] = {"options": options}
-        if task.logprobs is not None:
-            body |= {"logprobs": True, "top_logprobs": task.logprobs}
-        return {**body, **self.held(task)}
+        if request.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": request.logprobs}
+        return {**body, **self.constraint_fields(request)}
 
-    def constraint(self, task: Task) -> dict[str, Any]:
-        constraint = task.plan.constraint
-        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+    def build_constraint(self, request: UpstreamRequest) -> dict[str, Any]:
+        constraint = request.plan.constraint
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else request.schema
         return {} if schema is None else {"format": schema}
 
 
-_OPTIONS: Final = frozenset(
+_OLLAMA_OPTIONS: Final = frozenset(
     (
         *("temperature", "top_p", "top_k", "min_p", "typical_p", "seed"),
         *("presence_penalty", "frequency_penalty", "repeat_penalty", "repeat_last_n"),
     )
 )
-"""What of a request is an option of Ollama's."""
+"""Sampling fields that Ollama expects among its ``options``."""
 
 ENGINES: Final[dict[EngineName, Engine]] = {
-    "vllm": Vllm("vllm", ("native", "json"), repairs=True, adds_bos=False, told_stops=True),
-    "sglang": Sglang("sglang", ("native", "json"), repairs=True, told_stops=True),
-    "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False, streams_logprobs=False),
-    "ollama": Ollama("ollama", ("json",), many=False, samples=_OPTIONS),
-    "tgi": Engine("tgi", many=False, samples=_SAMPLING | {"repetition_penalty"}),
-    "mlx": Engine("mlx", many=False, samples=_SAMPLING | {"repetition_penalty", "min_p", "top_k"}),
-    "openai": Engine(plain_end=True),
+    "vllm": Vllm("vllm", ("native", "json"), constrains_chat=True, adds_bos=False, supports_stop_ids=True),
+    "sglang": Sglang("sglang", ("native", "json"), constrains_chat=True, supports_stop_ids=True),
+    "llamacpp": LlamaCpp("llamacpp", ("native", "json"), supports_n=False, streams_logprobs=False),
+    "ollama": Ollama("ollama", ("json",), supports_n=False, known_fields=_OLLAMA_OPTIONS),
+    "tgi": Engine("tgi", supports_n=False, known_fields=_STANDARD_FIELDS | {"repetition_penalty"}),
+    "mlx": Engine(
+        "mlx", supports_n=False, known_fields=_STANDARD_FIELDS | {"repetition_penalty", "min_p", "top_k"}
+    ),
+    "openai": Engine(finish_optional=True),
 }
-"""Every engine, by its name in the settings."""
+"""Engines by their name in the settings."""
 
 OWNERS: Final[dict[str, EngineName]] = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp"}
-"""Engines by what ``/v1/models`` gives as the owner of a model."""
+"""Engines by the ``owned_by`` that ``/v1/models`` reports."""
 
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _marker_texts(task: Task) -> Sequence[str]:
-    """The literals of the dialect's markup; those that are one token each will be shown."""
-    found: dict[str, None] = {}
-    for template in markers(task.plan.dialect, calls=True, reasoning=True):
+def _marker_texts(request: UpstreamRequest) -> Sequence[str]:
+    """Return the literal texts of the dialect's markers.
+
+    llama.cpp hides special tokens unless they are preserved.  It ignores texts of several tokens.
+    """
+    texts: dict[str, None] = {}
+    for template in markers(request.plan.dialect, calls=True, reasoning=True):
         for literal in literals(parse_template(split_marks(template)[1])):
             if len(literal.strip()) > 1:
-                found[literal.strip()] = None
-    return tuple(found)
+                texts[literal.strip()] = None
+    return tuple(texts)

@@ -1,7 +1,8 @@
-"""What clients are told of an upstream's failures: why, and never where it runs.
+"""Failures of upstreams, in a form that clients may see.
 
-Addresses, hosts and paths of files in what an upstream says are for the log
-(:attr:`Failure.detail <unspool.gateway.http.errors.Failure.detail>`); its key is for nobody.
+A message tells a client why a request failed but never where the upstream runs.  Addresses, host
+names and file paths appear only in the log (:attr:`Failure.detail
+<unspool.gateway.http.errors.Failure.detail>`).  API keys appear nowhere.
 """
 
 from __future__ import annotations
@@ -19,157 +20,161 @@ import aiohttp
 
 from ..http.errors import Failure, Kind
 
-_SHOWN: Final = 500
-"""Characters of an upstream's error that are passed on."""
-_READ: Final = 4 * _SHOWN
-"""Characters of it that are looked at."""
-_PLACES: Final = re.compile(
+_MAX_SHOWN: Final = 500
+"""Characters of an upstream's error message that clients see."""
+_MAX_READ: Final = 4 * _MAX_SHOWN
+"""Characters of an upstream's error message that are processed."""
+_LOCATIONS: Final = re.compile(
     r"""
-    \b [a-zA-Z][a-zA-Z0-9+.-]{1,20} :// [^\s"'<>)\]}]+      # addresses
-  | \b (?: \d{1,3} \. ){3} \d{1,3} (?: : \d+ )? \b          # numbers of hosts
+    \b [a-zA-Z][a-zA-Z0-9+.-]{1,20} :// [^\s"'<>)\]}]+      # URLs
+  | \b (?: \d{1,3} \. ){3} \d{1,3} (?: : \d+ )? \b          # IP addresses
   | \[ [0-9a-fA-F]* : [0-9a-fA-F:.]+ \] (?: : \d+ )?
-  | \b (?: localhost | [\w-]+ (?: \. [\w-]+ )+ ) : \d{2,5} \b   # names of hosts, with a port
+  | \b (?: localhost | [\w-]+ (?: \. [\w-]+ )+ ) : \d{2,5} \b   # host names with a port
   | (?<! [\w/.#$<] ) (?! /(?: v\d | api | properties | items | \$defs | definitions )\b )
-    (?: ~ | \b[A-Za-z]: )? (?: [/\\] [\w.@+~-]+ ){2,} [/\\]?    # paths of files
-  | (?i: \b bearer \s+ ) \S+                                    # keys
+    (?: ~ | \b[A-Za-z]: )? (?: [/\\] [\w.@+~-]+ ){2,} [/\\]?    # file paths
+  | (?i: \b bearer \s+ ) \S+                                    # API keys
   | \b sk-[\w*-]+
     """,
     re.VERBOSE,
 )
 
 
-_HIDDEN: Final = "..."
+_PLACEHOLDER: Final = "..."
 _keys: Final[set[str]] = set()
-"""The keys of all upstreams, as an answer may spell them."""
+"""API keys of all upstreams, in every encoding that an error message may use."""
 
 
 def hide_key(key: str) -> None:
-    """Remove a key from everything that upstreams say from now on, whichever of them says it."""
+    """Register an API key that must not appear in any message of an upstream."""
     if key:
         in_json = json.dumps(key)[1:-1]
         _keys.update((key, in_json, in_json.replace("/", "\\/"), quote(key), quote(key, safe="")))
 
 
-def without_keys(text: str) -> str:
-    """A text of an upstream, as the log may have it."""
-    for key in sorted(_keys, key=len, reverse=True):  # one may be the beginning of another
-        text = text.replace(key, _HIDDEN)
+def redact_keys(text: str) -> str:
+    """Replace API keys in a text."""
+    for key in sorted(_keys, key=len, reverse=True):  # one key may be a prefix of another
+        text = text.replace(key, _PLACEHOLDER)
     return text
 
 
-def without_places(text: str) -> str:
-    """One line of a text, as clients may see it.
+def redact(text: str) -> str:
+    """Return a text on one line, shortened, without locations and keys.
 
-    >>> without_places("no model at /models/a.gguf on http://10.0.0.1:8000/v1")
+    >>> redact("no model at /models/a.gguf on http://10.0.0.1:8000/v1")
     'no model at ... on ...'
     """
-    text = " ".join(without_keys(text)[:_READ].split())
-    return _PLACES.sub(_HIDDEN, text)[:_SHOWN]
+    text = " ".join(redact_keys(text)[:_MAX_READ].split())
+    return _LOCATIONS.sub(_PLACEHOLDER, text)[:_MAX_SHOWN]
 
 
 def _detail(text: str) -> str:
-    """As much of a text as the log has."""
-    return without_keys(text)[:_READ]
+    """Return a text for the log: shortened, without keys."""
+    return redact_keys(text)[:_MAX_READ]
 
 
-def refused(status: int, said: str, *, reason: str, later: str) -> Failure:
-    """The upstream does not take a request.
+def status_failure(status: int, body: str, *, reason: str, retry_after: str) -> Failure:
+    """Return the failure for an error status.
 
-    :param said: the body of its answer, as far as it was read.
-    :param later: its ``Retry-After``.
+    :param body: body of the response, possibly cut off.
+    :param reason: reason phrase of the response.
+    :param retry_after: header ``Retry-After`` of the response.
     """
-    shown = without_places(said) or without_places(reason) or "no reason given"
-    detail = _detail(said)
+    shown = redact(body) or redact(reason) or "no reason given"
+    detail = _detail(body)
     match status:
         case 400 | 413 | 422:
-            # It read the request and did not like it: so will it for every other client.
-            told = f"the upstream rejects this: {shown}"
-            return Failure("invalid_request", told, code="upstream_rejected", detail=detail)
+            # The request itself is at fault, so another upstream would refuse it, too.
+            message = f"the upstream rejected the request: {shown}"
+            return Failure("invalid_request", message, code="upstream_rejected", detail=detail)
         case 401 | 403:
-            # What it says may name the key.
-            told = f"the upstream does not admit the gateway ({status})"
-            return Failure("upstream", told, code="upstream_error", detail=detail)
+            # The message is hidden because it may contain the key.
+            message = f"the upstream refused the gateway's API key ({status})"
+            return Failure("upstream", message, code="upstream_error", detail=detail)
         case 429:
             kind: Kind = "rate_limit"
         case 503:
             kind = "overloaded"
         case _:
-            told = f"the upstream answers {status}: {shown}"
-            return Failure("upstream", told, code="upstream_error", detail=detail)
-    told = f"the upstream is busy: {shown}"
-    return Failure(kind, told, code="upstream_busy", detail=detail, retry_after=_moment(later))
+            message = f"the upstream returned {status}: {shown}"
+            return Failure("upstream", message, code="upstream_error", detail=detail)
+    message = f"the upstream is busy: {shown}"
+    return Failure(
+        kind, message, code="upstream_busy", detail=detail, retry_after=_check_retry_after(retry_after)
+    )
 
 
-def _moment(later: str) -> str:
-    """A ``Retry-After`` that is one: seconds, or a date; else empty."""
-    if without_keys(later) != later and not later.isdecimal():
+def _check_retry_after(value: str) -> str:
+    """Return a ``Retry-After`` header if it is seconds or a date, else an empty string."""
+    if redact_keys(value) != value and not value.isdecimal():
         return ""
-    if later.isascii() and later.isdecimal() and len(later) <= 6:
-        return later
+    if value.isascii() and value.isdecimal() and len(value) <= 6:
+        return value
     try:
-        parsedate_to_datetime(later)
+        parsedate_to_datetime(value)
     except (ValueError, TypeError, IndexError, OverflowError):
         return ""
-    return later if later.isascii() and later.isprintable() and len(later) <= 40 else ""
+    return value if value.isascii() and value.isprintable() and len(value) <= 40 else ""
 
 
-def redirected(status: int, location: str) -> Failure:
-    """The upstream points elsewhere; nobody follows, because the request is for this one alone."""
-    told = f"the upstream answers {status} and points elsewhere, where requests are not sent"
-    return Failure("upstream", told, code="upstream_redirect", detail=_detail(location))
+def redirect_failure(status: int, location: str) -> Failure:
+    """Return the failure for a redirect; the gateway follows none, because they may leak the request."""
+    message = f"the upstream returned a redirect ({status}), which the gateway does not follow"
+    return Failure("upstream", message, code="upstream_redirect", detail=_detail(location))
 
 
-def unreachable(error: Exception) -> Failure:
-    """There was no connection."""
+def connect_failure(error: Exception) -> Failure:
+    """Return the failure for a connection that could not be opened."""
     number = getattr(error, "errno", None) or 0
-    why = os.strerror(number) if number in errno.errorcode else "no connection"
+    reason = os.strerror(number) if number in errno.errorcode else "no connection"
     if isinstance(error, TimeoutError):
-        why = "it did not answer in time"
-    told = f"cannot reach the upstream: {why}"
-    return Failure("upstream", told, code="upstream_refused", detail=_detail(str(error)))
+        reason = "it did not answer in time"
+    message = f"cannot reach the upstream: {reason}"
+    return Failure("upstream", message, code="upstream_refused", detail=_detail(str(error)))
 
 
-def lost(error: Exception) -> Failure:
-    """The connection broke."""
+def connection_failure(error: Exception) -> Failure:
+    """Return the failure for a connection that broke."""
     detail = _detail(f"{type(error).__name__}: {error}")
     if isinstance(error, aiohttp.ClientResponseError):
-        told = "the upstream sent what is no HTTP response"
-        return Failure("upstream", told, code="upstream_protocol", detail=detail)
-    return Failure("upstream", "the connection to the upstream broke", code="upstream_lost", detail=detail)
+        message = "the upstream sent an invalid HTTP response"
+        return Failure("upstream", message, code="upstream_protocol", detail=detail)
+    message = "the connection to the upstream broke"
+    return Failure("upstream", message, code="upstream_lost", detail=detail)
 
 
-def silent() -> Failure:
-    """Nothing came for too long."""
-    return Failure("timeout", "the upstream was silent for too long", code="upstream_timeout")
+def timeout_failure() -> Failure:
+    """Return the failure for an upstream that sends nothing for too long."""
+    return Failure("timeout", "the upstream sent no output for too long", code="upstream_timeout")
 
 
-def too_large() -> Failure:
-    """More came than anybody asked for."""
+def size_failure() -> Failure:
+    """Return the failure for a response over the size limit."""
     return Failure("upstream", "the upstream's response is too large", code="output_too_large")
 
 
-def failed(value: object) -> Failure:
-    """The error that the upstream sent in the stream."""
-    said = message_of(value)
-    told = f"the upstream failed: {without_places(said)}"
-    return Failure("upstream", told, code="upstream_error", detail=_detail(said))
+def error_object_failure(value: object) -> Failure:
+    """Return the failure for an error object in a stream."""
+    text = message_of(value)
+    message = f"the upstream failed: {redact(text)}"
+    return Failure("upstream", message, code="upstream_error", detail=_detail(text))
 
 
 def message_of(value: object) -> str:
-    """The message of an error object, in any of the forms that engines send; empty: it is none."""
+    """Return the message of an error object in any known format; empty if the value is not one."""
     if not isinstance(value, Mapping):
         return ""
     error = value.get("error", value if value.get("object") == "error" else None)
     if isinstance(error, str):
         return error or "unknown error"
     if isinstance(error, Mapping):
-        said = (_said(error.get(name)) for name in ("message", "detail", "type"))
-        return next(filter(None, said), "unknown error")
-    return _said(value.get("detail"))
+        messages = (_message_text(error.get(name)) for name in ("message", "detail", "type"))
+        return next(filter(None, messages), "unknown error")
+    return _message_text(value.get("detail"))
 
 
-def _said(value: object) -> str:
-    """The text of a message; FastAPI lists what is wrong with a request."""
+def _message_text(value: object) -> str:
+    """Return the text of a message; FastAPI sends a list of validation errors."""
     if isinstance(value, list):
-        return "; ".join(_said(one.get("msg")) for one in value[:10] if isinstance(one, Mapping))
+        return "; ".join(_message_text(one.get("msg")) for one in value[:10] if isinstance(one, Mapping))
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Log probabilities: two forms in, that of chat completions out."""
+"""Conversion of log probabilities to the format of Chat Completions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-_LEAST: Final = -9999.0
-"""For what has no probability: JSON has no infinity."""
+_MIN_LOGPROB: Final = -9999.0
+"""Stands for probability zero, because JSON has no infinity."""
 
 
 class TokenLogprob(msgspec.Struct):
-    """A token, as chat completions and Ollama have it."""
+    """Log probability of a token in the format of Chat Completions and Ollama."""
 
     token: Any = None
     logprob: Any = None
@@ -21,7 +21,7 @@ class TokenLogprob(msgspec.Struct):
 
 
 class Logprobs(msgspec.Struct):
-    """Those of a chunk, in either form."""
+    """Log probabilities of a chunk, in the format of Chat Completions or Completions."""
 
     content: list[TokenLogprob] | None = None
     tokens: list[Any] | None = None
@@ -29,18 +29,21 @@ class Logprobs(msgspec.Struct):
     top_logprobs: list[Any] | None = None
 
 
-def logprobs_of(given: Logprobs | None, top: int | None) -> list[dict[str, Any]] | None:
-    """Log probabilities as chat completions have them."""
-    if given is None or top is None:
+def convert_logprobs(source: Logprobs | None, top: int | None) -> list[dict[str, Any]] | None:
+    """Return log probabilities in the format of Chat Completions.
+
+    :param top: maximum number of alternatives per token; None if the request asks for none.
+    """
+    if source is None or top is None:
         return None
-    if given.content is not None:
-        return [_entry(one, top) for one in given.content]
-    if given.tokens is None or given.token_logprobs is None:
+    if source.content is not None:
+        return [_entry(one, top) for one in source.content]
+    if source.tokens is None or source.token_logprobs is None:
         return None
-    others = given.top_logprobs or [None] * len(given.tokens)
+    others = source.top_logprobs or [None] * len(source.tokens)
     return [
         {**_token(token, value), "top_logprobs": _alternatives(other, top)}
-        for token, value, other in zip(given.tokens, given.token_logprobs, others, strict=False)
+        for token, value, other in zip(source.tokens, source.token_logprobs, others, strict=False)
     ]
 
 
@@ -58,12 +61,13 @@ def _alternatives(other: object, top: int) -> list[dict[str, Any]]:
 
 def _token(token: object, value: object, raw: list[int] | None = None) -> dict[str, Any]:
     text = token if isinstance(token, str) else ""
-    known = list(text.encode("utf-8", "replace")) if raw is None else [one & 255 for one in raw]
-    return {"token": text, "logprob": _number(value), "bytes": known}
+    data = list(text.encode("utf-8", "replace")) if raw is None else [one & 255 for one in raw]
+    return {"token": text, "logprob": _clamp(value), "bytes": data}
 
 
-def _number(value: object) -> float:
-    """A probability cannot be more than one, and its logarithm not more than zero, but for rounding."""
-    if not isinstance(value, (int, float)) or value != value:  # noqa: PLR0124 - not a number
-        return _LEAST
-    return float(min(max(value, _LEAST), -_LEAST))
+def _clamp(value: object) -> float:
+    """Return a finite log probability; invalid values become the minimum."""
+    if not isinstance(value, (int, float)) or value != value:  # noqa: PLR0124 - NaN
+        return _MIN_LOGPROB
+    # Rounding can lift a log probability slightly over 0, so the limit is generous.
+    return float(min(max(value, _MIN_LOGPROB), -_MIN_LOGPROB))

@@ -1,9 +1,9 @@
-"""Ollama, told the prompt as it is.
+"""Upstream for Ollama's ``/api/generate`` with raw prompts.
 
-Its OpenAI-compatible endpoints write the prompt by their own template, refuse tools to models
-whose template has none, and cut prompts to a context that no request can set, without a word.
-``/api/generate`` with ``raw`` takes the prompt that we have written, the context that it
-needs, and says so if it does not fit.
+Ollama's OpenAI-compatible endpoints do not fit: they render the prompt with their own template,
+refuse tools for models whose template has none, and silently cut long prompts to a context that a
+request cannot set.  ``/api/generate`` with ``raw`` takes the rendered prompt and the context size,
+and reports an error if the prompt does not fit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 import msgspec
 
 from ..http.json_decoding import decoder_of
-from .base import Batch, Delta, Stream, Task, Usage
+from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
     Count,
-    finish_of,
-    more_of,
+    choice_failure,
+    read_finish_reason,
 )
-from .logprobs import Logprobs, TokenLogprob, logprobs_of
+from .logprobs import Logprobs, TokenLogprob, convert_logprobs
 
 
 class _Chunk(msgspec.Struct):
@@ -38,47 +38,49 @@ class _Chunk(msgspec.Struct):
 
 
 class OllamaUpstream(CompletionsUpstream):
-    """A server of Ollama's."""
+    """Ollama server."""
 
     context: int = 0
-    """How many tokens a request may take; 0: as the server has it."""
+    """Context size of a request in tokens; 0 for the server's default."""
 
     async def start(self) -> None:
-        """Connect, and ask what the model's prompts begin with."""
+        """Connect, and find out whether Ollama adds a beginning-of-sequence token."""
         await super().start()
-        told = await self.connection.ask("/api/show", {"model": self.model})
-        values = told.get("model_info") if isinstance(told, Mapping) else None
-        if isinstance(values, Mapping):
-            adds = values.get("tokenizer.ggml.add_bos_token")
-            # As llama.cpp does where the file does not say.
-            self._adds_bos = values.get("tokenizer.ggml.model") == "llama" if adds is None else bool(adds)
+        reply = await self.connection.post_json("/api/show", {"model": self.model})
+        info = reply.get("model_info") if isinstance(reply, Mapping) else None
+        if isinstance(info, Mapping):
+            adds = info.get("tokenizer.ggml.add_bos_token")
+            # The default is llama.cpp's.
+            self._adds_bos = info.get("tokenizer.ggml.model") == "llama" if adds is None else bool(adds)
 
-    async def _one(self, task: Task) -> Stream:
-        body = await self._told(task)
+    async def _open_one(self, request: UpstreamRequest) -> Stream:
+        body = await self._build_fields(request)
         if self.context:
             body["options"]["num_ctx"] = self.context
-        prompt = await self._without_bos(task.prompt or "")
+        prompt = await self._without_bos(request.prompt or "")
         body |= {"model": self.model, "prompt": prompt, "raw": True, "stream": True}
-        # Otherwise a prompt that is too long loses its middle, and an output that is too long its beginning.
+        # Without these, Ollama cuts the middle of a long prompt and the start of a long output.
         body |= {"truncate": False, "shift": False}
-        task.tell(body)
-        return OllamaStream(await self.connection.post("/api/generate", body), task, plain_end=False)
+        if request.on_body is not None:
+            request.on_body(body)
+        return OllamaStream(await self.connection.post("/api/generate", body), request, finish_optional=False)
 
 
 class OllamaStream(CompletionStream):
-    """The chunks of one generation."""
+    """Chunks of one generation."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
-    def take(self, chunk: Any, batch: Batch) -> None:
-        """Add what a chunk brought."""
+    def read_chunk(self, chunk: Any, batch: Batch) -> None:
+        """Add the delta of a chunk to a batch."""
         if not self._open:
             if chunk.response:
-                raise more_of(0)
+                raise choice_failure(0)
             return
-        reason = finish_of(chunk.done_reason or "stop") if chunk.done else None
-        given = None if chunk.logprobs is None else Logprobs(content=chunk.logprobs)
-        batch.deltas.append(Delta(0, chunk.response, finish=reason, logprobs=logprobs_of(given, self._top)))
+        reason = read_finish_reason(chunk.done_reason or "stop") if chunk.done else None
+        source = None if chunk.logprobs is None else Logprobs(content=chunk.logprobs)
+        logprobs = convert_logprobs(source, self._top)
+        batch.deltas.append(Delta(0, chunk.response, finish=reason, logprobs=logprobs))
         if chunk.done:
             self._open.clear()
             batch.usage = Usage(chunk.prompt_eval_count or 0, chunk.eval_count or 0)

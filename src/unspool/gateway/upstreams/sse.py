@@ -1,8 +1,8 @@
-"""Server-sent events, and lines of JSON, as they come in.
+"""Incremental readers of server-sent events and JSON lines.
 
-Whatever the portions are that they come in, every byte is copied a bounded number of times:
-what is not complete grows in place.  It never grows to more than the limit and one portion.
-An event that is too long is an error when all that was complete before it has been handed on.
+Whatever the sizes of the reads, every byte is copied a bounded number of times.  The buffer for an
+incomplete event never exceeds the limit by more than one read.  An event over the limit is an error,
+raised after all complete events before it have been returned.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from ..http.errors import Failure
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class _Lines:
-    """Lines out of portions, and what is left behind the last of them."""
+class _LineSplitter:
+    """Splitter of a byte stream into lines."""
 
-    __slots__ = ("_begun", "rest")
+    __slots__ = ("_started", "rest")
 
     def __init__(self) -> None:
-        self._begun = False
+        self._started = False
         self.rest = bytearray()
-        """What waits for the end of its line."""
+        """Incomplete last line."""
 
     def feed(self, portion: bytes) -> list[bytes]:
-        """The lines that are complete now."""
+        """Return the lines that are now complete."""
         lines = portion.split(b"\n")
         last = lines.pop()
         if lines:
             if self.rest:
                 lines[0] = bytes(self.rest) + lines[0]
                 self.rest.clear()
-            if not self._begun:
-                self._begun = True
+            if not self._started:
+                self._started = True
                 lines[0] = lines[0].removeprefix(_BOM)
         if last:
             self.rest += last
@@ -41,11 +41,10 @@ class _Lines:
 
 
 class EventReader:
-    r"""Bytes in, the data of events out.
+    r"""Reader of server-sent events that returns the data of each event.
 
-    Unlike a browser it does not guess: an event that is longer than the limit
-    is an error.  Comments and other fields are passed over.  Lines end as the
-    standard has it: with a line feed, a carriage return, or both.
+    It follows the standard: lines end with a line feed, a carriage return, or both; comments and other
+    fields are skipped.  Unlike a browser, it limits the length of an event.
 
     >>> EventReader(100).feed(b"data: 1\n\n: ping\n\ndata: 2\r\n\r\ndata: 3\r\rdata: 4")
     [b'1', b'2', b'3']
@@ -55,38 +54,46 @@ class EventReader:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._lines = _Lines()
+        self._lines = _LineSplitter()
         self._after_return = False
         self._data: bytes | bytearray | None = None
-        """Of the event that has begun; nearly always one line is all there is."""
+        """Data of the incomplete event; bytes until a second line arrives."""
 
     def feed(self, portion: bytes) -> list[bytes]:
-        """The data of the events that are complete now."""
+        """Return the data of the events that are now complete."""
         if self._after_return or b"\r" in portion:
-            portion = self._with_line_feeds(portion)
+            portion = self._normalise_newlines(portion)
         out: list[bytes] = []
         for line in self._lines.feed(portion):
             if line.startswith(b"data:"):
-                self._add(line[6:] if line[5:6] == b" " else line[5:])
+                data = line[6:] if line[5:6] == b" " else line[5:]
+                if self._data is None:
+                    self._data = data
+                else:
+                    self._add(data)
             elif not line and self._data is not None:
                 out.append(bytes(self._data))
                 self._data = None
-        waiting = len(self._lines.rest) + (0 if self._data is None else len(self._data))
-        if waiting > self._limit and not out:
-            raise Failure("upstream", "the upstream sent an event without end", code="upstream_protocol")
+        buffered = len(self._lines.rest) + (0 if self._data is None else len(self._data))
+        if buffered > self._limit and not out:
+            raise Failure(
+                "upstream", "the upstream sent an event over the size limit", code="upstream_protocol"
+            )
         return out
 
     def _add(self, line: bytes) -> None:
-        if self._data is None:
-            self._data = line
-            return
+        """Add another data line to the event; most events have only one, which needs no buffer."""
+        assert self._data is not None  # noqa: S101 - the caller has checked it
         if isinstance(self._data, bytes):
             self._data = bytearray(self._data)
         self._data += b"\n"
         self._data += line
 
-    def _with_line_feeds(self, portion: bytes) -> bytes:
-        """The same with line feeds only; a return at the end of a portion ends its line at once."""
+    def _normalise_newlines(self, portion: bytes) -> bytes:
+        """Replace all newlines by line feeds.
+
+        A carriage return at the end of a read ends its line at once; a line feed after it is dropped.
+        """
         if self._after_return and portion:
             portion = portion.removeprefix(b"\n")
             self._after_return = False
@@ -95,17 +102,17 @@ class EventReader:
         return portion.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     @property
-    def inside(self) -> bool:
-        """Whether an event has begun that is not complete."""
+    def incomplete(self) -> bool:
+        """True if an event has started but not ended."""
         return self._data is not None or bool(self._lines.rest)
 
     def finish(self) -> list[bytes]:
-        """No more bytes follow; some servers leave out the last empty line."""
-        return self.feed(b"\n\n") if self.inside else []
+        """Return the last event at the end of input; some servers omit the empty line after it."""
+        return self.feed(b"\n\n") if self.incomplete else []
 
 
 class LineReader:
-    r"""Bytes in, lines out: what Ollama sends instead of events.
+    r"""Reader of JSON lines, which Ollama sends in place of events.
 
     >>> reader = LineReader(100)
     >>> reader.feed(b'{"a": 1}\n{"b"'), reader.feed(b": 2}\n"), reader.finish()
@@ -116,15 +123,17 @@ class LineReader:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._lines = _Lines()
+        self._lines = _LineSplitter()
 
     def feed(self, portion: bytes) -> list[bytes]:
-        """The lines that are complete now."""
+        """Return the lines that are now complete."""
         out = [line for line in self._lines.feed(portion) if line.strip()]
         if len(self._lines.rest) > self._limit and not out:
-            raise Failure("upstream", "the upstream sent a line without end", code="upstream_protocol")
+            raise Failure(
+                "upstream", "the upstream sent a line over the size limit", code="upstream_protocol"
+            )
         return out
 
     def finish(self) -> list[bytes]:
-        """No more bytes follow."""
+        """Return the last line at the end of input."""
         return self.feed(b"\n")

@@ -17,10 +17,10 @@ from ...parser import Parser
 from ...planning._prompt_end import closes_reasoning
 from ...planning._special_tokens import stripped_markers
 from ...wire._poisoned_calls import (
-    cannot_say,
     is_poisoned,
     is_poisoned_as_malformed,
-    without_poison,
+    remove_poison,
+    unsendable_call,
 )
 from ._compat import log, run_guarded
 from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, resolve_dialect
@@ -318,7 +318,7 @@ def _remove_broken_calls_before(convert: Any) -> Any:
             for call in calls:
                 raw = call.function.arguments or ""
                 if is_poisoned_as_malformed(raw):
-                    raise cannot_say(call.function.name, without_poison(raw))
+                    raise unsendable_call(call.function.name, remove_poison(raw))
             kept = [call for call in calls if not is_poisoned(call.function.arguments or "")]
             choice.message.tool_calls = kept or None
         return convert(self, response, *args, **options)

@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ...wire._poisoned_calls import (
-    cannot_say,
     is_poisoned,
     is_poisoned_as_malformed,
-    without_poison,
+    remove_poison,
+    unsendable_call,
 )
 from .._deltas import Delta
 from . import _compat as compat
@@ -63,7 +63,7 @@ def patch_messages_server() -> None:
             calls = choice.message.tool_calls or []
             for call in calls:
                 if is_poisoned_as_malformed(call.function.arguments):
-                    error = cannot_say(call.function.name, without_poison(call.function.arguments))
+                    error = unsendable_call(call.function.name, remove_poison(call.function.arguments))
                     return self.create_error_response(
                         str(error),
                         err_type="InternalServerError",

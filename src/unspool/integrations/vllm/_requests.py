@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...planning import Constraint, Plan
+from ...planning._read_request import tool_name
 from . import _compat as compat
 from ._model_format import ModelFormat, warn_once
 
@@ -90,9 +91,7 @@ def _choice(value: Any) -> object:
         return value
     fields: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
     if fields.get("type") in ("function", "custom"):
-        function = fields.get("function")
-        name = function.get("name") if isinstance(function, dict) else fields.get("name")
-        return {"type": "function", "function": {"name": name}}
+        return {"type": "function", "function": {"name": tool_name(fields)}}
     return fields
 
 

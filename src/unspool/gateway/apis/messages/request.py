@@ -1,7 +1,7 @@
-"""``/v1/messages``: its requests as chat completions.
+"""Messages: request body to generation request.
 
-Its conversation is read in ``message_blocks.py``, its tools in ``message_tools.py``.
-A last message of the assistant's is the beginning of the answer.
+``blocks.py`` converts the conversation, ``tools.py`` the tools.  If the last message is the assistant's,
+the reply continues it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ..chat.request import Count, Job, Share, checked, stops
-from ..unsupported_fields import left_out, refuse
-from .blocks import MessageHistory, text_of
+from ..unsupported_fields import list_ignored, reject_unsupported
+from ..validation import Count, Share, decode_body, read_stops
+from .blocks import MessageHistory, read_text
 from .tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _BILLING: Final = re.compile(r"x-anthropic-billing-header:[^\n]*\n*")
-"""What an agent tells its vendor first, another line in every session: no prompt would share its prefix."""
+"""First line that an agent sends to its vendor.  It changes with every session, which would defeat prefix
+caches."""
 
 
 class _Message(msgspec.Struct):
@@ -28,21 +30,21 @@ class _Message(msgspec.Struct):
     content: str | list[dict[str, Any]]
 
 
-class _Choice(msgspec.Struct):
+class _ToolChoice(msgspec.Struct):
     type: Literal["auto", "any", "tool", "none"]
     name: str | None = None
     disable_parallel_tool_use: bool | None = None
 
 
 class MessagesBody(msgspec.Struct):
-    """A message's request, as far as types go."""
+    """Body of a Messages request."""
 
     messages: list[_Message]
     max_tokens: Count
     model: str | None = None
     system: str | list[dict[str, Any]] | None = None
     tools: list[MessageTool] | None = None
-    tool_choice: _Choice | None = None
+    tool_choice: _ToolChoice | None = None
     stop_sequences: list[str] | None = None
     stream: bool | None = None
     temperature: Share | None = None
@@ -55,77 +57,77 @@ class MessagesBody(msgspec.Struct):
     thread: dict[str, Any] | None = None
 
 
-def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
-    """A message's request.
+def read_messages_request(body: Mapping[str, Any], *, hosted: str = "ignore") -> GenerationRequest:
+    """Convert the body of a Messages request.
 
-    :param hosted: what to do with tools that only their vendor can run.
+    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
     """
     request = {key: value for key, value in body.items() if value is not None}
-    shape = checked(request, MessagesBody)
-    refuse(request, "messages")
+    shape = decode_body(request, MessagesBody)
+    reject_unsupported(request, "messages")
     if not shape.messages:
-        raise invalid("messages is empty: there is nothing to answer", "messages")
+        raise invalid("messages is empty; send at least one message", "messages")
     history = MessageHistory()
     history.messages += _system(shape.system)
     for at, message in enumerate(shape.messages):
-        history.take(message.role, message.content, f"messages[{at}]")
+        history.add(message.role, message.content, f"messages[{at}]")
     messages = history.messages
     chat: dict[str, Any] = {"messages": messages}
     if messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls"):
         chat["continue_final_message"] = True
-    tools, unoffered = read_tools(shape.tools or [], hosted)
+    tools, ignored_tools = read_tools(shape.tools or [], hosted)
     if tools:
         chat["tools"] = tools
-    _choose(shape.tool_choice, chat)
-    stop = stops(shape.stop_sequences, "stop_sequences")
+    _read_tool_choice(shape.tool_choice, chat)
+    stop = read_stops(shape.stop_sequences, "stop_sequences")
     if stop:
         chat["stop"] = list(stop)
-    schema = _format(shape, chat)
-    soft = []
+    schema = _read_format(shape, chat)
+    optional_fields = []
     if shape.thinking is not None:
-        chat["thinking"] = _thinking(shape.thinking)
-        soft.append("thinking")
+        chat["thinking"] = _read_thinking(shape.thinking)
+        optional_fields.append("thinking")
     effort = (shape.output_config or {}).get("effort")
     if effort is not None:
         chat["reasoning_effort"] = effort
-        soft.append("reasoning_effort")
+        optional_fields.append("reasoning_effort")
     if shape.chat_template_kwargs is not None:
         chat["chat_template_kwargs"] = shape.chat_template_kwargs
-    return Job(
+    return GenerationRequest(
         api="messages",
-        request=chat,
+        chat=chat,
         stream=bool(shape.stream),
         max_tokens=shape.max_tokens,
         stop=stop,
         schema=schema,
         sampling={key: request[key] for key in _SAMPLING if key in request},
-        soft=tuple(soft),
-        left_out=[*unoffered, *history.left_out, *left_out(request, MessagesBody.__struct_fields__)],
+        optional_fields=tuple(optional_fields),
+        ignored=[*ignored_tools, *history.ignored, *list_ignored(request, MessagesBody.__struct_fields__)],
     )
 
 
-def _thinking(given: Mapping[str, Any]) -> dict[str, Any]:
-    kind = given.get("type")
+def _read_thinking(thinking: Mapping[str, Any]) -> dict[str, Any]:
+    kind = thinking.get("type")
     if kind not in ("enabled", "disabled", "adaptive"):
         raise invalid(f"thinking.type is {kind!r}; choose enabled, disabled or adaptive", "thinking.type")
-    return {key: given[key] for key in ("type", "budget_tokens") if key in given}
+    return {key: thinking[key] for key in ("type", "budget_tokens") if key in thinking}
 
 
-def _choose(given: _Choice | None, chat: dict[str, Any]) -> None:
-    if given is None:
+def _read_tool_choice(choice: _ToolChoice | None, chat: dict[str, Any]) -> None:
+    if choice is None:
         return
-    if given.type == "tool":
-        if not given.name:
+    if choice.type == "tool":
+        if not choice.name:
             raise invalid("tool_choice.name is required", "tool_choice.name", "missing_required_parameter")
-        chat["tool_choice"] = {"type": "function", "function": {"name": given.name}}
+        chat["tool_choice"] = {"type": "function", "function": {"name": choice.name}}
     else:
-        chat["tool_choice"] = "required" if given.type == "any" else given.type
-    if given.disable_parallel_tool_use:
+        chat["tool_choice"] = "required" if choice.type == "any" else choice.type
+    if choice.disable_parallel_tool_use:
         chat["parallel_tool_calls"] = False
 
 
-def _format(shape: MessagesBody, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """The schema of the answer, if there is to be one."""
+def _read_format(shape: MessagesBody, chat: dict[str, Any]) -> Mapping[str, Any] | None:
+    """Set ``response_format``, and return the schema of the reply."""
     form = shape.output_format or (shape.output_config or {}).get("format")
     if form is None:
         return None
@@ -136,13 +138,10 @@ def _format(shape: MessagesBody, chat: dict[str, Any]) -> Mapping[str, Any] | No
     return schema
 
 
-# -- messages
-
-
-def _system(given: str | Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    if not given:
+def _system(content: str | Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    if not content:
         return []
-    text = given if isinstance(given, str) else text_of(given, "system")
-    found = _BILLING.match(text)
-    text = text if found is None else text[found.end() :]
+    text = content if isinstance(content, str) else read_text(content, "system")
+    billing = _BILLING.match(text)
+    text = text if billing is None else text[billing.end() :]
     return [{"role": "system", "content": text}] if text else []

@@ -1,4 +1,4 @@
-"""Ollama's API around the two that generate: which models there are, and what they can do."""
+"""Handlers of Ollama's endpoints about models and the server's version."""
 
 from __future__ import annotations
 
@@ -9,49 +9,50 @@ from typing import Any, Final
 
 from ....dialects._registry import get_dialect
 from ...generation.model import Model
-from ...generation.served_models import Models, Served
+from ...generation.served_models import ServedModel, ServedModels
 from ...http.errors import invalid
 from ...http.exchange import Exchange
-from ...http.request_body import Intake
-from ..answers import encode
-from ..chat.request import checked
+from ...http.json_encoding import encode_line
+from ...http.request_body import BodyReader
+from ..validation import decode_body
 from .request import OllamaBody
 
 _VERSION: Final = "0.13.0"
-"""Of the API that is spoken: some clients refuse servers that they take for too old."""
-_THINKS: Final = ("think", "reasoning", "analysis")
-"""Words of templates of models that reason."""
+"""Version of Ollama's API to report; some clients refuse older servers."""
+_REASONING_WORDS: Final = ("think", "reasoning", "analysis")
+"""Words in the templates of models that reason."""
 
 
 class OllamaModels:
-    """Handlers of what there is."""
+    """Handlers of requests about models."""
 
-    def __init__(self, models: Models, intake: Intake) -> None:
+    def __init__(self, models: ServedModels, bodies: BodyReader) -> None:
         self._models = models
-        self._intake = intake
+        self._bodies = bodies
 
     async def version(self, exchange: Exchange) -> None:
-        """Which API this is."""
-        await exchange.respond(200, encode({"version": _VERSION}))
+        """Send the version of the API."""
+        await exchange.respond(200, encode_line({"version": _VERSION}))
 
     async def tags(self, exchange: Exchange) -> None:
-        """All models."""
-        await exchange.respond(200, encode({"models": [_listed(one.model) for one in self._models.all]}))
+        """List all models."""
+        models = [_summary(one.model) for one in self._models.all]
+        await exchange.respond(200, encode_line({"models": models}))
 
     async def running(self, exchange: Exchange) -> None:
-        """All models: they are always there."""
-        listed = [
-            {**_listed(one.model), "expires_at": _time(time.time() + 3600), "size_vram": 0}
+        """List the loaded models: all of them, because the gateway never unloads one."""
+        models = [
+            {**_summary(one.model), "expires_at": _time(time.time() + 3600), "size_vram": 0}
             for one in self._models.all
         ]
-        await exchange.respond(200, encode({"models": listed}))
+        await exchange.respond(200, encode_line({"models": models}))
 
     async def show(self, exchange: Exchange) -> None:
-        """One model."""
-        body = await self._intake.body(exchange)
+        """Describe one model."""
+        body = await self._bodies.read(exchange)
         served = self._models.find(body.get("model") or body.get("name"))
         model = served.model
-        shown = {
+        description = {
             "modelfile": "",
             "parameters": "",
             "template": "" if model.template is None else model.template.source,
@@ -60,26 +61,25 @@ class OllamaModels:
             "capabilities": _capabilities(served),
             "modified_at": _time(model.created),
         }
-        await exchange.respond(200, encode(shown))
+        await exchange.respond(200, encode_line(description))
 
-    async def only_there(self, exchange: Exchange) -> None:
-        """Refuse what would change which models there are."""
+    async def refuse(self, exchange: Exchange) -> None:
+        """Refuse to change the set of models."""
         raise invalid(
-            f"{exchange.path}: which models there are is set in the gateway; engines load them",
-            code="unsupported",
+            f"{exchange.path} is not supported; set models in the gateway's settings", code="unsupported"
         )
 
 
-def loaded(model: str, body: Mapping[str, Any], form: str) -> dict[str, Any]:
-    """The answer to a request that wants nothing but that the model is there."""
-    checked({key: value for key, value in body.items() if key in ("keep_alive", "stream")}, OllamaBody)
+def load_response(model: str, body: Mapping[str, Any], form: str) -> dict[str, Any]:
+    """Return the response to a request that only asks to load the model."""
+    decode_body({key: value for key, value in body.items() if key in ("keep_alive", "stream")}, OllamaBody)
     empty: dict[str, Any] = {"message": {"role": "assistant", "content": ""}}
     if form == "generate":
         empty = {"response": ""}
     return {"model": model, "created_at": _time(time.time()), **empty, "done": True, "done_reason": "load"}
 
 
-def _listed(model: Model) -> dict[str, Any]:
+def _summary(model: Model) -> dict[str, Any]:
     return {
         "name": model.name,
         "model": model.name,
@@ -101,14 +101,14 @@ def _details(model: Model) -> dict[str, Any]:
     }
 
 
-def _capabilities(served: Served) -> list[str]:
+def _capabilities(served: ServedModel) -> list[str]:
     model = served.model
     dialect = get_dialect(model.dialect) if isinstance(model.dialect, str) else model.dialect
     out = ["completion"]
     if dialect.call or dialect.frame is not None:
         out.append("tools")
     source = "thinking" if model.template is None else model.template.source
-    if any(word in source for word in _THINKS):
+    if any(word in source for word in _REASONING_WORDS):
         out.append("thinking")
     return out
 

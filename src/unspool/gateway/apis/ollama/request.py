@@ -1,4 +1,4 @@
-"""Ollama's ``/api/chat`` and ``/api/generate``: their requests as chat completions."""
+"""Ollama: request bodies of ``/api/chat`` and ``/api/generate`` to generation requests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from ....dialects._id_format import OPENAI_ID
+from ...generation.request import GenerationRequest
 from ...http.errors import invalid
-from ..chat.request import Job, check_tools, checked, stops
+from ..validation import check_tools, decode_body, read_stops
 
 _SAMPLING: Final = {
     "temperature": "temperature",
@@ -25,7 +26,7 @@ _SAMPLING: Final = {
     "frequency_penalty": "frequency_penalty",
     "repeat_penalty": "repetition_penalty",
 }
-"""Options that engines know, by their usual names."""
+"""Ollama's sampling options, with the names that engines use."""
 
 
 class _Function(msgspec.Struct):
@@ -49,7 +50,7 @@ class _Message(msgspec.Struct):
 
 
 class OllamaBody(msgspec.Struct):
-    """What requests for the two have in common."""
+    """Fields of both requests."""
 
     model: str | None = None
     stream: bool = True
@@ -62,14 +63,14 @@ class OllamaBody(msgspec.Struct):
 
 
 class ChatBody(OllamaBody, kw_only=True):
-    """A request for ``/api/chat``, as far as types go."""
+    """Body of a request for ``/api/chat``."""
 
     messages: list[_Message]
     tools: list[dict[str, Any]] | None = None
 
 
 class GenerateBody(OllamaBody, kw_only=True):
-    """A request for ``/api/generate``, as far as types go."""
+    """Body of a request for ``/api/generate``."""
 
     prompt: str = ""
     system: str | None = None
@@ -81,111 +82,115 @@ class GenerateBody(OllamaBody, kw_only=True):
 
 
 def is_load(body: Mapping[str, Any], form: str) -> bool:
-    """Whether a request wants nothing but that the model is there."""
+    """Return whether a request only asks to load the model."""
     return not body.get("messages" if form == "chat" else "prompt") and not body.get("images")
 
 
-def ollama_chat_job(body: Mapping[str, Any]) -> Job:
-    """A request for ``/api/chat``."""
+def read_ollama_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
+    """Convert the body of ``/api/chat``."""
     request = {key: value for key, value in body.items() if value is not None}
-    shape = checked(request, ChatBody)
+    shape = decode_body(request, ChatBody)
     check_tools(request.get("tools"), "tools")
-    chat: dict[str, Any] = {"messages": _messages(shape.messages)}
+    chat: dict[str, Any] = {"messages": _read_messages(shape.messages)}
     if shape.tools:
         chat["tools"] = shape.tools
-    return _job(shape, chat, "chat")
+    return _build_request(shape, chat, "chat")
 
 
-def ollama_generate_job(body: Mapping[str, Any]) -> Job:
-    """A request for ``/api/generate``."""
-    shape = checked({key: value for key, value in body.items() if value is not None}, GenerateBody)
-    for name, told in (
-        ("raw", "/v1/completions takes prompts that are rendered already"),
-        ("suffix", "/v1/completions takes it where the engine does"),
-        ("template", "the template is the gateway's (its settings model_dir or template)"),
+def read_ollama_generate_request(body: Mapping[str, Any]) -> GenerationRequest:
+    """Convert the body of ``/api/generate``."""
+    shape = decode_body({key: value for key, value in body.items() if value is not None}, GenerateBody)
+    for name, advice in (
+        ("raw", "use /v1/completions for rendered prompts"),
+        ("suffix", "use /v1/completions, if the engine supports it"),
+        ("template", "set model_dir or template in the gateway's settings"),
         ("context", "send the conversation to /api/chat"),
     ):
         if getattr(shape, name):
-            raise invalid(f"{name} cannot be used here: {told}", name, "unsupported_parameter")
+            raise invalid(f"{name} is not supported here; {advice}", name, "unsupported_parameter")
     system = [{"role": "system", "content": shape.system}] if shape.system else []
     message = {"role": "user", "content": _content(shape.prompt, shape.images)}
-    return _job(shape, {"messages": [*system, message]}, "generate")
+    return _build_request(shape, {"messages": [*system, message]}, "generate")
 
 
-def _job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
+def _build_request(shape: OllamaBody, chat: dict[str, Any], form: str) -> GenerationRequest:
     options = dict(shape.options or {})
-    stop = stops(options.pop("stop", None), "options.stop")
+    stop = read_stops(options.pop("stop", None), "options.stop")
     limit = options.pop("num_predict", None)
     if limit is not None and not isinstance(limit, int):
         raise invalid("options.num_predict is not an integer", "options.num_predict", "invalid_type")
     sampling = {name: options.pop(key) for key, name in _SAMPLING.items() if options.get(key) is not None}
-    left_out = [f"options.{name}: it is for the engine's own configuration" for name in options]
+    ignored = [f"options.{name}: set it in the engine's configuration" for name in options]
     if shape.keep_alive is not None:
-        left_out.append("keep_alive: models stay as they are")
+        ignored.append("keep_alive: the gateway does not load or unload models")
     if stop:
         chat["stop"] = list(stop)
-    soft: list[str] = []
+    optional_fields: list[str] = []
     if isinstance(shape.think, bool):
         chat["enable_thinking"] = shape.think
-        soft.append("enable_thinking")
+        optional_fields.append("enable_thinking")
     elif shape.think is not None:
         chat["reasoning_effort"] = shape.think
-        soft.append("reasoning_effort")
-    return Job(
+        optional_fields.append("reasoning_effort")
+    return GenerationRequest(
         api="ollama" if form == "chat" else "ollama_generate",
-        request=chat,
+        chat=chat,
         stream=shape.stream,
         max_tokens=limit if limit is not None and limit > 0 else None,
         stop=stop,
         logprobs=(shape.top_logprobs or 0) if shape.logprobs else None,
-        schema=_format(shape.format, chat),
+        schema=_read_format(shape.format, chat),
         sampling=sampling,
-        soft=tuple(soft),
-        left_out=left_out,
+        optional_fields=tuple(optional_fields),
+        ignored=ignored,
     )
 
 
-def _format(given: str | Mapping[str, Any] | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """``format`` as ``response_format``; its schema."""
-    if not given:
+def _read_format(value: str | Mapping[str, Any] | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
+    """Set ``response_format`` from ``format``, and return the schema of the reply."""
+    if not value:
         return None
-    if given == "json":
+    if value == "json":
         chat["response_format"] = {"type": "json_object"}
         return {"type": "object"}
-    if isinstance(given, str):
-        raise invalid(f"format is {given!r}; choose 'json' or a JSON schema", "format")
-    chat["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": given}}
-    return given
+    if isinstance(value, str):
+        raise invalid(f"format is {value!r}; choose 'json' or a JSON schema", "format")
+    chat["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": value}}
+    return value
 
 
 def _content(text: str | None, images: Sequence[str] | None) -> str | list[dict[str, Any]]:
     if not images:
         return text or ""
-    pictures = [{"type": "image_url", "image_url": {"url": _picture(image)}} for image in images]
-    return [{"type": "text", "text": text or ""}, *pictures]
+    parts = [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in images]
+    return [{"type": "text", "text": text or ""}, *parts]
 
 
-def _picture(image: str) -> str:
-    """A picture in base64 as an address; what it begins with tells its kind."""
+def _data_url(image: str) -> str:
+    """Return the data URL of a base64 image; the first characters show its type."""
     kinds = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}
     kind = next((kind for start, kind in kinds.items() if image.startswith(start)), "png")
     return f"data:image/{kind};base64,{image}"
 
 
-def _messages(given: Sequence[_Message]) -> list[dict[str, Any]]:
-    """Messages; calls get ids, and results that have none belong to the calls in their order, or by name."""
+def _read_messages(messages: Sequence[_Message]) -> list[dict[str, Any]]:
+    """Convert messages.
+
+    Calls without an id get one.  A tool result without an id belongs to the first open call, or to the first
+    with its tool name.
+    """
     out: list[dict[str, Any]] = []
-    waiting = _Waiting(())
-    for at, message in enumerate(given):
+    open_calls = _OpenCalls(())
+    for at, message in enumerate(messages):
         if message.role == "tool":
-            out.append(_result(message, waiting, f"messages[{at}]"))
+            out.append(_read_result(message, open_calls, f"messages[{at}]"))
             continue
         turn: dict[str, Any] = {"role": message.role, "content": _content(message.content, message.images)}
         if message.thinking:
             turn["reasoning_content"] = message.thinking
         if message.tool_calls:
             calls = [(call.id or OPENAI_ID.new("", 0), call.function.name) for call in message.tool_calls]
-            waiting = _Waiting(calls)
+            open_calls = _OpenCalls(calls)
             turn["tool_calls"] = [
                 {
                     "id": id,
@@ -201,8 +206,8 @@ def _messages(given: Sequence[_Message]) -> list[dict[str, Any]]:
     return out
 
 
-class _Waiting:
-    """Calls that have no result yet."""
+class _OpenCalls:
+    """Calls of an assistant message that have no result yet."""
 
     def __init__(self, calls: Sequence[tuple[str, str]]) -> None:
         self._ids = {number: id for number, (id, _) in enumerate(calls)}
@@ -213,23 +218,28 @@ class _Waiting:
             self._by_name.setdefault(name, deque()).append(number)
 
     def take(self, id: str | None, name: str | None) -> str | None:
-        """Return the id of the first call with this id or name; of the first of all if both are None."""
+        """Remove a call and return its id.
+
+        The call is the first one with this id or this name; if both are None, the first of all.
+        """
         if id is None and name is None:
             number = next(iter(self._ids), None)
         else:
-            found = [self._first(self._by_id.get(id)), self._first(self._by_name.get(name))]
-            number = min((one for one in found if one is not None), default=None)
+            candidates = [self._first(self._by_id.get(id)), self._first(self._by_name.get(name))]
+            number = min((one for one in candidates if one is not None), default=None)
         return None if number is None else self._ids.pop(number)
 
     def _first(self, numbers: deque[int] | None) -> int | None:
-        """Return the first of these calls that still waits."""
+        """Return the first of these calls that is still open."""
         while numbers and numbers[0] not in self._ids:
             numbers.popleft()
         return numbers[0] if numbers else None
 
 
-def _result(message: _Message, waiting: _Waiting, place: str) -> dict[str, Any]:
-    id = waiting.take(message.tool_call_id or None, message.tool_name or None)
+def _read_result(message: _Message, open_calls: _OpenCalls, place: str) -> dict[str, Any]:
+    id = open_calls.take(message.tool_call_id or None, message.tool_name or None)
     if id is None:
-        raise invalid(f"{place}: there is no call that this could be the result of", place)
+        given = message.tool_call_id or message.tool_name
+        problem = f"{given!r} does not match any open call" if given else "there is no open call for it"
+        raise invalid(f"{place}: {problem}", place)
     return {"role": "tool", "tool_call_id": id, "content": message.content or ""}

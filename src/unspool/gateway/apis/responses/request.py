@@ -1,8 +1,7 @@
-"""``/v1/responses``: its requests as chat completions.
+"""Responses: request body to generation request.
 
-Items of the input become messages: a reasoning item, the message and the calls
-that follow it are one turn of the assistant; outputs of calls are messages of the
-role tool.  Its tools are read in ``response_tools.py``.
+Input items become messages.  A reasoning item and the message and calls after it are one assistant message;
+an output of a call is a message with the role tool.  ``tools.py`` converts the tools.
 """
 
 from __future__ import annotations
@@ -15,26 +14,19 @@ import msgspec
 from msgspec import Meta
 
 from ....wire._responses import CUSTOM_INPUT
+from ...conversation import media
+from ...conversation.media import Part
+from ...generation.request import GenerationRequest
 from ...http.errors import Failure, invalid
-from ...state.history import Past, as_item
+from ...state.response_history import StoredContext, as_item
 from ...state.seal import Seal
-from .. import media
-from ..chat.request import (
-    Count,
-    Job,
-    Share,
-    Temperature,
-    checked,
-    string_at,
-    verbosity,
-)
-from ..media import Part
-from ..unsupported_fields import left_out, refuse
-from .tools import model_name, read_tools
+from ..unsupported_fields import ignore_verbosity, list_ignored, reject_unsupported
+from ..validation import Count, Share, Temperature, decode_body, string_at
+from .tools import join_name, read_tools
 
-_SEALED: Final = "reasoning.encrypted_content"
+_ENCRYPTED: Final = "reasoning.encrypted_content"
 _TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
-_RUN_BY_VENDOR: Final = (
+_VENDOR_ITEMS: Final = (
     "web_search_call",
     "file_search_call",
     "code_interpreter_call",
@@ -93,7 +85,7 @@ class _Reasoning(msgspec.Struct):
 
 
 class ResponsesBody(msgspec.Struct):
-    """A response's request, as far as types go."""
+    """Body of a Responses request."""
 
     input: str | list[dict[str, Any]]
     model: str | None = None
@@ -122,46 +114,47 @@ class ResponsesBody(msgspec.Struct):
 _KNOWN: Final = frozenset((*ResponsesBody.__struct_fields__, *_SAMPLING))
 
 
-def responses_job(
+def read_responses_request(
     body: Mapping[str, Any],
     *,
     hosted: str = "ignore",
-    past: Past | None = None,
+    past: StoredContext | None = None,
     seal: Seal | None = None,
-) -> Job:
-    """A response's request.
+) -> GenerationRequest:
+    """Convert the body of a Responses request.
 
-    :param hosted: what to do with tools that only their vendor can run.
-    :param past: what it refers back to.
-    :param seal: for reasoning that the client keeps.
+    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
+    :param past: items that the request refers to.
+    :param seal: encrypts reasoning that the client keeps.
     """
-    past = past or Past()
+    past = past or StoredContext()
     request = {key: value for key, value in body.items() if value is not None}
-    shape = checked(request, ResponsesBody)
-    refuse(request, "responses")
+    shape = decode_body(request, ResponsesBody)
+    reject_unsupported(request, "responses")
     offered = read_tools(shape.tools or [], hosted)
     tools = offered.functions
-    now = _items(shape.input, past)
-    history = _History(seal)
-    for at, item in enumerate((*past.items, *now), -len(past.items)):
-        history.take(item, f"input[{at}]")
+    new_items = _resolve_references(shape.input, past)
+    history = _ItemConverter(seal)
+    # Stored items have negative positions, so errors name positions of the request's own input.
+    for at, item in enumerate((*past.items, *new_items), -len(past.items)):
+        history.add(item, f"input[{at}]")
     messages = history.finish()
     if shape.instructions:
         messages.insert(0, {"role": "system", "content": shape.instructions})
     if not messages:
-        raise invalid("input is empty: there is nothing to answer", "input")
+        raise invalid("input is empty; send a string or at least one item", "input")
     chat: dict[str, Any] = {"messages": messages}
     if tools:
         chat["tools"] = tools
     if shape.tool_choice is not None and (tools or shape.tool_choice not in ("auto", "none")):
-        chat["tool_choice"] = offered.choice(shape.tool_choice)
+        chat["tool_choice"] = offered.convert_choice(shape.tool_choice)
     if shape.parallel_tool_calls is not None:
         chat["parallel_tool_calls"] = shape.parallel_tool_calls
-    schema = _format(shape.text, chat)
-    soft: tuple[str, ...] = ()
+    schema = _read_format(shape.text, chat)
+    optional_fields: tuple[str, ...] = ()
     if shape.reasoning is not None and shape.reasoning.effort is not None:
         chat["reasoning_effort"] = shape.reasoning.effort
-        soft = ("reasoning_effort",)
+        optional_fields = ("reasoning_effort",)
     if shape.chat_template_kwargs is not None:
         chat["chat_template_kwargs"] = shape.chat_template_kwargs
     logprobs = None
@@ -170,13 +163,13 @@ def responses_job(
     stop = (shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ())
     if stop:
         chat["stop"] = list(stop)
-    wants_sealed = _SEALED in (shape.include or ()) or shape.store is False
+    wants_encrypted = _ENCRYPTED in (shape.include or ()) or shape.store is False
     echo: dict[str, Any] = {key: request[key] for key in _ECHOED if key in request}
     if past.conversation is not None:
         echo["conversation"] = {"id": past.conversation}
-    return Job(
+    return GenerationRequest(
         api="responses",
-        request=chat,
+        chat=chat,
         stream=bool(shape.stream),
         max_tokens=shape.max_output_tokens,
         stop=stop,
@@ -186,18 +179,18 @@ def responses_job(
         custom_tools=tuple(offered.custom),
         namespaces=offered.namespaces,
         echo=echo,
-        items=[as_item(item) for item in now],
+        items=[as_item(item) for item in new_items],
         store=shape.store is not False,
         conversation=past.conversation,
-        soft=soft,
-        seal=seal.close if seal is not None and wants_sealed else None,
-        left_out=[
-            *offered.left_out,
-            *history.left_out,
-            *left_out(request, _KNOWN),
-            *verbosity(shape.text.verbosity if shape.text is not None else None),
+        optional_fields=optional_fields,
+        seal=seal.close if seal is not None and wants_encrypted else None,
+        ignored=[
+            *offered.ignored,
+            *history.ignored,
+            *list_ignored(request, _KNOWN),
+            *ignore_verbosity(shape.text.verbosity if shape.text is not None else None),
             *(
-                ["truncation: the engine says where a conversation is too long"]
+                ["truncation: the gateway does not shorten conversations"]
                 if shape.truncation == "auto"
                 else ()
             ),
@@ -205,8 +198,8 @@ def responses_job(
     )
 
 
-def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """``text.format`` as ``response_format``; its schema."""
+def _read_format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
+    """Set ``response_format`` from ``text.format``, and return the schema of the reply."""
     form = text.format if text is not None else None
     if form is None or form.type == "text":
         return None
@@ -229,19 +222,21 @@ def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | Non
 # -- the input
 
 
-def _items(given: str | Sequence[Mapping[str, Any]], past: Past) -> Sequence[Mapping[str, Any]]:
-    """The input, with the items that it refers to in their places."""
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}] if given else []
+def _resolve_references(
+    items: str | Sequence[Mapping[str, Any]], past: StoredContext
+) -> Sequence[Mapping[str, Any]]:
+    """Return the input with stored items in place of references."""
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}] if items else []
     out: list[Mapping[str, Any]] = []
-    for at, item in enumerate(given):
+    for at, item in enumerate(items):
         if item.get("type") != "item_reference":
             out.append(item)
             continue
         id = string_at(item, "id", f"input[{at}]")
         if id not in past.referred:
             raise invalid(
-                f"input[{at}]: the item {id!r} is not kept here, or not any more; send the item itself",
+                f"input[{at}]: the item {id!r} is not stored here, or not any more; send the item itself",
                 f"input[{at}].id",
                 "item_not_found",
             )
@@ -249,99 +244,100 @@ def _items(given: str | Sequence[Mapping[str, Any]], past: Past) -> Sequence[Map
     return out
 
 
-class _History:
-    """Messages from items."""
+class _ItemConverter:
+    """Converter of items to messages."""
 
     def __init__(self, seal: Seal | None) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.left_out: list[str] = []
+        self.ignored: list[str] = []
         self._seal = seal
         self._turn: dict[str, Any] | None = None
-        """The turn of the assistant that further items belong to."""
+        """Assistant message that further items belong to."""
         self._texts: list[str] = []
-        """Its texts, joined when it ends: there may be very many."""
+        """Its texts; joined once at its end, because there may be very many."""
 
     def finish(self) -> list[dict[str, Any]]:
         """Return the messages."""
         self._end_turn()
         return self.messages
 
-    def take(self, item: Mapping[str, Any], place: str) -> None:
-        """The next item."""
+    def add(self, item: Mapping[str, Any], place: str) -> None:
+        """Convert an item."""
         kind = item.get("type", "message")
         match kind:
             case "message":
-                self._message(item, place)
+                self._add_message(item, place)
             case "reasoning":
-                self._reasoning(item, place)
+                self._add_reasoning(item, place)
             case "function_call" | "custom_tool_call":
-                self._call(item, place, custom=kind == "custom_tool_call")
+                self._add_call(item, place, custom=kind == "custom_tool_call")
             case "function_call_output" | "custom_tool_call_output":
                 self._end_turn()
                 self.messages.append(
                     {
                         "role": "tool",
                         "tool_call_id": string_at(item, "call_id", place),
-                        "content": _content(item.get("output"), f"{place}.output"),
+                        "content": _read_content(item.get("output"), f"{place}.output"),
                     }
                 )
-            case str() if kind in _RUN_BY_VENDOR:
-                self.left_out.append(f"{kind} in a conversation: only its vendor can run it")
+            case str() if kind in _VENDOR_ITEMS:
+                self.ignored.append(f"{kind} in a conversation: only its vendor can run it")
             case _:
-                raise invalid(f"{place}.type is {kind!r}, which this gateway cannot read", f"{place}.type")
+                raise invalid(f"{place}.type is {kind!r}, which is not supported", f"{place}.type")
 
-    def _message(self, item: Mapping[str, Any], place: str) -> None:
+    def _add_message(self, item: Mapping[str, Any], place: str) -> None:
         role = item.get("role")
         if role not in ("user", "assistant", "system", "developer"):
             raise invalid(
                 f"{place}.role is {role!r}; choose user, assistant, system or developer", f"{place}.role"
             )
-        content = _content(item.get("content"), f"{place}.content")
+        content = _read_content(item.get("content"), f"{place}.content")
         if role != "assistant":
             self._end_turn()
             self.messages.append({"role": role, "content": content})
             return
-        turn = self._assistant(new="tool_calls" in (self._turn or ()))
+        turn = self._open_turn(new="tool_calls" in (self._turn or ()))
         text = content
         if not isinstance(text, str):
-            text = "".join(part["text"] if "text" in part else media.described(part) for part in text)
+            text = "".join(part["text"] if "text" in part else media.describe(part) for part in text)
         if text or self._texts:
             self._texts.append(text)
         else:
             turn["content"] = ""
 
-    def _reasoning(self, item: Mapping[str, Any], place: str) -> None:
+    def _add_reasoning(self, item: Mapping[str, Any], place: str) -> None:
         parts = item.get("content") or item.get("summary") or ()
         if not isinstance(parts, Sequence):
             raise invalid(f"{place}.content is not a list", f"{place}.content", "invalid_type")
         text = "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
-        sealed = item.get("encrypted_content")
-        if isinstance(sealed, str) and sealed:
-            found = None if self._seal is None else self._seal.open(sealed)
-            if found is None:
-                self.left_out.append(
-                    "encrypted_content: it was not sealed here with this key, for this owner"
+        encrypted = item.get("encrypted_content")
+        if isinstance(encrypted, str) and encrypted:
+            decrypted = None if self._seal is None else self._seal.open(encrypted)
+            if decrypted is None:
+                self.ignored.append(
+                    "encrypted_content: it was encrypted with another key or for another user"
                 )
-            text = text if found is None else found
-        said = self._texts or (self._turn or {}).keys() & {"reasoning_content", "tool_calls"}
-        turn = self._assistant(new=bool(said))
+            text = text if decrypted is None else decrypted
+        # Reasoning comes first in a message, so after anything else it starts the next one.
+        has_output = self._texts or (self._turn or {}).keys() & {"reasoning_content", "tool_calls"}
+        turn = self._open_turn(new=bool(has_output))
         if text:
             turn["reasoning_content"] = text
 
-    def _call(self, item: Mapping[str, Any], place: str, *, custom: bool) -> None:
-        name = model_name(string_at(item, "name", place), item.get("namespace"))
+    def _add_call(self, item: Mapping[str, Any], place: str, *, custom: bool) -> None:
+        name = join_name(string_at(item, "name", place), item.get("namespace"))
         id = string_at(item, "call_id", place)
         arguments = string_at(item, "input" if custom else "arguments", place)
         if custom:
             arguments = json.dumps({CUSTOM_INPUT: arguments}, ensure_ascii=False)
-        turn = self._assistant(new=False)
+        turn = self._open_turn(new=False)
         call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
         turn.setdefault("tool_calls", []).append(call)
 
-    def _assistant(self, *, new: bool) -> dict[str, Any]:
-        """Return the turn to add to.
+    def _open_turn(self, *, new: bool) -> dict[str, Any]:
+        """Return the assistant message to add to.
 
-        :param new: the turn so far, if there is one, cannot take what comes.
+        :param new: end the open message and start another one.
         """
         turn = self._turn
         if turn is None or new:
@@ -351,24 +347,24 @@ class _History:
         return turn
 
     def _end_turn(self) -> None:
-        """Put the texts of the turn together: nothing more is added to it."""
+        """End the open assistant message."""
         if self._turn is not None and self._texts:
             self._turn["content"] = "\n".join(self._texts)
             self._texts = []
         self._turn = None
 
 
-def _content(given: object, place: str) -> str | list[dict[str, Any]]:
-    """Content: text, or a list of parts if there is more than text."""
-    if given is None or isinstance(given, str):
-        return given or ""
-    if not isinstance(given, Sequence):
+def _read_content(content: object, place: str) -> str | list[dict[str, Any]]:
+    """Return content in the format of Chat Completions: a string, or parts if there is media."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, Sequence):
         raise invalid(f"{place} is not a string or a list", place, "invalid_type")
-    return media.joined([_part(part, f"{place}[{at}]") for at, part in enumerate(given)])
+    return media.join_parts([_read_part(part, f"{place}[{at}]") for at, part in enumerate(content)])
 
 
-def _part(part: object, place: str) -> Part:
-    """A part of content as chat completions have it."""
+def _read_part(part: object, place: str) -> Part:
+    """Return a content part in the format of Chat Completions."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(part, Mapping) or not isinstance(kind, str):
         raise _unknown_part(kind, place)
@@ -376,13 +372,13 @@ def _part(part: object, place: str) -> Part:
         return {"type": "text", "text": str(part.get("text", part.get("refusal", "")))}
     name = str(part.get("filename") or part.get("file_url") or part.get("file_id") or "")
     if kind in ("input_image", "input_file") and isinstance(part.get("image_url"), str):
-        return media.image(part["image_url"])
+        return media.image_part(part["image_url"])
     if kind == "input_file" and isinstance(part.get("file_data"), str):
         head, comma, data = part["file_data"].rpartition(",")
         media_type = head.removeprefix("data:").partition(";")[0] if comma else ""
-        return media.document(name, media_type or "application/octet-stream", data)
+        return media.document_part(name, media_type or "application/octet-stream", data)
     if kind in ("input_image", "input_file", "computer_screenshot"):
-        return media.absent("image" if kind != "input_file" else "file", name)
+        return media.reference_part("image" if kind != "input_file" else "file", name)
     if kind == "input_audio" and isinstance(part.get("input_audio"), Mapping):
         return {"type": "input_audio", "input_audio": dict(part["input_audio"])}
     raise _unknown_part(kind, place)

@@ -1,4 +1,7 @@
-"""``/v1/responses/{id}`` and ``/v1/conversations``: what is kept, for those who made it."""
+"""Handlers of stored responses and conversations: ``/v1/responses/{id}`` and ``/v1/conversations``.
+
+Every tenant sees only its own objects.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,25 @@ from msgspec import Meta
 from ....dialects._id_format import IdFormat
 from ...http.errors import Failure, invalid
 from ...http.exchange import Exchange
-from ...http.json_encoding import encoded
-from ...http.request_body import Intake
-from ...state.history import CONVERSATION, RESPONSE, as_item, chain, not_found
+from ...http.json_encoding import encode_json, encode_line
+from ...http.request_body import BodyReader
+from ...state.response_history import CONVERSATION, RESPONSE, as_item, chain, not_found
 from ...state.store import Item, Kept, Packed, Row, Store, decoded, pack, pack_items
-from ..answers import encode
-from ..chat.request import checked
+from ..validation import decode_body
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
-_MOST_ITEMS: Final = 100
-_MOST_NEW: Final = 1000
+_MAX_PAGE: Final = 100
+"""Items per page of a list."""
+_MAX_NEW: Final = 1000
+"""Items per request that adds items."""
 
 
 class _NewItems(msgspec.Struct):
-    items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=_MOST_NEW)]
+    items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=_MAX_NEW)]
 
 
 class _NewConversation(msgspec.Struct):
-    items: Annotated[list[dict[str, Any]], Meta(max_length=_MOST_NEW)] | None = None
+    items: Annotated[list[dict[str, Any]], Meta(max_length=_MAX_NEW)] | None = None
     metadata: dict[str, str] | None = None
 
 
@@ -39,215 +43,228 @@ class _Metadata(msgspec.Struct):
 
 
 class _Page(msgspec.Struct):
-    limit: Annotated[int, Meta(ge=1, le=_MOST_ITEMS)] = 20
+    limit: Annotated[int, Meta(ge=1, le=_MAX_PAGE)] = 20
     order: Literal["asc", "desc"] = "desc"
     after: str | None = None
     include: list[str] | None = None
 
 
-class Stored:
-    """Handlers of what is kept."""
+class StoredObjects:
+    """Handlers of stored responses and conversations."""
 
-    def __init__(self, store: Store, intake: Intake) -> None:
+    def __init__(self, store: Store, bodies: BodyReader) -> None:
         self._store = store
-        self._intake = intake
+        self._bodies = bodies
 
-    async def _entry(self, exchange: Exchange, kind: str) -> Kept:
-        id = exchange.part("id")
-        kept = await self._store.get(exchange.owner, id)
-        if kept is None or kept.kind != kind:
+    async def _find(self, exchange: Exchange, kind: str) -> Kept:
+        """Return the stored object that the path names."""
+        id = exchange.path_param("id")
+        stored = await self._store.get(exchange.tenant, id)
+        if stored is None or stored.kind != kind:
             raise not_found(kind, id)
-        return kept
+        return stored
 
-    async def _head(self, exchange: Exchange, kept: Kept) -> dict[str, Any]:
-        exchange.size += len(kept.head)
-        return await self._intake.off_loop(exchange, decoded, kept.head)
+    async def _decode_head(self, exchange: Exchange, stored: Kept) -> dict[str, Any]:
+        exchange.size += len(stored.head)
+        return await self._bodies.run(exchange, decoded, stored.head)
 
-    async def _send(self, exchange: Exchange, work: Callable[..., bytes], *args: Any, **more: Any) -> None:
-        await exchange.respond(200, await self._intake.off_loop(exchange, work, *args, **more))
+    async def _send(self, exchange: Exchange, work: Callable[..., bytes], *args: Any, **kwargs: Any) -> None:
+        """Send the bytes that a function returns; it runs in a thread if the exchange is large."""
+        await exchange.respond(200, await self._bodies.run(exchange, work, *args, **kwargs))
 
     # -- responses
 
     async def get_response(self, exchange: Exchange) -> None:
-        """Send a response as it was sent before."""
+        """Send a stored response."""
         if exchange.query().get("stream") == "true":
-            told = "stream: only a response in the background can be streamed again, and there are none here"
-            raise invalid(told, "stream", "unsupported_parameter")
-        kept = await self._entry(exchange, RESPONSE)
-        head = await self._head(exchange, kept)
-        rows = await self._store.rows(exchange.owner, exchange.part("id"), head["input"])
-        await self._send(exchange, lambda: _with_rows(encode(head["response"]), "output", rows))
+            message = "stored responses cannot be streamed; leave out stream"
+            raise invalid(message, "stream", "unsupported_parameter")
+        stored = await self._find(exchange, RESPONSE)
+        head = await self._decode_head(exchange, stored)
+        rows = await self._store.rows(exchange.tenant, exchange.path_param("id"), head["input"])
+        await self._send(exchange, lambda: _with_rows(encode_line(head["response"]), "output", rows))
 
     async def delete_response(self, exchange: Exchange) -> None:
         """Delete a response."""
-        await self._entry(exchange, RESPONSE)
-        id = exchange.part("id")
-        await self._store.delete(exchange.owner, id)
-        await exchange.respond(200, encode({"id": id, "object": "response", "deleted": True}))
+        await self._find(exchange, RESPONSE)
+        id = exchange.path_param("id")
+        await self._store.delete(exchange.tenant, id)
+        await exchange.respond(200, encode_line({"id": id, "object": "response", "deleted": True}))
 
     async def cancel_response(self, exchange: Exchange) -> None:
-        """Refuse: there is nothing to cancel."""
-        await self._entry(exchange, RESPONSE)
-        raise invalid("only a response in the background can be cancelled, and there are none here")
+        """Refuse to cancel a response; only background responses can be cancelled."""
+        await self._find(exchange, RESPONSE)
+        raise invalid("only background responses can be cancelled; this gateway has none")
 
     async def input_items(self, exchange: Exchange) -> None:
-        """List what a response was made from: its own input, and what that referred back to."""
-        kept = await self._entry(exchange, RESPONSE)
-        head = await self._head(exchange, kept)
-        own = await self._store.rows(exchange.owner, exchange.part("id"), 0, head["input"])
-        before: Sequence[Row] = ()
-        if kept.previous:
-            before = await chain(self._store, self._intake, exchange, kept.previous) or ()
+        """List the input of a response: its own items, and the earlier ones it refers to."""
+        stored = await self._find(exchange, RESPONSE)
+        head = await self._decode_head(exchange, stored)
+        own = await self._store.rows(exchange.tenant, exchange.path_param("id"), 0, head["input"])
+        earlier: Sequence[Row] = ()
+        if stored.previous:
+            earlier = await chain(self._store, self._bodies, exchange, stored.previous) or ()
         elif head["conversation"]:
-            conversation = await self._store.get(exchange.owner, head["conversation"])
+            conversation = await self._store.get(exchange.tenant, head["conversation"])
             if conversation is not None and own:
-                self._intake.charge(exchange, conversation.weight)
-                before = await self._store.rows(exchange.owner, head["conversation"])
-        page = _page_of(exchange)
+                self._bodies.charge(exchange, *conversation.weight)
+                earlier = await self._store.rows(exchange.tenant, head["conversation"])
+        page = _read_page(exchange)
 
-        def listed() -> bytes:
-            known = before
-            if not kept.previous and own:
-                known = list(takewhile(lambda row: row.id != own[0].id, before))
-                known = known if len(known) < len(before) else []
-            return _listed(_cut([*known, *own], page), page.limit)
+        def encode_items() -> bytes:
+            items = earlier
+            if not stored.previous and own:
+                # The conversation goes on after this response: keep only what precedes its own input.
+                items = list(takewhile(lambda row: row.id != own[0].id, earlier))
+                items = items if len(items) < len(earlier) else []
+            return _encode_list(_select_page([*items, *own], page), page.limit)
 
-        await self._send(exchange, listed)
+        await self._send(exchange, encode_items)
 
     # -- conversations
 
     async def create_conversation(self, exchange: Exchange) -> None:
-        """Create a conversation, which may begin with items."""
-        body = await self._intake.body(exchange)
+        """Create a conversation, with initial items if the request has some."""
+        body = await self._bodies.read(exchange)
         id = _CONVERSATION_ID.new("", 0)
 
-        def packed() -> tuple[dict[str, Any], Packed]:
-            shape = checked(body, _NewConversation)
+        def pack_conversation() -> tuple[dict[str, Any], Packed]:
+            shape = decode_body(body, _NewConversation)
             head = {"created_at": int(time.time()), "metadata": shape.metadata or {}}
-            return head, pack(CONVERSATION, head, _new(shape.items or ()))
+            return head, pack(CONVERSATION, head, _prepare_items(shape.items or ()))
 
-        head, entry = await self._intake.off_loop(exchange, packed)
-        if not await self._store.put(exchange.owner, id, entry):
-            raise _no_room()
-        await self._send(exchange, _shown, id, head)
+        head, entry = await self._bodies.run(exchange, pack_conversation)
+        if not await self._store.put(exchange.tenant, id, entry):
+            raise _store_full()
+        await self._send(exchange, _encode_conversation, id, head)
 
     async def get_conversation(self, exchange: Exchange) -> None:
         """Send a conversation's metadata."""
-        head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
-        await self._send(exchange, _shown, exchange.part("id"), head)
+        head = await self._decode_head(exchange, await self._find(exchange, CONVERSATION))
+        await self._send(exchange, _encode_conversation, exchange.path_param("id"), head)
 
     async def update_conversation(self, exchange: Exchange) -> None:
         """Replace a conversation's metadata."""
-        body = await self._intake.body(exchange)
-        id = exchange.part("id")
-        head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
+        body = await self._bodies.read(exchange)
+        id = exchange.path_param("id")
+        head = await self._decode_head(exchange, await self._find(exchange, CONVERSATION))
 
-        def changed() -> tuple[dict[str, Any], bytes]:
-            new = {**head, "metadata": checked(body, _Metadata).metadata}
-            return new, encoded(new)
+        def update_head() -> tuple[dict[str, Any], bytes]:
+            new = {**head, "metadata": decode_body(body, _Metadata).metadata}
+            return new, encode_json(new)
 
-        new, data = await self._intake.off_loop(exchange, changed)
-        await self._store.change(exchange.owner, id, data)
-        await self._send(exchange, _shown, id, new)
+        new, data = await self._bodies.run(exchange, update_head)
+        await self._store.change(exchange.tenant, id, data)
+        await self._send(exchange, _encode_conversation, id, new)
 
     async def delete_conversation(self, exchange: Exchange) -> None:
         """Delete a conversation."""
-        await self._entry(exchange, CONVERSATION)
-        id = exchange.part("id")
-        await self._store.delete(exchange.owner, id)
-        await exchange.respond(200, encode({"id": id, "object": "conversation.deleted", "deleted": True}))
+        await self._find(exchange, CONVERSATION)
+        id = exchange.path_param("id")
+        await self._store.delete(exchange.tenant, id)
+        await exchange.respond(
+            200, encode_line({"id": id, "object": "conversation.deleted", "deleted": True})
+        )
 
     async def list_items(self, exchange: Exchange) -> None:
         """List items of a conversation."""
-        await self._entry(exchange, CONVERSATION)
-        page = _page_of(exchange)
+        await self._find(exchange, CONVERSATION)
+        page = _read_page(exchange)
         rows = await self._store.page(
-            exchange.owner, exchange.part("id"), page.after, page.limit + 1, newest_first=page.order == "desc"
+            exchange.tenant,
+            exchange.path_param("id"),
+            page.after,
+            page.limit + 1,
+            newest_first=page.order == "desc",
         )
         if rows is None:
-            raise _nowhere(page)
+            raise _no_item(page)
         exchange.size += sum([len(row.data) for row in rows])
-        await self._send(exchange, _listed, rows, page.limit)
+        await self._send(exchange, _encode_list, rows, page.limit)
 
     async def add_items(self, exchange: Exchange) -> None:
         """Add items to a conversation."""
-        body = await self._intake.body(exchange)
-        rows = await self._intake.off_loop(exchange, lambda: pack_items(_new(checked(body, _NewItems).items)))
-        await self._entry(exchange, CONVERSATION)
-        if not await self._store.extend(exchange.owner, exchange.part("id"), rows):
-            raise _no_room()
-        await self._send(exchange, _listed, rows, len(rows))
+        body = await self._bodies.read(exchange)
+        rows = await self._bodies.run(
+            exchange, lambda: pack_items(_prepare_items(decode_body(body, _NewItems).items))
+        )
+        await self._find(exchange, CONVERSATION)
+        if not await self._store.extend(exchange.tenant, exchange.path_param("id"), rows):
+            raise _store_full()
+        await self._send(exchange, _encode_list, rows, len(rows))
 
     async def get_item(self, exchange: Exchange) -> None:
         """Send one item."""
-        await self._entry(exchange, CONVERSATION)
-        row = await self._store.item(exchange.owner, exchange.part("id"), exchange.part("item"))
+        await self._find(exchange, CONVERSATION)
+        row = await self._store.item(exchange.tenant, exchange.path_param("id"), exchange.path_param("item"))
         if row is None:
-            raise not_found("item", exchange.part("item"))
+            raise not_found("item", exchange.path_param("item"))
         await exchange.respond(200, row.data)
 
     async def delete_item(self, exchange: Exchange) -> None:
         """Delete one item."""
-        kept = await self._entry(exchange, CONVERSATION)
-        id, item = exchange.part("id"), exchange.part("item")
-        if not await self._store.delete(exchange.owner, id, item):
+        stored = await self._find(exchange, CONVERSATION)
+        id, item = exchange.path_param("id"), exchange.path_param("item")
+        if not await self._store.delete(exchange.tenant, id, item):
             raise not_found("item", item)
-        await self._send(exchange, _shown, id, await self._head(exchange, kept))
+        await self._send(exchange, _encode_conversation, id, await self._decode_head(exchange, stored))
 
 
-def _new(items: Sequence[Mapping[str, Any]]) -> list[Item]:
+def _prepare_items(items: Sequence[Mapping[str, Any]]) -> list[Item]:
     for at, item in enumerate(items):
         if not isinstance(item.get("type", "message"), str):
             raise invalid(f"items[{at}].type is not a string", f"items[{at}].type", "invalid_type")
     return [as_item(item) for item in items]
 
 
-def _no_room() -> Failure:
-    told = "there is no room to keep that (the gateway's setting max_stored_bytes)"
-    return Failure("too_large", told, code="store_full")
+def _store_full() -> Failure:
+    message = "the store is full; raise max_stored_bytes in the gateway's settings"
+    return Failure("too_large", message, code="store_full")
 
 
-def _shown(id: str, head: Mapping[str, Any]) -> bytes:
-    known = {"created_at": head["created_at"], "metadata": head["metadata"]}
-    return encode({"id": id, "object": "conversation", **known})
+def _encode_conversation(id: str, head: Mapping[str, Any]) -> bytes:
+    fields = {"created_at": head["created_at"], "metadata": head["metadata"]}
+    return encode_line({"id": id, "object": "conversation", **fields})
 
 
-def _page_of(exchange: Exchange) -> _Page:
-    """Return the part of a list that a request asks for."""
-    asked: dict[str, Any] = dict(exchange.query())
-    limit = asked.get("limit", "")
+def _read_page(exchange: Exchange) -> _Page:
+    """Return the page that the query string asks for."""
+    query: dict[str, Any] = dict(exchange.query())
+    limit = query.get("limit", "")
     if limit.isdecimal() and len(limit) < 10:
-        asked["limit"] = int(limit)
-    return checked({key: value for key, value in asked.items() if key in ("limit", "order", "after")}, _Page)
+        query["limit"] = int(limit)
+    return decode_body(
+        {key: value for key, value in query.items() if key in ("limit", "order", "after")}, _Page
+    )
 
 
-def _cut(rows: Sequence[Row], page: _Page) -> Sequence[Row]:
+def _select_page(rows: Sequence[Row], page: _Page) -> Sequence[Row]:
     """Return the items of a page, and one more if there are more."""
-    listed = rows if page.order == "asc" else rows[::-1]
+    ordered = rows if page.order == "asc" else rows[::-1]
     start = 0
     if page.after is not None:
-        start = next((at for at, row in enumerate(listed, 1) if row.id == page.after), -1)
+        start = next((at for at, row in enumerate(ordered, 1) if row.id == page.after), -1)
         if start < 0:
-            raise _nowhere(page)
-    return listed[start : start + page.limit + 1]
+            raise _no_item(page)
+    return ordered[start : start + page.limit + 1]
 
 
-def _nowhere(page: _Page) -> Failure:
+def _no_item(page: _Page) -> Failure:
     return invalid(f"after: there is no item {page.after!r}", "after")
 
 
-def _listed(rows: Sequence[Row], limit: int) -> bytes:
-    """Return a list as clients read it, of items that stay encoded."""
-    shown = rows[:limit]
-    about = {
+def _encode_list(rows: Sequence[Row], limit: int) -> bytes:
+    """Return a list object; its items are stored in encoded form."""
+    items = rows[:limit]
+    head = {
         "object": "list",
-        "first_id": shown[0].id if shown else None,
-        "last_id": shown[-1].id if shown else None,
+        "first_id": items[0].id if items else None,
+        "last_id": items[-1].id if items else None,
         "has_more": len(rows) > limit,
     }
-    return _with_rows(encode(about), "data", shown)
+    return _with_rows(encode_line(head), "data", items)
 
 
 def _with_rows(head: bytes, name: str, rows: Sequence[Row]) -> bytes:
-    """Return an object with one more member: a list of items."""
+    """Return an encoded object with a list of encoded items as another member."""
     return b'%b,"%b":[%b]}' % (head[:-1], name.encode(), b",".join([row.data for row in rows]))

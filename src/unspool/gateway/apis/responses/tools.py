@@ -1,9 +1,8 @@
-"""The tools of ``/v1/responses``, as the functions that a model is shown.
+"""Responses: tools to functions that a model sees.
 
-A function is one.  A free-form tool is a function with one text.  The tools of a
-namespace are functions whose names begin with the namespace's: the client runs them,
-and calls of them go back under the namespace and the name that it knows.  Tools that
-only their vendor can run are left out.
+A free-form (custom) tool becomes a function with one string.  A tool of a namespace becomes a function whose
+name starts with the namespace; the client runs it, and gets calls of it under the namespace and the name it
+knows.  Tools that only their vendor can run are left out.
 """
 
 from __future__ import annotations
@@ -14,66 +13,75 @@ from typing import Any, Final
 from ....wire._responses import CUSTOM_INPUT
 from ...http.errors import Failure, invalid
 
-_JOINT: Final = "__"
-_UNOFFERED: Final = ("local_shell", "shell", "apply_patch", "computer", "computer_use_preview", "tool_search")
-"""Tools that a client may run, in items of their own that we do not write."""
+_SEPARATOR: Final = "__"
+_UNSUPPORTED_CLIENT_TOOLS: Final = (
+    "local_shell",
+    "shell",
+    "apply_patch",
+    "computer",
+    "computer_use_preview",
+    "tool_search",
+)
+"""Tools that a client could run, but whose items the gateway does not write."""
 
 
-def model_name(name: str, namespace: object = None) -> str:
-    """What the model calls a tool.
+def join_name(name: str, namespace: object = None) -> str:
+    """Return the name of a tool that the model sees.
 
-    >>> model_name("echo", "mcp__demo")
+    >>> join_name("echo", "mcp__demo")
     'mcp__demo__echo'
     """
     if not isinstance(namespace, str) or not namespace:
         return name
-    return f"{namespace.removesuffix(_JOINT)}{_JOINT}{name}"
+    return f"{namespace.removesuffix(_SEPARATOR)}{_SEPARATOR}{name}"
 
 
-def read_tools(given: Sequence[Mapping[str, Any]], hosted: str) -> ResponseTools:
-    """The tools of a request.
+def read_tools(tools: Sequence[Mapping[str, Any]], hosted: str) -> ResponseTools:
+    """Read the tools of a request.
 
-    :param hosted: what to do with tools that only their vendor can run: ``ignore`` or ``reject``.
+    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
     """
-    tools = ResponseTools(hosted)
-    for at, tool in enumerate(given):
-        tools.add(tool, f"tools[{at}]")
-    return tools
+    out = ResponseTools(hosted)
+    for at, tool in enumerate(tools):
+        out.add(tool, f"tools[{at}]")
+    return out
 
 
 class ResponseTools:
-    """What a request offers."""
+    """Tools of a request, by every name that refers to them."""
 
     def __init__(self, hosted: str) -> None:
         self.functions: list[dict[str, Any]] = []
-        """As chat completions have them."""
+        """Functions in the format of Chat Completions."""
         self.custom: list[str] = []
-        """Names of those that are free-form."""
+        """Names of free-form tools."""
         self.namespaces: dict[str, tuple[str, str]] = {}
-        """By the name that the model is shown, the namespace of a tool and its name there."""
-        self.left_out: list[str] = []
+        """Namespace of a tool and its name there, by the name that the model sees."""
+        self.ignored: list[str] = []
+        """Ignored tools with the reason, for the log."""
         self._hosted = hosted
         self._names: set[str] = set()
-        """Of the functions."""
-        self._inside: dict[str, list[str]] = {}
-        """By a name in a namespace, what the model calls the tools that have it."""
-        self._spaces: dict[str, list[str]] = {}
-        """By a namespace, what the model calls its tools."""
+        """Names of all functions."""
+        self._by_short_name: dict[str, list[str]] = {}
+        """Names that the model sees, by the name in the namespace."""
+        self._by_namespace: dict[str, list[str]] = {}
+        """Names that the model sees, by namespace."""
 
     def add(self, tool: Mapping[str, Any], place: str) -> None:
-        """Another tool, or a namespace of them."""
+        """Add a tool or a namespace of tools."""
         match tool.get("type"):
             case "function" | "custom":
                 self._add(tool, place, "", "")
             case "namespace":
                 self._add_namespace(tool, place)
             case str(kind) if self._hosted == "ignore":
-                why = "offer a function in its place" if kind in _UNOFFERED else "only its vendor can run it"
-                self.left_out.append(f"the tool {kind}: {why}")
+                unsupported = kind in _UNSUPPORTED_CLIENT_TOOLS
+                why = "offer a function in its place" if unsupported else "only its vendor can run it"
+                self.ignored.append(f"the tool {kind}: {why}")
             case kind:
                 raise invalid(
-                    f"{place}.type is {kind!r}; this gateway offers function and custom tools, also in "
-                    "namespaces; the vendor's own tools run elsewhere",
+                    f"{place}.type is {kind!r}, which only its vendor can run; use function or custom tools, "
+                    "also in namespaces",
                     f"{place}.type",
                 )
 
@@ -87,68 +95,68 @@ class ResponseTools:
         for at, tool in enumerate(tools):
             if tool.get("type") not in ("function", "custom"):
                 raise invalid(
-                    f"{place}.tools[{at}].type is {tool.get('type')!r}; a namespace has function and custom "
-                    "tools",
+                    f"{place}.tools[{at}].type is {tool.get('type')!r}; a namespace can contain only "
+                    "function and custom tools",
                     f"{place}.tools[{at}].type",
                 )
-            # Once is enough: the model reads all of them.
+            # One tool with the description is enough, because the model reads all of them.
             self._add(tool, f"{place}.tools[{at}]", name, about if at == 0 else "")
 
     def _add(self, tool: Mapping[str, Any], place: str, namespace: str, about: str) -> None:
-        given = tool.get("name")
-        if not isinstance(given, str) or not given:
+        short_name = tool.get("name")
+        if not isinstance(short_name, str) or not short_name:
             raise _required(f"{place}.name")
-        name = model_name(given, namespace)
+        name = join_name(short_name, namespace)
         if name in self._names:
-            raise invalid(f"{place}: there are two tools named {name!r}", f"{place}.name")
+            raise invalid(f"{place}: duplicate tool name {name!r}", f"{place}.name")
         self._names.add(name)
         if namespace:
-            self.namespaces[name] = (namespace, given)
-            self._inside.setdefault(given, []).append(name)
-            self._spaces.setdefault(namespace, []).append(name)
+            self.namespaces[name] = (namespace, short_name)
+            self._by_short_name.setdefault(short_name, []).append(name)
+            self._by_namespace.setdefault(namespace, []).append(name)
         if tool["type"] == "custom":
             self.custom.append(name)
-            function = _free_form(tool)
+            function = _free_form_function(tool)
         else:
-            kept = ("description", "parameters", "strict")
-            function = {key: tool[key] for key in kept if tool.get(key) is not None}
+            keys = ("description", "parameters", "strict")
+            function = {key: tool[key] for key in keys if tool.get(key) is not None}
         if not isinstance(function.get("parameters", {}), Mapping):
             raise invalid(f"{place}.parameters is not an object", f"{place}.parameters", "invalid_type")
         if about:
-            own = function.get("description")
-            function["description"] = f"{namespace}: {about}\n\n{own}" if own else f"{namespace}: {about}"
+            text = function.get("description")
+            function["description"] = f"{namespace}: {about}\n\n{text}" if text else f"{namespace}: {about}"
         self.functions.append({"type": "function", "function": {"name": name, **function}})
 
-    # -- the choice among them
+    # -- tool_choice
 
-    def choice(self, given: str | Mapping[str, Any]) -> object:
-        """``tool_choice`` as chat completions have it."""
-        if isinstance(given, str):
-            return given
-        kind = given.get("type")
+    def convert_choice(self, choice: str | Mapping[str, Any]) -> object:
+        """Return ``tool_choice`` in the format of Chat Completions."""
+        if isinstance(choice, str):
+            return choice
+        kind = choice.get("type")
         if kind in ("function", "custom"):
-            return _named(self._name_of(given))
+            return _named(self._find_name(choice))
         if kind != "allowed_tools":
-            told = f"tool_choice.type is {kind!r}; choose function, custom or allowed_tools"
-            raise invalid(told, "tool_choice.type")
-        listed = given.get("tools")
+            message = f"tool_choice.type is {kind!r}; choose function, custom or allowed_tools"
+            raise invalid(message, "tool_choice.type")
+        listed = choice.get("tools")
         if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
             raise invalid("tool_choice.tools is not a list of tools", "tool_choice.tools")
         spaces = dict.fromkeys(str(one.get("name")) for one in listed if one.get("type") == "namespace")
-        names: list[object] = [name for space in spaces for name in self._spaces.get(space, ())]
-        names += [self._name_of(one) for one in listed if one.get("type") in (None, "function", "custom")]
-        inner = {"mode": given.get("mode", "auto"), "tools": [_named(name) for name in names]}
+        names: list[object] = [name for space in spaces for name in self._by_namespace.get(space, ())]
+        names += [self._find_name(one) for one in listed if one.get("type") in (None, "function", "custom")]
+        inner = {"mode": choice.get("mode", "auto"), "tools": [_named(name) for name in names]}
         return {"type": "allowed_tools", "allowed_tools": inner}
 
-    def _name_of(self, one: Mapping[str, Any]) -> object:
-        """What the model calls the tool that is named; a name alone may be that of one in a namespace."""
+    def _find_name(self, one: Mapping[str, Any]) -> object:
+        """Return the name that the model sees; a short name may refer to a tool in a namespace."""
         name = one.get("name")
         if one.get("namespace"):
-            return model_name(str(name), one["namespace"])
+            return join_name(str(name), one["namespace"])
         if not isinstance(name, str) or name in self._names:
             return name
-        inside = self._inside.get(name, [])
-        return inside[0] if len(inside) == 1 else name
+        names = self._by_short_name.get(name, [])
+        return names[0] if len(names) == 1 else name
 
 
 def _named(name: object) -> dict[str, Any]:
@@ -159,8 +167,8 @@ def _required(place: str) -> Failure:
     return invalid(f"{place} is required", place, "missing_required_parameter")
 
 
-def _free_form(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A free-form tool as a function, but for its name."""
+def _free_form_function(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a free-form tool as a function without its name."""
     value: dict[str, Any] = {"type": "string"}
     description = str(tool.get("description") or "")
     form = tool.get("format")

@@ -1,9 +1,9 @@
-// One conversation, as each of the three APIs spells it, and their streams read back.
+// A conversation as a request of each of the three APIs, and the answer from the events of their streams.
 //
 // A turn is {role: "user", text}, {role: "tool", id, text}, or the model's
 // {role: "assistant", reasoning, text, calls: [{id, name, arguments}]}.
 
-/** A turn of the model's with nothing in it yet. */
+/** Returns an empty turn of the model. */
 export const emptyAnswer = () => ({
   role: "assistant",
   reasoning: "",
@@ -14,7 +14,7 @@ export const emptyAnswer = () => ({
   usage: null,
 });
 
-const given = (entries) => Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));
+const withoutUndefined = (entries) => Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined));
 const functionOf = (tool) => tool.function ?? tool;
 const argumentsOf = (text) => {
   try {
@@ -27,7 +27,7 @@ const argumentsOf = (text) => {
 const chat = {
   title: "Chat Completions",
   body: (turns, { system, tools, choice, ...more }) =>
-    given({
+    withoutUndefined({
       messages: [...(system ? [{ role: "system", content: system }] : []), ...turns.map(chat.message)],
       tools: tools.length ? tools : undefined,
       tool_choice: tools.length ? choice : undefined,
@@ -42,7 +42,7 @@ const chat = {
       type: "function",
       function: { name, arguments: text },
     }));
-    return given({
+    return withoutUndefined({
       role: "assistant",
       content: turn.text,
       reasoning_content: turn.reasoning || undefined,
@@ -67,7 +67,7 @@ const chat = {
 const messages = {
   title: "Messages",
   body: (turns, { system, tools, choice, max_tokens, ...more }) =>
-    given({
+    withoutUndefined({
       messages: turns.map(messages.message),
       system: system || undefined,
       max_tokens: max_tokens ?? 1024,
@@ -77,7 +77,7 @@ const messages = {
     }),
   tool: (tool) => {
     const { name, description, parameters } = functionOf(tool);
-    return given({ name, description, input_schema: parameters ?? { type: "object", properties: {} } });
+    return withoutUndefined({ name, description, input_schema: parameters ?? { type: "object", properties: {} } });
   },
   message: (turn) => {
     if (turn.role === "user") return { role: "user", content: turn.text };
@@ -103,7 +103,7 @@ const messages = {
 const responses = {
   title: "Responses",
   body: (turns, { system, tools, choice, max_tokens, ...more }) =>
-    given({
+    withoutUndefined({
       input: turns.flatMap(responses.items),
       instructions: system || undefined,
       max_output_tokens: max_tokens,
@@ -114,19 +114,19 @@ const responses = {
     }),
   tool: (tool) => {
     const { name, description, parameters } = functionOf(tool);
-    return given({ type: "function", name, description, parameters, strict: false });
+    return withoutUndefined({ type: "function", name, description, parameters, strict: false });
   },
   items: (turn) => {
     if (turn.role === "user") return [{ role: "user", content: turn.text }];
     if (turn.role === "tool") return [{ type: "function_call_output", call_id: turn.id, output: turn.text }];
-    const said = turn.text ? [{ role: "assistant", content: turn.text }] : [];
+    const message = turn.text ? [{ role: "assistant", content: turn.text }] : [];
     const calls = turn.calls.map(({ id, name, arguments: text }) => ({
       type: "function_call",
       call_id: id,
       name,
       arguments: text,
     }));
-    return [...said, ...calls];
+    return [...message, ...calls];
   },
   take: (answer, name, event) => {
     if (event.error) answer.error = event.error.message;
@@ -143,5 +143,5 @@ const responses = {
   },
 };
 
-/** The three APIs: what a conversation is as a request, and what an event adds to an answer. */
+/** The three APIs: `body` makes a request from a conversation, `take` adds an event to an answer. */
 export const APIS = { chat, messages, responses };

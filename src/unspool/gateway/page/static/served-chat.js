@@ -1,9 +1,9 @@
-// A chat with a model that the gateway serves: tools of one's own, both streams side by side.
+// Panel: a chat with a model, with tools that the user defines, and both streams side by side.
 
 import { APIS, emptyAnswer } from "./served-apis.js";
 import { detail } from "./served-detail.js";
 import { el, field, fold, pretty } from "./served-dom.js";
-import { Blocks, ask, eventsOf } from "./served-gateway.js";
+import { EventParser, ask, eventsOf } from "./served-gateway.js";
 import { Streams } from "./served-streams.js";
 
 const EXAMPLE = [
@@ -19,7 +19,7 @@ const EXAMPLE = [
 const QUESTION = "What is the weather in Paris?";
 const RESULT = '{"temperature": 21, "sky": "clear"}';
 
-/** The panel. */
+/** Returns the panel. */
 export function chatPanel(about, open) {
   return new Chat(about, open).element;
 }
@@ -37,56 +37,56 @@ class Chat {
     this.temperature = el("input", { type: "number", min: "0", max: "2", step: "0.1", value: "0" });
     this.limit = el("input", { type: "number", min: "1", step: "1", value: "512" });
     this.system = el("textarea", { rows: "2", placeholder: "none" });
-    this.tools = el("textarea.desk-code", { rows: "14", spellcheck: "false", value: pretty(EXAMPLE) });
-    this.wrong = el("p.desk-problem", { role: "alert", hidden: true });
-    this.log = el("ol.desk-turns", { role: "log", "aria-label": "Conversation" });
-    this.text = el("textarea", { rows: "2", value: QUESTION, onkeydown: (event) => this.#keyed(event) });
+    this.tools = el("textarea.served-code", { rows: "14", spellcheck: "false", value: pretty(EXAMPLE) });
+    this.wrong = el("p.served-problem", { role: "alert", hidden: true });
+    this.log = el("ol.served-turns", { role: "log", "aria-label": "Conversation" });
+    this.text = el("textarea", { rows: "2", value: QUESTION, onkeydown: (event) => this.#onKey(event) });
     this.sending = el("button.primary", { type: "submit" }, "Send");
     this.stopping = el("button", { type: "button", hidden: true, onclick: () => this.#stop?.abort() }, "Stop");
     this.streams = new Streams();
-    this.came = el("div", {});
-    this.element = this.#laidOut(about);
+    this.detail = el("div", {});
+    this.element = this.#layOut(about);
   }
 
-  #laidOut(about) {
+  #layOut(about) {
     const several = about.models.length > 1;
     return el(
-      "div.desk-panel",
+      "div.served-panel",
       {},
       el(
-        "div.desk-chat",
+        "div.served-chat",
         {},
         el(
-          "section.card.desk-talk",
+          "section.card.served-talk",
           { "aria-label": "Chat" },
           el(
             "div.head",
             {},
             el("h2", {}, several ? "Chat" : `Chat with ${about.models[0].name}`),
-            el("button", { type: "button", onclick: () => this.#anew() }, "New chat"),
+            el("button", { type: "button", onclick: () => this.#startNew() }, "New chat"),
           ),
           this.log,
           el(
-            "form.desk-compose",
-            { onsubmit: (event) => this.#submitted(event) },
+            "form.served-compose",
+            { onsubmit: (event) => this.#onSubmit(event) },
             field("Message", this.text),
-            el("div.desk-actions", {}, this.sending, this.stopping),
+            el("div.served-actions", {}, this.sending, this.stopping),
           ),
         ),
         el(
-          "section.card.desk-setup",
-          { "aria-label": "The request" },
-          el("div.head", {}, el("h2", {}, "The request")),
+          "section.card.served-setup",
+          { "aria-label": "Request" },
+          el("div.head", {}, el("h2", {}, "Request")),
           el(
-            "div.desk-fields",
+            "div.served-fields",
             {},
             several && field("Model", this.model),
             field("API", this.api),
             field("Tool choice", this.choice),
             field("Temperature", this.temperature),
-            field("Most tokens", this.limit),
+            field("Max tokens", this.limit),
           ),
-          fold("Tools of your own making", true, field("JSON", this.tools, "as chat requests have it; empty for none"), this.wrong),
+          fold("Tools", true, field("JSON", this.tools, "in the format of Chat Completions; empty: no tools"), this.wrong),
           fold("System prompt", false, field("Text", this.system)),
         ),
       ),
@@ -95,49 +95,49 @@ class Chat {
         { "aria-label": "Both streams" },
         el("div.head", {}, el("h2", {}, "Both streams, side by side")),
         this.streams.element,
-        this.came,
+        this.detail,
       ),
     );
   }
 
-  #keyed(event) {
+  #onKey(event) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       this.sending.form.requestSubmit();
     }
   }
 
-  #submitted(event) {
+  #onSubmit(event) {
     event.preventDefault();
     const text = this.text.value.trim();
-    if (!text || this.#stop || this.#offered() === null) return;
-    // What was not answered is not asked again.
+    if (!text || this.#stop || this.#readTools() === null) return;
+    // A message that got no answer is not sent again.
     while (this.#turns.at(-1)?.role === "user") this.#turns.pop();
     this.#turns.push({ role: "user", text });
-    this.log.append(el("li.desk-user", {}, text));
+    this.log.append(el("li.served-user", {}, text));
     this.text.value = "";
     this.#answer();
   }
 
-  #anew() {
+  #startNew() {
     this.#stop?.abort();
     this.#turns = [];
     this.log.replaceChildren();
-    this.came.replaceChildren();
+    this.detail.replaceChildren();
     this.streams.clear();
     this.text.value = QUESTION;
     this.text.focus();
   }
 
-  /** The tools of the editor; null: they are none, and that was said. */
-  #offered() {
+  /** Returns the tools in the editor; null if they are not valid, which the panel then shows. */
+  #readTools() {
     this.wrong.hidden = true;
     try {
       const tools = JSON.parse(this.tools.value.trim() || "[]");
-      if (!Array.isArray(tools)) throw new Error("a list of tools, between [ and ]");
+      if (!Array.isArray(tools)) throw new Error("expected a list of tools, between [ and ]");
       return tools;
     } catch (error) {
-      this.wrong.textContent = `These are no tools: ${error.message}`;
+      this.wrong.textContent = `The tools are not valid: ${error.message}`;
       this.wrong.hidden = false;
       this.tools.closest("details").open = true;
       this.tools.focus();
@@ -146,7 +146,7 @@ class Chat {
   }
 
   #request() {
-    const tools = this.#offered();
+    const tools = this.#readTools();
     if (tools === null) return null;
     const number = (input) => (input.value === "" ? undefined : Number(input.value));
     return {
@@ -170,9 +170,9 @@ class Chat {
     const turn = new Turn(answer);
     this.log.append(turn.element);
     this.streams.clear();
-    this.came.replaceChildren();
+    this.detail.replaceChildren();
     this.#stop = new AbortController();
-    this.#busy(true);
+    this.#setBusy(true);
     try {
       const response = await ask("chat", { method: "POST", body: request, signal: this.#stop.signal });
       await this.#follow(response, APIS[request.api], answer, turn);
@@ -182,9 +182,9 @@ class Chat {
     answer.calls = answer.calls.filter(Boolean);
     turn.end();
     this.#stop = null;
-    this.#busy(false);
+    this.#setBusy(false);
     if (answer.error) {
-      turn.offerAgain(() => this.#stop || this.#answer());
+      turn.offerRetry(() => this.#stop || this.#answer());
       return;
     }
     this.#turns.push(answer);
@@ -193,15 +193,15 @@ class Chat {
   }
 
   async #follow(response, api, answer, turn) {
-    const wire = new Blocks();
+    const wire = new EventParser();
     let whole = null;
     for await (const [name, text] of eventsOf(response)) {
       const value = JSON.parse(text);
       if (name === "raw") this.streams.raw(value);
       else if (name === "head") whole = value.status === 200 ? null : "";
-      else if (name === "end") this.came.replaceChildren(detail(value, this.open));
+      else if (name === "end") this.detail.replaceChildren(detail(value, this.open));
       else if (name === "error") answer.error = value.message;
-      else if (name === "wire" && whole !== null) answer.error = refusal((whole += value));
+      else if (name === "wire" && whole !== null) answer.error = errorMessage((whole += value));
       else if (name === "wire") {
         for (const [kind, data] of wire.feed(value)) {
           this.streams.wire(kind, data);
@@ -212,26 +212,26 @@ class Chat {
     }
   }
 
-  #busy(busy) {
+  #setBusy(busy) {
     this.sending.disabled = busy;
     this.stopping.hidden = !busy;
   }
 
-  /** The user is the tool. */
+  /** Asks the user for the results of tool calls. */
   #askForResults(calls) {
     const inputs = calls.map(({ name }) => el("textarea", { rows: "2", value: name === "get_weather" ? RESULT : "" }));
     const form = el(
-      "form.desk-results",
+      "form.served-results",
       {},
       ...calls.map(({ name, arguments: text }, at) => field(`Result of ${name}`, inputs[at], text)),
       el("button.primary", { type: "submit" }, calls.length > 1 ? "Send the results" : "Send the result"),
     );
-    const item = el("li.desk-tool", {}, form);
+    const item = el("li.served-tool", {}, form);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       calls.forEach(({ id }, at) => this.#turns.push({ role: "tool", id, text: inputs[at].value }));
       item.replaceChildren(...inputs.map((input, at) => el("pre", {}, `${calls[at].name} → ${input.value}`)));
-      // Held to a call it would call for ever.
+      // With a required call, the model would never answer.
       if (this.choice.value === "required") this.choice.value = "auto";
       this.#answer();
     });
@@ -240,15 +240,15 @@ class Chat {
   }
 }
 
-/** A turn of the model's, as it grows. */
+/** A turn of the model while it arrives. */
 class Turn {
   constructor(answer) {
     this.answer = answer;
-    this.reasoning = el("p.desk-reasoning", { hidden: true });
+    this.reasoning = el("p.served-reasoning", { hidden: true });
     this.text = el("p", { hidden: true });
     this.calls = el("div", {});
-    this.state = el("p.desk-hint", {}, "…");
-    this.element = el("li.desk-model", {}, this.reasoning, this.text, this.calls, this.state);
+    this.state = el("p.served-hint", {}, "…");
+    this.element = el("li.served-model", {}, this.reasoning, this.text, this.calls, this.state);
   }
 
   show() {
@@ -258,15 +258,15 @@ class Turn {
     this.text.textContent = text;
     this.text.hidden = !text;
     this.calls.replaceChildren(
-      ...calls.filter(Boolean).map(({ name, arguments: given }) => el("pre.desk-call", {}, el("b", {}, name), ` ${given}`)),
+      ...calls.filter(Boolean).map(({ name, arguments: text }) => el("pre.served-call", {}, el("b", {}, name), ` ${text}`)),
     );
   }
 
-  offerAgain(again) {
+  offerRetry(retry) {
     const button = el("button", { type: "button" }, "Try again");
     button.addEventListener("click", () => {
       button.remove();
-      again();
+      retry();
     });
     this.element.append(button);
   }
@@ -274,12 +274,12 @@ class Turn {
   end() {
     this.show();
     const { error, finish } = this.answer;
-    this.state.className = error ? "desk-diagnostic" : "desk-hint";
-    this.state.textContent = error || `ended by ${finish}`;
+    this.state.className = error ? "served-problem" : "served-hint";
+    this.state.textContent = error || `finish reason: ${finish}`;
   }
 }
 
-function refusal(text) {
+function errorMessage(text) {
   try {
     return JSON.parse(text).error.message;
   } catch {

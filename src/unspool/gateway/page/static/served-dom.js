@@ -1,7 +1,7 @@
-// Elements in one expression.  Text is always text: nothing of a model or a client becomes markup.
+// Elements in one expression.  Strings become text nodes, so output of models and clients never becomes markup.
 
-/** An element: its attributes, listeners (onclick and its like) and properties, and what is in it. */
-export function el(name, properties = {}, ...inside) {
+/** Returns an element with attributes, listeners (such as onclick), properties and children. */
+export function el(name, properties = {}, ...children) {
   const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);
   if (classes.length) element.className = classes.join(" ");
@@ -12,25 +12,25 @@ export function el(name, properties = {}, ...inside) {
     else if (key === "value" || key === "textContent") element[key] = value;
     else element.setAttribute(key, value);
   }
-  element.append(...inside.flat().filter((one) => one !== null && one !== undefined && one !== false));
+  element.append(...children.flat().filter((one) => one !== null && one !== undefined && one !== false));
   return element;
 }
 
 let count = 0;
 
-/** A label with the control that it is for. */
+/** Returns a control with its label. */
 export function field(label, control, hint = "") {
-  control.id ||= `desk-${++count}`;
-  return el("div.desk-field", {}, el("label", { for: control.id }, label, hint && el("small", {}, ` ${hint}`)), control);
+  control.id ||= `served-${++count}`;
+  return el("div.served-field", {}, el("label", { for: control.id }, label, hint && el("small", {}, ` ${hint}`)), control);
 }
 
-/** A part that can be opened. */
-export const fold = (title, open, ...inside) =>
-  el("details.desk-fold", { open }, el("summary", {}, title), ...inside);
+/** Returns a section that the user can open. */
+export const fold = (title, open, ...children) =>
+  el("details.served-fold", { open }, el("summary", {}, title), ...children);
 
-/** Seconds for people. */
+/** Formats seconds. */
 export const seconds = (value) =>
   value === null || value === undefined ? "" : value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(1)} s`;
 
-/** JSON for people. */
+/** Formats JSON with indentation. */
 export const pretty = (value) => JSON.stringify(value, null, 2);

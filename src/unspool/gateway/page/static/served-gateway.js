@@ -1,22 +1,22 @@
-// Talking to the gateway that serves this page: the key, JSON, streams of events.
+// Requests to the gateway that serves this page: the API key, JSON, event streams.
 
 const KEY = "unspool-key";
 
-/** The key of the gateway's API: typed once, gone with the tab. */
+/** The API key, which is stored until the tab is closed. */
 export const key = {
   get: () => sessionStorage.getItem(KEY) ?? "",
   set: (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY)),
 };
 
-/** The gateway did not do what it was asked for. */
-export class Refused extends Error {
+/** Error response of the gateway. */
+export class RequestError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
   }
 }
 
-/** Ask for something; the answer is a response that is well. */
+/** Sends a request and returns the response; throws if its status is an error. */
 export async function ask(path, { method = "GET", body, signal } = {}) {
   const headers = {};
   if (key.get()) headers.authorization = `Bearer ${key.get()}`;
@@ -28,22 +28,22 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   if (response.ok) return response;
-  const told = await response.json().catch(() => ({}));
-  throw new Refused(response.status, told.error?.message ?? `status ${response.status}`);
+  const answer = await response.json().catch(() => ({}));
+  throw new RequestError(response.status, answer.error?.message ?? `status ${response.status}`);
 }
 
-/** Ask for JSON. */
-export const askJson = async (path, how) => (await ask(path, how)).json();
+/** Sends a request and returns the JSON of its response. */
+export const askJson = async (path, options) => (await ask(path, options)).json();
 
-/** The events of a stream of them: pairs of a name and a text. */
+/** Yields the events of a stream as pairs of a name and a text. */
 export async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  const blocks = new Blocks();
-  for (let read = await reader.read(); !read.done; read = await reader.read()) yield* blocks.feed(read.value);
+  const parser = new EventParser();
+  for (let read = await reader.read(); !read.done; read = await reader.read()) yield* parser.feed(read.value);
 }
 
-/** Text of a stream of events, cut anywhere, as events. */
-export class Blocks {
+/** Parser of an event stream whose text arrives in arbitrary chunks. */
+export class EventParser {
   #rest = "";
 
   *feed(text) {

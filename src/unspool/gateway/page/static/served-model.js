@@ -1,28 +1,28 @@
-// What is known of a model: its dialect and why, and what the doctor found.
+// Panel: a report about a model, with its dialect, the reasons for it, and the doctor's findings.
 
 import { el, fold } from "./served-dom.js";
 import { askJson } from "./served-gateway.js";
 
-const LEVELS = { problem: "Must be changed", warning: "Warning", note: "Note" };
+const LEVELS = { problem: "Problem", warning: "Warning", note: "Note" };
 
-/** The panel. */
+/** Returns the panel. */
 export function modelPanel(about) {
-  const shown = el("div.desk-model-report", { "aria-live": "polite" });
+  const shown = el("div.served-model-report", { "aria-live": "polite" });
   const choice = el("select", { "aria-label": "model" }, ...about.models.map(({ name }) => el("option", { value: name }, name)));
   async function show() {
     const name = choice.value;
-    shown.replaceChildren(el("p.desk-hint", {}, "Examining the model's template…"));
+    shown.replaceChildren(el("p.served-hint", {}, "Examining the model's template…"));
     try {
       const found = await askJson(`models/${encodeURIComponent(name)}`);
       if (choice.value === name) shown.replaceChildren(...report(found));
     } catch (error) {
-      shown.replaceChildren(el("p.desk-problem", { role: "alert" }, error.message));
+      shown.replaceChildren(el("p.served-problem", { role: "alert" }, error.message));
     }
   }
 
   choice.addEventListener("change", show);
-  const element = el("div.desk-panel", {}, about.models.length > 1 && choice, shown);
-  // Only when somebody looks: the doctor takes a second.
+  const element = el("div.served-panel", {}, about.models.length > 1 && choice, shown);
+  // Load the report when the panel is first visible, because the doctor takes a second.
   new IntersectionObserver(([entry], observer) => {
     if (entry.isIntersecting) {
       observer.disconnect();
@@ -34,37 +34,37 @@ export function modelPanel(about) {
 
 function report(found) {
   const doctor = found.doctor;
-  const ways = found.constraints.map((one) => ({ native: "a grammar", json: "a JSON schema" })[one]);
-  const held = ways.length ? `can be held to ${ways.join(" or ")} by its engine` : "is held to nothing by its engine";
+  const kinds = found.constraints.map((one) => ({ native: "a grammar", json: "a JSON schema" })[one]);
+  const constraint = kinds.length ? `can be constrained by ${kinds.join(" or ")}` : "cannot be constrained";
   return [
-    el("p.desk-lead", {}, el("b", {}, found.name), " writes calls as ", el("code", {}, found.dialect), `, chosen ${found.chosen}.`),
-    el("p", {}, `It ${held}; tools are shown to it ${found.tools_shown}.`),
-    found.why_no_doctor && el("p.desk-hint", {}, found.why_no_doctor),
+    el("p.served-lead", {}, el("b", {}, found.name), " writes tool calls as ", el("code", {}, found.dialect), `, chosen ${found.chosen}.`),
+    el("p", {}, `Its output ${constraint}; tools are shown ${found.tools_shown}.`),
+    found.why_no_doctor && el("p.served-hint", {}, found.why_no_doctor),
     ...(doctor ? diagnosis(doctor) : []),
   ].filter(Boolean);
 }
 
 function diagnosis(doctor) {
-  const verdict = doctor.healthy ? "Everything fits together." : "Something must be changed.";
+  const verdict = doctor.healthy ? "No problems found." : "There are problems to fix.";
   return [
-    el("h4", {}, "Why this dialect"),
+    el("h4", {}, "Evidence for the dialect"),
     el("ul", {}, ...doctor.evidence.map((sentence) => el("li", {}, sentence))),
-    el("h4", {}, "What the doctor says"),
+    el("h4", {}, "Doctor"),
     el("p", {}, verdict),
     findings(doctor.findings),
-    doctor.breaks.length && fold("What would break without a word", false, findings(doctor.breaks)),
-    doctor.requests.length && fold("What is decided about typical requests", false, requests(doctor.requests)),
-    doctor.markers.length && fold("Markers, as the vocabulary has them", false, markers(doctor.markers)),
-    el("p.desk-hint", {}, "unspool doctor MODEL prints the rest, with the flags that other servers need."),
+    doctor.breaks.length && fold("Silent failures", false, findings(doctor.breaks)),
+    doctor.requests.length && fold("Plans for typical requests", false, requests(doctor.requests)),
+    doctor.markers.length && fold("Markers in the vocabulary", false, markers(doctor.markers)),
+    el("p.served-hint", {}, "For the full report, with flags for other servers, run: unspool doctor MODEL"),
   ].filter(Boolean);
 }
 
 const findings = (found) =>
-  el("ul.desk-findings", {}, ...found.map(({ level, text, fix }) => el("li", { "data-level": level }, el("b", {}, `${LEVELS[level]}: `), text, fix && el("small", {}, ` ${fix}.`))));
+  el("ul.served-findings", {}, ...found.map(({ level, text, fix }) => el("li", { "data-level": level }, el("b", {}, `${LEVELS[level]}: `), text, fix && el("small", {}, ` ${fix}.`))));
 
 const table = (heads, rows) =>
   el(
-    "div.desk-scroll",
+    "div.served-scroll",
     { tabindex: "0", role: "group", "aria-label": heads[0] },
     el(
       "table",
@@ -76,14 +76,14 @@ const table = (heads, rows) =>
 
 const requests = (cases) =>
   table(
-    ["request", "special tokens", "reasoning", "begins in", "calls", "held by"],
-    cases.map(({ name, settings: told }) => [
+    ["request", "special tokens", "reasoning", "start", "tool calls", "constraint"],
+    cases.map(({ name, settings }) => [
       name,
-      told.skip_special_tokens ? "may be stripped" : "keep",
-      told.reasoning ? "on" : "off",
-      told.start ?? "refused",
-      told.tool_output ?? "",
-      told.constraint ?? "",
+      settings.skip_special_tokens ? "may be stripped" : "keep",
+      settings.reasoning ? "on" : "off",
+      settings.start ?? "refused",
+      settings.tool_output ?? "",
+      settings.constraint ?? "",
     ]),
   );
 

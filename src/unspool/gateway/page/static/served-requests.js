@@ -1,16 +1,16 @@
-// The last requests that the gateway answered, whoever sent them.
+// Panel: the latest requests of all clients that use the same API key.
 
 import { detail } from "./served-detail.js";
 import { el, seconds } from "./served-dom.js";
 import { askJson } from "./served-gateway.js";
 
-const EVERY = 3000;
+const REFRESH_MS = 3000;
 
-/** The panel. */
+/** Returns the panel. */
 export function requestsPanel(about, open) {
-  const list = el("ol.desk-requests", {});
-  const said = el("p.desk-hint", { role: "status" });
-  const shown = el("div", {}, el("p.desk-hint", {}, "Choose a request to see what the model wrote."));
+  const list = el("ol.served-requests", {});
+  const status = el("p.served-hint", { role: "status" });
+  const shown = el("div", {}, el("p.served-hint", {}, "Choose a request to see the model's output."));
   let chosen = "";
 
   async function refresh() {
@@ -19,9 +19,9 @@ export function requestsPanel(about, open) {
       const focused = list.contains(document.activeElement) ? document.activeElement.dataset.id : "";
       list.replaceChildren(...requests.map(entry));
       if (focused) list.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus();
-      said.textContent = why || (requests.length ? "" : "There were none yet. Send one from the chat, or from a program.");
+      status.textContent = why || (requests.length ? "" : "There are no requests yet. Send one from the chat or from a program.");
     } catch (error) {
-      said.textContent = error.message;
+      status.textContent = error.message;
     }
   }
 
@@ -32,9 +32,9 @@ export function requestsPanel(about, open) {
       "li",
       {},
       el(
-        "button.desk-request",
+        "button.served-request",
         { type: "button", "data-id": request.id, "aria-pressed": String(request.id === chosen), onclick: () => show(request.id) },
-        el("span.desk-state", { "data-state": request.running ? "running" : request.status >= 400 ? "failed" : "well" }, state),
+        el("span.served-state", { "data-state": request.running ? "running" : request.status >= 400 ? "failed" : "well" }, state),
         el("span", {}, when),
         el("span", {}, request.api || request.path),
         el("span", {}, request.model),
@@ -51,7 +51,7 @@ export function requestsPanel(about, open) {
     try {
       shown.replaceChildren(detail(await askJson(`requests/${encodeURIComponent(id)}`), open));
     } catch (error) {
-      shown.replaceChildren(el("p.desk-problem", { role: "alert" }, error.message));
+      shown.replaceChildren(el("p.served-problem", { role: "alert" }, error.message));
     }
   }
 
@@ -62,22 +62,22 @@ export function requestsPanel(about, open) {
   }
 
   const workers =
-    about.workers > 1 ? ` This gateway has ${about.workers} workers, and each knows its own: look again, and another may answer.` : "";
+    about.workers > 1 ? ` This gateway has ${about.workers} workers with a list each: a refresh may show another one.` : "";
   const element = el(
-    "div.desk-panel",
+    "div.served-panel",
     {},
-    el("p.desk-hint", {}, `The last ${about.requests} requests, kept in the gateway's memory and nowhere else.${workers}`),
+    el("p.served-hint", {}, `The latest ${about.requests} requests, which are stored in the gateway's memory only.${workers}`),
     el(
-      "div.desk-actions",
+      "div.served-actions",
       {},
-      el("button", { type: "button", onclick: refresh }, "Look again"),
-      el("button", { type: "button", onclick: forget }, "Forget all"),
+      el("button", { type: "button", onclick: refresh }, "Refresh"),
+      el("button", { type: "button", onclick: forget }, "Delete all"),
     ),
-    said,
-    el("div.desk-columns", {}, list, shown),
+    status,
+    el("div.served-columns", {}, list, shown),
   );
-  const seen = new IntersectionObserver(([entry]) => entry.isIntersecting && refresh());
-  seen.observe(element);
-  setInterval(() => element.offsetParent !== null && !document.hidden && refresh(), EVERY);
+  const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && refresh());
+  observer.observe(element);
+  setInterval(() => element.offsetParent !== null && !document.hidden && refresh(), REFRESH_MS);
   return element;
 }

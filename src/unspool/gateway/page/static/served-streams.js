@@ -1,30 +1,30 @@
-// Two streams side by side: what the model wrote, and what the client got for it.
+// Two streams side by side: the model's output, and the events that the client got.
 //
-// A row is one read of the upstream's stream.  Where its right side is empty, the text on
-// its left is being held back, because it may still become a marker.
+// A row is one read of the upstream's stream.  If its right side is empty, the parser holds the
+// text on its left back, because it may still become a marker.
 
 import { el } from "./served-dom.js";
 
-const MOST_ROWS = 2000;
+const MAX_ROWS = 2000;
 
 /** The rows of one answer. */
 export class Streams {
   constructor() {
-    this.count = el("p.desk-count", { role: "status" });
-    this.rows = el("div.desk-rows", {
+    this.count = el("p.served-count", { role: "status" });
+    this.rows = el("div.served-rows", {
       tabindex: "0",
       role: "group",
       "aria-label": "both streams",
       onscroll: () => (this.following = this.#atEnd()),
     });
     this.element = el(
-      "div.desk-streams",
+      "div.served-streams",
       {},
       el(
-        "div.desk-heads",
+        "div.served-heads",
         { "aria-hidden": "true" },
-        el("h4", {}, "What the model wrote"),
-        el("h4", {}, "What the client got"),
+        el("h4", {}, "Model output"),
+        el("h4", {}, "Events for the client"),
       ),
       this.rows,
       this.count,
@@ -34,43 +34,43 @@ export class Streams {
 
   clear() {
     this.rows.replaceChildren();
-    this.reads = this.characters = this.chunks = this.left = 0;
+    this.reads = this.characters = this.chunks = this.dropped = 0;
     this.got = null;
     this.following = true;
-    this.#tell();
+    this.#updateCount();
   }
 
-  /** One read of the upstream's stream. */
+  /** Adds the deltas of one read of the upstream's stream. */
   raw(deltas) {
     this.reads += 1;
-    const wrote = el("div.desk-wrote", {});
+    const wrote = el("div.served-wrote", {});
     for (const { text, reasoning, calls, finish } of deltas) {
       this.characters += text.length;
-      if (reasoning) wrote.append(el("span.desk-apart", { title: "told apart by the upstream" }, reasoning));
+      if (reasoning) wrote.append(el("span.served-apart", { title: "parsed by the upstream" }, reasoning));
       if (text) wrote.append(el("code", {}, ...visible(text)));
       for (const { name, arguments: text } of calls ?? [])
-        wrote.append(el("span.desk-apart", { title: "told apart by the upstream" }, `${name ?? ""}${text ?? ""}`));
-      if (finish) wrote.append(el("span.desk-end", {}, `end: ${finish}`));
+        wrote.append(el("span.served-apart", { title: "parsed by the upstream" }, `${name ?? ""}${text ?? ""}`));
+      if (finish) wrote.append(el("span.served-end", {}, `end: ${finish}`));
     }
-    this.#row(wrote);
+    this.#addRow(wrote);
     this.#follow();
   }
 
-  /** An event that the client got. */
+  /** Adds an event that the client got. */
   wire(name, text) {
     this.chunks += 1;
-    if (this.got === null) this.#row(el("div.desk-wrote", {}));
-    this.got.append(el("code.desk-chunk", {}, short(name, text)));
+    if (this.got === null) this.#addRow(el("div.served-wrote", {}));
+    this.got.append(el("code.served-chunk", {}, short(name, text)));
     this.#follow();
   }
 
-  #row(wrote) {
-    if (this.rows.childElementCount >= MOST_ROWS) {
+  #addRow(wrote) {
+    if (this.rows.childElementCount >= MAX_ROWS) {
       this.rows.firstElementChild.remove();
-      this.left += 1;
+      this.dropped += 1;
     }
-    this.got = el("div.desk-got", {});
-    this.rows.append(el("div.desk-row", {}, wrote, this.got));
+    this.got = el("div.served-got", {});
+    this.rows.append(el("div.served-row", {}, wrote, this.got));
   }
 
   #atEnd() {
@@ -80,25 +80,25 @@ export class Streams {
 
   #follow() {
     if (this.following) this.rows.scrollTop = this.rows.scrollHeight;
-    this.#tell();
+    this.#updateCount();
   }
 
-  #tell() {
-    const left = this.left ? ` The first ${this.left} rows are not shown.` : "";
+  #updateCount() {
+    const dropped = this.dropped ? ` The first ${this.dropped} rows are not shown.` : "";
     this.count.textContent = this.reads
-      ? `${many(this.characters, "character")} in ${many(this.reads, "read")} came to ${many(this.chunks, "event")}.${left}`
-      : "Nothing has come yet.";
+      ? `${many(this.characters, "character")} in ${many(this.reads, "read")} became ${many(this.chunks, "event")}.${dropped}`
+      : "No output yet.";
   }
 }
 
 const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-/** Text with its line feeds to be seen. */
+/** Returns text with visible newlines. */
 function visible(text) {
   return text.split(/(\n)/).map((part) => (part === "\n" ? el("i", {}, "⏎\n") : part));
 }
 
-/** What is different from event to event. */
+/** Returns the part of an event that differs between events. */
 function short(name, text) {
   try {
     const event = JSON.parse(text);

@@ -1,5 +1,5 @@
-// What the page has besides, where a gateway serves it: a chat with its models, what is known of
-// them, and the last requests.
+// Panels that a gateway adds to the playground: a chat with its models, reports about the models,
+// and the latest requests.
 
 import { chatPanel } from "./served-chat.js";
 import { el, field } from "./served-dom.js";
@@ -9,7 +9,7 @@ import { requestsPanel } from "./served-requests.js";
 
 let about = null;
 
-/** Whether the gateway answers this page's questions; if not, a panel says what is to be done. */
+/** Returns whether the gateway answers this page; if not, adds a panel that says what to do. */
 export async function admitted({ addPanel, gateway }) {
   document.head.append(el("link", { rel: "stylesheet", href: "served.css" }));
   gateway.headers = () => (key.get() ? { authorization: `Bearer ${key.get()}` } : {});
@@ -18,15 +18,15 @@ export async function admitted({ addPanel, gateway }) {
     if (!about.admitted) addPanel("Key", keyPanel())();
     return about.admitted;
   } catch (error) {
-    addPanel("Chat", el("p.desk-problem", { role: "alert" }, `The gateway does not answer: ${error.message}`))();
+    addPanel("Chat", el("p.served-problem", { role: "alert" }, `The gateway does not answer: ${error.message}`))();
     return false;
   }
 }
 
-/** Adds panels; `page` is what the playground offers, `linked` whether somebody followed a link to an output. */
+/** Adds the panels; `page` is the playground's interface, `linked` is true if the URL links to an output. */
 export function begin(page, linked) {
   const showChat = page.addPanel("Chat", chatPanel(about, page.open));
-  page.addPanel("Last requests", requestsPanel(about, page.open));
+  page.addPanel("Latest requests", requestsPanel(about, page.open));
   page.addPanel("Model", modelPanel(about));
   if (!linked) showChat();
 }
@@ -34,7 +34,7 @@ export function begin(page, linked) {
 function keyPanel() {
   const input = el("input", { type: "password", autocomplete: "off", required: true });
   return el(
-    "form.card.desk-key",
+    "form.card.served-key",
     {
       onsubmit: (event) => {
         event.preventDefault();
@@ -42,10 +42,10 @@ function keyPanel() {
         location.reload();
       },
     },
-    el("h2", {}, "This gateway asks for a key"),
-    el("p", {}, "One of its api_keys. It stays in this tab, is sent to this gateway alone, and is gone when the tab is closed."),
-    key.get() && el("p.desk-problem", { role: "alert" }, "That key is not valid."),
+    el("h2", {}, "This gateway needs an API key"),
+    el("p", {}, "Enter one of its api_keys. The key stays in this tab, is sent to this gateway only, and is deleted when the tab is closed."),
+    key.get() && el("p.served-problem", { role: "alert" }, "That key is not valid."),
     field("API key", input),
-    el("button.primary", { type: "submit" }, "Go on"),
+    el("button.primary", { type: "submit" }, "Continue"),
   );
 }

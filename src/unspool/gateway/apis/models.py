@@ -1,0 +1,46 @@
+"""Handler of ``/v1/models``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..generation.model import Model
+from ..generation.served_models import ServedModels
+from ..http.exchange import Exchange
+from ..http.json_encoding import encode_line
+
+
+class ModelList:
+    """Handler of requests about the models."""
+
+    def __init__(self, models: ServedModels) -> None:
+        self._models = models
+
+    async def get(self, exchange: Exchange) -> None:
+        """Send one model, or the list of all."""
+        name = exchange.path.removeprefix("/v1/models").strip("/")
+        if name:
+            await exchange.respond(200, encode_line(_describe(self._models.find(name).model)))
+            return
+        names = [one.model.name for one in self._models.all]
+        listed = {
+            "object": "list",
+            "data": [_describe(one.model) for one in self._models.all],
+            "has_more": False,
+            "first_id": names[0],
+            "last_id": names[-1],
+        }
+        await exchange.respond(200, encode_line(listed))
+
+
+def _describe(model: Model) -> dict[str, Any]:
+    """Return a model with the fields that OpenAI's and Anthropic's clients read."""
+    return {
+        "id": model.name,
+        "object": "model",
+        "type": "model",
+        "display_name": model.name,
+        "created": model.created,
+        "owned_by": "unspool",
+        "dialect": model.family,
+    }

@@ -1,0 +1,73 @@
+"""Repair of broken calls that clients send back in the conversation.
+
+Wire formats poison calls that did not end well.  Clients repeat these calls in later requests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ...chat_templates._normalise_history import MALFORMED_KEY
+from ...wire._poisoned_calls import MALFORMED, is_poisoned_as_malformed, remove_poison
+from ..http.json_decoding import is_object
+
+
+def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return a conversation with arguments as the model wrote them."""
+    return [_change_arguments(message, remove_poison) for message in messages]
+
+
+def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return a conversation for servers that refuse arguments that are not JSON."""
+    return [_change_arguments(message, _wrap_invalid) for message in messages]
+
+
+def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the arguments of all calls that have them as text."""
+    values = [
+        call["function"].get("arguments") for message in messages for call in message.get("tool_calls") or ()
+    ]
+    return [arguments for arguments in values if isinstance(arguments, str)]
+
+
+def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Count the tool results at the end of a conversation that answer malformed calls, without a gap."""
+    malformed = {
+        call.get("id")
+        for message in messages
+        for call in message.get("tool_calls") or ()
+        if is_poisoned_as_malformed(str(call["function"].get("arguments")))
+    }
+    count = 0
+    for message in reversed(messages):
+        if message["role"] == "tool":
+            # Some clients resend only the readable part of a call and quote the rest in the result.
+            if message.get("tool_call_id") not in malformed and MALFORMED not in str(message.get("content")):
+                break
+            count += 1
+        elif message["role"] != "assistant":
+            break
+    return count
+
+
+def _change_arguments(message: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    return {**message, "tool_calls": [_change_call(call, change) for call in calls]}
+
+
+def _change_call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str, Any]:
+    function = call["function"]
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str):
+        return call
+    return {**call, "function": {**function, "arguments": change(arguments)}}
+
+
+def _wrap_invalid(arguments: str) -> str:
+    """Return arguments unchanged if they are an object, else as the value of a marker key."""
+    is_valid = not arguments or is_object(arguments)
+    return arguments if is_valid else json.dumps({MALFORMED_KEY: arguments}, ensure_ascii=False)

@@ -1,0 +1,155 @@
+"""Generator: the flow of a generation request, for all APIs.
+
+The generator reads the body, admits the request, lets its API convert the body, plans the request,
+sends it to the upstream, and relays the output:
+
+- Before the response has started, a failure becomes a status and an error body.
+- After that, a failure becomes the last event of the stream, in the API's own format.
+- If the client disconnects, the upstream's stream is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from ...policies import Policies
+from ..conversation.history_repair import count_malformed_calls, without_poisoned_arguments
+from ..http.active_requests import ActiveRequests
+from ..http.exchange import Exchange
+from ..http.request_body import BodyReader
+from ..http.worker_pools import WorkerPools
+from ..telemetry.logs import log, log_once
+from ..telemetry.metrics import Metrics
+from ..upstreams.base import UpstreamRequest
+from .model import PreparedRequest
+from .observer import Observe
+from .reader import Reader
+from .relay import KeepResponse, Relay
+from .request import GenerationRequest
+from .response_encoder import ResponseEncoder
+from .served_models import ServedModel, ServedModels
+
+ReadBody: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[GenerationRequest | None]]
+"""Function of an API that converts a body; returns None if it has already sent a response."""
+
+
+class Generator:
+    """Flow of generation requests."""
+
+    def __init__(
+        self,
+        models: ServedModels,
+        bodies: BodyReader,
+        active: ActiveRequests,
+        pools: WorkerPools,
+        metrics: Metrics,
+        *,
+        log_contents: bool,
+        observe: Observe | None = None,
+    ) -> None:
+        """Create a generator.
+
+        :param log_contents: log the bodies of requests, for debugging.
+        :param observe: called for every request.
+        """
+        self._models = models
+        self._bodies = bodies
+        self._active = active
+        self._pools = pools
+        self._metrics = metrics
+        self._log_contents = log_contents
+        self._observe = observe
+
+    async def generate(
+        self,
+        exchange: Exchange,
+        read: ReadBody,
+        encoder_type: type[ResponseEncoder],
+        keep: KeepResponse | None = None,
+    ) -> None:
+        """Answer a request.
+
+        :param read: converts the body.
+        :param encoder_type: encodes the response.
+        :param keep: stores the response.
+        """
+        body = await self._bodies.read(exchange)
+        self._active.admit(exchange)
+        observer = None if self._observe is None else self._observe(exchange)
+        served = self._models.find(body.get("model"))
+        model = served.model
+        request = await read(exchange, body)
+        if request is None:
+            return
+        for reason in request.ignored:
+            log_once("field_ignored", reason)
+        policies = model.policies
+        if await self._bodies.run(exchange, _repair_history, request) >= served.settings.malformed_retries:
+            policies = replace(policies, malformed_call="error")
+        exchange.watch_connection()
+        if self._log_contents:
+            log(logging.INFO, "request_contents", id=exchange.id, body=body)
+        reads_ids = served.settings.token_ids and model.tokenizer is not None
+        prepared, readers = await self._pools.prompts.run(
+            exchange.client, _prepare, served, request, exchange.id, policies, reads_ids=reads_ids
+        )
+        if observer is not None:
+            observer.on_plan(served, request, prepared, policies, reads_ids=reads_ids)
+        upstream_request = UpstreamRequest(
+            id=exchange.id,
+            chat=request.chat,
+            plan=prepared.plan,
+            prompt=prepared.prompt,
+            tools=prepared.tools,
+            n=request.n,
+            max_tokens=request.max_tokens,
+            stop=request.stop,
+            stop_ids=request.stop_ids,
+            include_stop=request.include_stop,
+            logprobs=request.logprobs,
+            token_ids=request.token_ids or reads_ids,
+            schema=None if prepared.plan.forced else request.schema,
+            sampling=request.sampling,
+            large=exchange.is_large,
+            run_if_large=partial(self._pools.prompts.run_if_large, exchange.client),
+            on_body=None if observer is None else observer.on_upstream_request,
+        )
+        relay = Relay(
+            served,
+            exchange,
+            request,
+            readers,
+            self._pools.answers,
+            self._metrics,
+            encoder_type=encoder_type,
+            keep=keep,
+            observer=observer,
+        )
+        try:
+            stream = await served.upstream.open(upstream_request)
+            try:
+                source = stream if observer is None else await observer.on_open(stream)
+                await (relay.stream(source) if request.stream else relay.send_whole(source))
+            finally:
+                await stream.close()
+        finally:
+            relay.report()
+
+
+def _repair_history(request: GenerationRequest) -> int:
+    """Remove poison from the history; return the number of malformed calls at its end."""
+    messages = request.chat["messages"]
+    request.chat["messages"] = without_poisoned_arguments(messages)
+    return count_malformed_calls(messages)
+
+
+def _prepare(
+    served: ServedModel, request: GenerationRequest, id: str, policies: Policies, *, reads_ids: bool
+) -> tuple[PreparedRequest, list[Reader]]:
+    """Plan a request and create a reader for each choice; both compile the schemas of tools."""
+    prepared = served.prepare(request, id, policies)
+    return prepared, [Reader(prepared.plan, ids=reads_ids) for _ in range(request.n)]

@@ -1,0 +1,90 @@
+"""Requests in progress: their number, its limit, slow clients, and pings for idle streams."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Final
+
+from ..telemetry.metrics import Gauge
+from .errors import Failure
+from .exchange import Exchange
+
+_CHECK_INTERVAL: Final = 1.0
+"""Seconds between checks of the clients, at most."""
+
+
+class ActiveRequests:
+    """The requests in progress."""
+
+    def __init__(self, gauge: Gauge, *, limit: int, client_timeout: float, ping_interval: float) -> None:
+        """Create an empty set.
+
+        :param gauge: counts the requests.
+        :param limit: the number of admitted requests, at most; 0: any number.
+        :param client_timeout: seconds after which a client that takes no data is disconnected.
+        :param ping_interval: seconds without data after which a stream sends a ping.
+        """
+        self._gauge = gauge
+        self._limit = limit
+        self._client_timeout = client_timeout
+        self._ping_interval = ping_interval
+        self._exchanges: set[Exchange] = set()
+        self._admitted: set[Exchange] = set()
+        """Requests whose bodies have arrived: these count for the limit."""
+        self._checker: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._exchanges)
+
+    def enter(self, exchange: Exchange) -> None:
+        """Add a request that starts."""
+        self._exchanges.add(exchange)
+        self._gauge.add(amount=1)
+
+    def admit(self, exchange: Exchange) -> None:
+        """Count a request whose body has arrived; refuse it above the limit."""
+        if self._limit and len(self._admitted) >= self._limit:
+            message = f"more than {self._limit} requests at once; retry later"
+            raise Failure("overloaded", message, code="overloaded", retry_after="1")
+        self._admitted.add(exchange)
+
+    def exit(self, exchange: Exchange) -> None:
+        """Remove a request that has ended."""
+        self._exchanges.discard(exchange)
+        self._admitted.discard(exchange)
+        self._gauge.add(amount=-1)
+        exchange.stop_watching()
+
+    async def start(self) -> None:
+        """Start to check the clients; needs the running loop."""
+        if self._checker is None:
+            self._checker = asyncio.create_task(self._check_forever())
+
+    async def stop(self) -> bool:
+        """Stop to check the clients; return whether ``start()`` was called before."""
+        if self._checker is None:
+            return False
+        self._checker.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._checker
+        self._checker = None
+        return True
+
+    async def _check_forever(self) -> None:
+        pings: set[asyncio.Task[None]] = set()
+        while True:
+            await asyncio.sleep(min(_CHECK_INTERVAL, self._ping_interval))
+            self._check_clients(pings)
+
+    def _check_clients(self, pings: set[asyncio.Task[None]]) -> None:
+        """Disconnect clients that take no data; ping the others whose stream is idle."""
+        limit = time.monotonic() - self._client_timeout
+        for exchange in tuple(self._exchanges):
+            if exchange.sending_since is not None and exchange.sending_since < limit:
+                exchange.disconnect()
+            elif exchange.ping:
+                ping = asyncio.create_task(exchange.ping_if_idle(self._ping_interval))
+                pings.add(ping)
+                ping.add_done_callback(pings.discard)

@@ -1,0 +1,79 @@
+"""Listening sockets and their options."""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+from ...errors import UsageError
+from ..settings import Settings
+
+_ACCEPTORS: Final = 16
+"""Copies of a listening socket in one event loop."""
+_BACKLOG: Final = 2048
+"""Connections that wait to be accepted, at most."""
+_SEND_BUFFER: Final = 1 << 18
+"""Bytes that the system buffers for a client that does not read; its default is megabytes."""
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Return the socket to listen on.
+
+    Call this before anything is loaded, because it fails if the port is taken.
+    """
+    listener = _create(settings)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
+            "set port to another one, or to 0 for any that is free"
+        ) from error
+    return listener
+
+
+def bind_shared(settings: Settings) -> list[socket.socket]:
+    """Return a listening socket for each worker, all on one port."""
+    with bind(settings) as probe:  # fails if the port is taken, which sockets that share a port do not
+        address = probe.getsockname()
+    listeners = []
+    for _ in range(settings.workers):
+        listener = _create(settings)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listeners.append(listener)
+    return listeners
+
+
+def duplicate(listener: socket.socket) -> list[socket.socket]:
+    """Return several sockets for the same listener.
+
+    In each iteration, uvloop accepts one connection per socket.  With one socket, a burst of
+    connections would wait for as many iterations.
+    """
+    return [listener, *(listener.dup() for _ in range(_ACCEPTORS - 1))]
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the URL at which clients reach a listener."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _create(settings: Settings) -> socket.socket:
+    """Return a socket whose options its connections inherit.
+
+    TCP keep-alive detects dead clients, and a small send buffer limits the memory for clients
+    that do not read.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return listener

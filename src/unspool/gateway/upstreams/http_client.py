@@ -1,0 +1,447 @@
+"""HTTP client for upstreams: connections, event streams, and errors as failures.
+
+An upstream is trusted with the requests it gets and with nothing else.  The client follows no
+redirects, stores no cookies and accepts no compression.  Headers, events and whole responses are
+limited in size and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from ..http.errors import Failure
+from ..http.json_decoding import VALUES
+from .errors import (
+    connect_failure,
+    connection_failure,
+    error_object_failure,
+    hide_key,
+    message_of,
+    redact_keys,
+    redirect_failure,
+    size_failure,
+    status_failure,
+    timeout_failure,
+)
+from .sse import EventReader, LineReader
+
+_DONE: Final = b"[DONE]"
+_DRAIN_TIMEOUT: Final = 0.2
+"""Seconds to wait for the end of a response after its last event, so its connection can be reused."""
+_ATTEMPTS: Final = 3
+_JSON_TIMEOUT: Final = 5.0
+"""Seconds for a small JSON request such as ``/v1/models``."""
+_HEALTH_TIMEOUT: Final = 2.0
+"""Seconds for a health check."""
+_MAX_ERROR_BODY: Final = 1 << 16
+"""Bytes of an error response that are read."""
+_JSON: Final = {"Content-Type": "application/json"}
+_FORWARDED_TYPES: Final = (
+    "application/json",
+    "text/event-stream",
+    "application/x-ndjson",
+    "application/octet-stream",
+)
+"""Content types that may be forwarded.  HTML is not one: it would run under the gateway's origin."""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connection pool that reuses only clean connections.
+
+    If an upstream sends more than one response, the surplus would otherwise answer the next request on that
+    connection, which may belong to another client.
+    """
+
+    async def _get(self, *arguments: Any) -> Any:
+        while (connection := await super()._get(*arguments)) is not None:
+            protocol = connection.protocol
+            # should_close is true if the protocol has received data that no request has read.
+            if protocol is not None and not protocol.should_close:
+                return connection
+            connection.close()
+        return None
+
+
+class Connection:
+    """HTTP connections to one upstream."""
+
+    def __init__(self, url: str, *, key: str, connect: float, idle: float, limit: int) -> None:
+        self.url = url.rstrip("/").removesuffix("/v1")
+        """Base address without ``/v1``."""
+        self._key = key
+        hide_key(key)
+        self._limit = limit
+        self._idle = idle
+        self._start_timeout = connect + idle
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Create the client session; needs a running event loop."""
+        headers = {"Accept-Encoding": "identity"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._session = aiohttp.ClientSession(
+            # uvicorn closes idle connections after five seconds, so close them before that.
+            connector=_Connector(limit=0, keepalive_timeout=4),
+            timeout=self._timeout,
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, path: str) -> Any:
+        """Return the JSON at a path, or None if that fails."""
+        return await self._json("GET", path)
+
+    async def post_json(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Post JSON and return the JSON reply, or None if that fails."""
+        return await self._json("POST", path, body)
+
+    async def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        try:
+            options = {} if body is None else {"data": msgspec.json.encode(body), "headers": _JSON}
+            async with asyncio.timeout(_JSON_TIMEOUT):
+                response = ForwardedResponse(
+                    await self._send(method, path, **options), self._limit, self._idle
+                )
+                try:
+                    data = await response.read_all() if response.ok else b""
+                finally:
+                    await response.close()
+            return VALUES.decode(data) if data else None
+        except (Failure, aiohttp.ClientError, OSError, msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+
+    async def reachable(self) -> bool:
+        """Return whether the upstream answers a health check; any status below 500 counts."""
+        try:
+            async with asyncio.timeout(_HEALTH_TIMEOUT):
+                response = await self._send("GET", "/health")
+                response.release()
+                return response.status < 500 and not _is_redirect(response)
+        except (Failure, aiohttp.ClientError, OSError):
+            return False
+
+    async def _send(self, method: str, path: str, **options: Any) -> aiohttp.ClientResponse:
+        """Send a request without following redirects."""
+        if self._session is None:
+            raise Failure("overloaded", "the gateway is not ready", code="not_ready")
+        return await self._session.request(method, self.url + path, allow_redirects=False, **options)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Events:
+        """Post a generation request and return its event stream."""
+        return Events(await self._start(path, body, "text/event-stream"), self._limit, self._idle)
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
+        """Post a request and return its response, streamed or not."""
+        response = await self._start(path, body, "*/*")
+        if response.content_type not in _FORWARDED_TYPES:
+            response.close()
+            message = "the upstream sent an unexpected content type"
+            detail = redact_keys(response.content_type)
+            raise Failure("upstream", message, code="upstream_protocol", detail=detail)
+        return ForwardedResponse(response, self._limit, self._idle)
+
+    async def _start(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
+        """Post a request; return the response if its status is 200, else raise a failure."""
+        data = msgspec.json.encode(body)
+        headers = {**_JSON, "Accept": accept}
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                response = await self._post_with_retries(path, data=data, headers=headers)
+                if response.status == 200 and not _is_compressed(response):
+                    return response
+                try:
+                    raise await self._read_failure(response)
+                finally:
+                    response.close()
+        except TimeoutError as error:
+            raise timeout_failure() from error
+
+    async def _post_with_retries(self, path: str, **options: Any) -> aiohttp.ClientResponse:
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await self._send("POST", path, **options)
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                raise connect_failure(error) from error
+            except TimeoutError as error:
+                raise timeout_failure() from error
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                # Usually the upstream has just closed a pooled connection: try another one.
+                if attempt == _ATTEMPTS - 1:
+                    raise connection_failure(error) from error
+            except aiohttp.ClientError as error:
+                raise connection_failure(error) from error
+        raise AssertionError  # the last attempt returns or raises
+
+    async def _read_failure(self, response: aiohttp.ClientResponse) -> Failure:
+        """Return the failure that an error response describes."""
+        if _is_redirect(response):
+            return redirect_failure(response.status, response.headers.get("location", ""))
+        if _is_compressed(response):
+            message = "the upstream sent a compressed response, which the gateway does not accept"
+            return Failure("upstream", message, code="upstream_protocol")
+        data = b""
+        try:
+            while len(data) < _MAX_ERROR_BODY and (portion := await response.content.read(_MAX_ERROR_BODY)):
+                data += portion
+        except aiohttp.ClientError:
+            pass
+        text = data.decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError):
+            text = message_of(json.loads(text)) or text
+        retry_after = response.headers.get("retry-after", "")
+        return status_failure(response.status, text, reason=response.reason or "", retry_after=retry_after)
+
+
+def _raise_error(payload: bytes | bytearray) -> None:
+    """Raise a failure if a forwarded payload is an error object, which may name locations and keys."""
+    if len(payload) > _MAX_ERROR_BODY or b'"error"' not in payload:
+        return
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return
+    if message_of(value):
+        raise error_object_failure(value)
+
+
+def _is_redirect(response: aiohttp.ClientResponse) -> bool:
+    return 300 <= response.status < 400
+
+
+def _is_compressed(response: aiohttp.ClientResponse) -> bool:
+    return response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
+
+
+class _BodyReader:
+    """Reader of a response body that returns all received data before it raises a failure."""
+
+    __slots__ = ("content", "failure")
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.content = response.content
+        self.failure: Failure | None = None
+        """Failure that the next read raises."""
+
+    async def read(self) -> bytes:
+        """Return the data of the next read; empty at the end."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return await self.content.readany()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            return self.read_rest(error)
+
+    def read_rest(self, error: Exception) -> bytes:
+        """Return the data that arrived before a read failed; the next read fails.
+
+        If there is no such data, this fails at once.
+        """
+        if isinstance(error, TimeoutError):
+            self.failure = timeout_failure()
+            raise self.failure from error
+        self.failure = connection_failure(error)
+        # Once the connection breaks, aiohttp does not hand out data that arrived before.
+        data = self.content._read_nowait(-1)  # noqa: SLF001
+        if not data:
+            raise self.failure from error
+        return data
+
+
+class IdleTimer:
+    """Limit on the time in which an upstream sends bytes but no output.
+
+    The socket timeout covers silence.  Comments and partial events reset that one but not this one.
+    The clock is read only after reads without output, so normal reads cost nothing.
+    """
+
+    __slots__ = ("_clock", "_timeout", "started")
+
+    def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout = timeout
+        self._clock = clock
+        self.started: float | None = None
+        """Time of the first read without output; None if the last read had some."""
+
+    def reset(self) -> None:
+        """Record a read with output."""
+        self.started = None
+
+    def check(self) -> None:
+        """Record a read without output; raise a failure after too many seconds of these."""
+        now = self._clock()
+        if self.started is None:
+            self.started = now
+        elif now - self.started > self._timeout:
+            raise timeout_failure()
+
+
+class ForwardedResponse:
+    """Response to pass on unchanged: raw data, or complete events of a stream."""
+
+    def __init__(self, response: aiohttp.ClientResponse, limit: int, idle: float) -> None:
+        self._response = response
+        self._body = _BodyReader(response)
+        self._remaining = limit
+        self._idle_timer = IdleTimer(idle)
+        self._failure: Failure | None = None
+        """Failure that followed events in the same read; the next call raises it."""
+        self.ok = response.status == 200 and not _is_compressed(response)
+        """True if the body can be read."""
+        self.content_type = response.content_type
+        self.on_close: Callable[[], None] | None = None
+        """Called when the response is closed."""
+        self._events = EventReader(limit) if self.streams else None
+
+    @property
+    def streams(self) -> bool:
+        """True for a stream of events."""
+        return self.content_type == "text/event-stream"
+
+    async def read(self) -> bytes:
+        """Return the next data; empty at the end."""
+        if self._failure is not None:
+            raise self._failure
+        while portion := await self._body.read():
+            self._remaining -= len(portion)
+            if self._remaining < 0:
+                raise size_failure()
+            if self._events is None:
+                self._idle_timer.check()
+                return portion
+            if data := self._encode_events(self._events.feed(portion)):
+                self._idle_timer.reset()
+                return data
+            self._idle_timer.check()
+        return b"" if self._events is None else self._encode_events(self._events.finish())
+
+    def _encode_events(self, events: list[bytes]) -> bytes:
+        """Return events in wire format; invalid JSON and errors become failures."""
+        out: list[bytes] = []
+        for payload in events:
+            try:
+                if payload != _DONE:
+                    msgspec.json.decode(payload, type=msgspec.Raw)
+                    payload.decode()
+                    _raise_error(payload)
+            except Failure as failure:
+                self._failure = failure
+                if not out:
+                    raise
+                break
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                message = "the upstream sent an event that is not JSON"
+                self._failure = Failure("upstream", message, code="upstream_protocol")
+                if not out:
+                    raise self._failure from error
+                break
+            out.append(b"data: %b\n\n" % payload.replace(b"\n", b"\ndata: "))
+        return b"".join(out)
+
+    async def read_all(self) -> bytes:
+        """Return the whole body."""
+        data = bytearray()
+        while portion := await self.read():
+            data += portion
+        _raise_error(data)
+        return bytes(data)
+
+    async def close(self) -> None:
+        """Release the connection; it is reused if the response is complete."""
+        if self.on_close is not None:
+            self.on_close()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+
+class Events:
+    """Events of one response: server-sent events, JSON lines, or one JSON body."""
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        limit: int,
+        idle: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._response = response
+        self._body = _BodyReader(response)
+        self._limit = limit
+        lines = response.content_type == "application/x-ndjson"
+        self._reader = LineReader(limit) if lines else EventReader(limit)
+        self._finished = False
+        self.idle_timer = IdleTimer(idle, clock)
+        """Timer that the caller resets when an event has output."""
+        self.end_marked = False
+        """True once the upstream has marked the end of the stream."""
+        self.is_json = response.content_type == "application/json"
+        """True if the response is not a stream: its whole body is one event."""
+
+    async def read(self) -> list[bytes] | None:
+        """Return the data of the events of the next read, or None at the end."""
+        if self._finished:
+            return None
+        if self.is_json:
+            self._finished = self.end_marked = True
+            return [await self._read_all()]
+        body = self._body
+        while True:
+            # This repeats body.read(), because another coroutine per read would cost time in every stream.
+            if body.failure is not None:
+                raise body.failure
+            try:
+                portion = await body.content.readany()
+            except (TimeoutError, aiohttp.ClientError) as error:
+                portion = body.read_rest(error)
+            events = self._reader.feed(portion) if portion else self._reader.finish()
+            if not portion:
+                self._finished = True
+            if _DONE in events:
+                self._finished = self.end_marked = True
+                events = events[: events.index(_DONE)]
+            if events or self._finished:
+                return events
+            self.idle_timer.check()
+
+    async def _read_all(self) -> bytes:
+        """Return the whole body."""
+        data = bytearray()
+        while portion := await self._body.read():
+            data += portion
+            if len(data) > self._limit:
+                raise size_failure()
+            self.idle_timer.check()
+        return bytes(data)
+
+    async def close(self) -> None:
+        """Release the connection; it is reused if the response is complete."""
+        content = self._response.content
+        if self.end_marked and not content.at_eof():
+            try:
+                async with asyncio.timeout(_DRAIN_TIMEOUT):
+                    await content.readany()
+            except (TimeoutError, aiohttp.ClientError):
+                pass
+        if content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
