@@ -20,6 +20,8 @@ from ._derived_dialects import closer, opener
 from ._plan import OutputStart
 
 DEFAULTS: Final = Policies()
+_LONGEST_CHANGED: Final = 65536
+"""Characters of a message that are looked for where the template changed it."""
 
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
@@ -60,11 +62,33 @@ def continued_turn(dialect: Dialect, prompt: str, begun: str) -> str:
 
     :param begun: the text of the message that is to be continued.
     """
-    begun = begun.strip()
-    at = prompt.rfind(begun) if begun else -1
-    if at < 0 or prompt[at + len(begun) :].strip():
-        return relevant(dialect, prompt, continues=True)
+    if dialect.frame is not None:
+        return relevant(dialect, prompt, continues=True)  # a message begins with its own header
+    at = _written_from(prompt, begun)
     return relevant(dialect, prompt[:at]) + prompt[at:]
+
+
+def _written_from(prompt: str, begun: str) -> int:
+    """Return where the text that a prompt ends with begins in it.
+
+    A template may change whitespace, or drop the beginning. Only what both end with is that text.
+    """
+    begun = begun.strip()
+    end = len(prompt.rstrip())
+    if not begun:
+        return len(prompt)
+    if prompt.endswith(begun, 0, end):
+        return end - len(begun)
+    begun = begun[-_LONGEST_CHANGED:]
+    first, left, at = max(0, end - _LONGEST_CHANGED), len(begun), len(prompt)
+    while left and end > first and prompt[end - 1] == begun[left - 1]:
+        at = end = end - 1
+        left -= 1
+        while left and begun[left - 1].isspace():
+            left -= 1
+        while end > first and prompt[end - 1].isspace():
+            end -= 1
+    return at
 
 
 def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:

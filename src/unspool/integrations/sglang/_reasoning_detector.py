@@ -159,7 +159,7 @@ class ReasoningDetector:
     def _begins(self, turn: Turn | None) -> dict[str, Any]:
         """Where the output begins: as the prompt says, or else as SGLang believes."""
         if turn is not None and turn.prompt is not None:
-            return {"prompt": turn.prompt, "continues": turn.continues}
+            return turn.begins(self.dialect, turn.prompt)
         if self.dialect.frame is not None or not self.dialect.reasoning:
             return {}
         return {"start_channel": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}

@@ -181,7 +181,7 @@ def _settle_reasoning(turn: Turn, made: Any, prompt: str) -> None:
     server = turn.server
     tool = turn.tool if turn.tool in STANDING else None
     dialect = dialect_of(tool, turn.reasoning, server.tokenizer_manager.tokenizer)
-    if Parser(dialect, prompt=prompt, continues=turn.continues).start_channel == "reasoning":
+    if Parser(dialect, **turn.begins(dialect, prompt)).start_channel == "reasoning":
         made.require_reasoning = True
     elif closes_reasoning(dialect, prompt):
         made.require_reasoning = False

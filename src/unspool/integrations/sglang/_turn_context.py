@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from ...dialects._declaration import Dialect
 from ...events import FinishReason
+from ...planning._prompt_end import continued_turn
 
 PROMPT: Final = "_unspool_prompt"
 """The attribute of a request that the end of its prompt is kept in."""
@@ -56,6 +58,16 @@ class Turn:
         """Whether the output continues the last message of the request."""
         return getattr(self.request, "continue_final_message", False) is True
 
+    def begins(self, dialect: Dialect, prompt: str) -> dict[str, Any]:
+        """Return where the output begins, as options of a parser.
+
+        Of a prompt that ends with a message to be continued, this message alone counts.
+        """
+        if not self.continues:
+            return {"prompt": prompt}
+        messages = getattr(self.request, "messages", None) or [None]
+        return {"prompt": continued_turn(dialect, prompt, _text_of(messages[-1])), "continues": True}
+
     @property
     def one_call(self) -> bool:
         """Whether the request wants one call at a time."""
@@ -80,6 +92,18 @@ class Turn:
         """A call was not completed: whatever the backend said, the answer says so."""
         if isinstance(self.finish, dict) and self.finish.get("type") == "stop":
             self.finish["type"] = "length"
+
+
+def _text_of(message: Any) -> str:
+    """Return the text of a message: a dictionary or an object, whose content may be in parts."""
+    content = _field(message, "content")
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "".join(str(_field(part, "text") or "") for part in content)
+    return content if isinstance(content, str) else ""
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 _current: ContextVar[Turn | None] = ContextVar("unspool_turn", default=None)
