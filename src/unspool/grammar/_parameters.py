@@ -208,9 +208,10 @@ def kinds(
     """The JSON types that a schema allows, each with what it says about them."""
     flat = merged(schema, root, budget)
     for keyword in ("anyOf", "oneOf"):
-        if keyword in flat and depth < _DEEPEST:
+        branches = [branch for branch in flat.get(keyword, ()) if branch is not False]
+        if branches and depth < _DEEPEST:
             outer = {key: value for key, value in flat.items() if key != keyword}
-            for branch in flat[keyword]:
+            for branch in branches:
                 yield from kinds({**outer, **merged(branch, root, budget)}, root, budget, depth + 1)
             return
     values = [flat["const"]] if "const" in flat else flat.get("enum")
