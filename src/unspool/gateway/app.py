@@ -38,7 +38,7 @@ from .apis.responses.stored import Stored
 from .generation.history_repair import malformed_in_a_row, without_poisoned_arguments
 from .generation.model import Model, Prepared
 from .generation.pipeline import Output
-from .generation.reader import Reader
+from .generation.reader import Reader, SplitParsers
 from .generation.served_models import Models, Served
 from .http.auth import Guard
 from .http.endpoint import Endpoint, Handler
@@ -447,7 +447,8 @@ def _prepared(
 ) -> tuple[Prepared, list[Reader]]:
     """The request made ready for the upstream, and who reads each choice: both take the tools' schemas."""
     prepared = served.prepare(job, id, policies)
-    return prepared, [Reader(prepared.plan, ids=ids) for _ in range(job.n)]
+    split = SplitParsers(prepared.plan)
+    return prepared, [Reader(prepared.plan, ids=ids, split=split) for _ in range(job.n)]
 
 
 def _shown(model: Model) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
@@ -229,6 +230,7 @@ class _Planner:
             why={name: self.why[name] for name in WHY},
             warnings=tuple(dict.fromkeys(self.warnings)),
             _inputs=self.inputs,
+            _known=Tools(request.tools),
             _prompt=self.parser_prompt(start, output, reads_reasoning),
             _continues=self.continues,
             _stages=self.stages(strip, output),

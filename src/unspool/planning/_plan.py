@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizers import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._request_facts import Mode, RequestFacts
@@ -145,6 +146,8 @@ class Plan:
     """What the caller should know."""
 
     _inputs: Inputs = field(repr=False)
+    _known: Tools = field(repr=False, compare=False)
+    """The tools, read once for the parsers of all choices."""
     _prompt: str | None = field(repr=False)
     _continues: bool = field(repr=False)
     _stages: tuple[str, ...] = field(repr=False)
@@ -163,7 +166,7 @@ class Plan:
         if not self._shape and not self._stages:
             return Parser(
                 self.reads,
-                tools=self.tools,
+                tools=self._known,
                 prompt=self._prompt,
                 continues=self._continues,
                 tokenizer=tokenizer,
@@ -173,7 +176,7 @@ class Plan:
             )
         return PlannedParser(
             self.reads,
-            tools=self.tools,
+            tools=self._known,
             prompt=self._prompt,
             continues=self._continues,
             tokenizer=tokenizer,
@@ -197,12 +200,13 @@ class Plan:
     def without_request(self) -> Plan:
         """The same plan without the conversation and the tools, which may be large: to be kept."""
         inputs = replace(self._inputs, request=_small(self._inputs.request), prompt=None)
-        return replace(self, tools=(), constraint=replace(self.constraint, tools=()), _inputs=inputs)
+        constraint = replace(self.constraint, tools=())
+        return replace(self, tools=(), constraint=constraint, _inputs=inputs, _known=Tools(()))
 
     def with_tools(self, tools: Sequence[Mapping[str, object]]) -> Plan:
         """A plan that was kept, with its tools again: it reads as it did."""
         inputs = replace(self._inputs, request={**self._inputs.request, "tools": tools})
-        return replace(self, tools=tuple(tools), _inputs=inputs)
+        return replace(self, tools=tuple(tools), _inputs=inputs, _known=Tools(tools))
 
     def __str__(self) -> str:
         lines = [f"{name}: {sentence}" for name, sentence in self.why.items()]

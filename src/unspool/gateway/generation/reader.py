@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ...errors import UsageError
@@ -26,6 +27,27 @@ class DeltaTokens:
         self.logprobs = logprobs
 
 
+class SplitParsers:
+    """Parsers for an upstream that takes reasoning out of the text: what is left does not begin in it.
+
+    A request may have many choices, and a choice many calls that the upstream tells apart, each
+    of which needs a parser. They are planned once.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._make: Callable[[], Parser] | None = None
+
+    def __call__(self) -> Parser:
+        """Return a parser."""
+        if self._make is None:
+            try:
+                self._make = self._plan.with_prompt("").parser
+            except UsageError:  # It reads messages with headers, and will not send us any.
+                self._make = partial(Parser, "passthrough", tools=())
+        return self._make()
+
+
 class Reader:
     """Reads one choice.
 
@@ -33,10 +55,11 @@ class Reader:
     upstream has told apart by itself, and the bookkeeping of tokens.
     """
 
-    def __init__(self, plan: Plan, *, ids: bool = False) -> None:
+    def __init__(self, plan: Plan, *, ids: bool = False, split: SplitParsers | None = None) -> None:
         """Prepare to read.
 
         :param ids: token ids are read, not text.
+        :param split: parsers for an upstream that splits its output, shared by all choices.
         """
         self.plan = plan
         self.planned = plan.parser(ids=ids)
@@ -62,6 +85,7 @@ class Reader:
         self._ids = ids
         self._parser: Parser | None = None
         self._split = False
+        self._split_parser = split or SplitParsers(plan)
         self._offset = 0
         self._began = 0
         """Where the text of the parser in use begins in the output."""
@@ -78,13 +102,6 @@ class Reader:
         if self._parser is None:
             self._parser = self._split_parser() if self._split else self.planned
         return self._parser
-
-    def _split_parser(self) -> Parser:
-        """For an upstream that takes reasoning out of the text: what is left does not begin in it."""
-        try:
-            return self.plan.with_prompt("").parser()
-        except UsageError:  # It reads messages with headers, and will not send us any.
-            return Parser("passthrough", tools=())
 
     def feed(self, delta: Delta) -> list[Event]:
         """What this delta comes to."""
