@@ -326,7 +326,9 @@ def check(walked: Walked, case: Case) -> Answered:
 def _measured(walked: Walked, case: Case) -> Answered:
     path, value = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intake, "SMALL", 0)  # what is checked of large bodies is checked of small ones, too
+        # What is checked of large bodies is checked of small ones, too.
+        patch.setattr(intake, "SMALL", 0)
+        patch.setattr(intake.Bounds, "_short", 0)
         walked.ask("POST", path, value(1), measure=False)
         least, few, many = (walked.ask("POST", path, value(size)) for size in (1, SIZE, 4 * SIZE))
     told = [f"{answer.status}: {answer.sent} bytes, {answer.work}" for answer in (least, few, many)]
@@ -464,7 +466,8 @@ def test_what_is_kept_costs_nothing_until_it_is_read(walked: Walked) -> None:
             assert found.status == (400 if path.endswith("/cancel") else 200), found.body
             spent.append(found.work.each())
         for kind, least in spent[1].items():
-            assert spent[2][kind] <= least + 5_000, f"{method} {path}: {least} and {spent[2][kind]} {kind}"
+            slack = 50_000 if kind == "bytes allocated" else 5_000  # of a megabyte that is kept
+            assert spent[2][kind] <= least + slack, f"{method} {path}: {least} and {spent[2][kind]} {kind}"
 
 
 # -- the event loop
