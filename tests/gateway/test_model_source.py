@@ -53,7 +53,7 @@ def test_a_gguf_runs_here(tmp_path: Path) -> None:
     said = resolve_sources(Settings(source=str(path))).notes
     assert said[0] == f"Qwen3-8B: a GGUF file, architecture qwen3, made for 4,096 tokens ({path})."
     assert "runs in this process with llama.cpp and 4,096 tokens" in said[1]
-    assert said[2].startswith("It writes calls as hermes: hermes recovers the calls")
+    assert said[2].startswith("It writes calls as hermes: hermes recovers exactly the calls")
 
 
 def test_what_is_set_stays(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_vllm_with_its_files_elsewhere() -> None:
         assert changed(source=url) == {**expected, "dialect": "qwen3_coder"}
         assert changed(source=url, dialect="hermes") == {**expected, "dialect": "hermes"}
     with answering(card("m", "mine")) as url:
-        with pytest.raises(UsageError, match=r"No dialect is known by these names: m, mine.*Set dialect"):
+        with pytest.raises(UsageError, match=r"There is no dialect for these names: m, mine.*Set dialect"):
             resolve_sources(Settings(source=url))
         assert changed(source=url, dialect="hermes")["dialect"] == "hermes"
 

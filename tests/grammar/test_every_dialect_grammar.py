@@ -329,6 +329,18 @@ def test_values_that_may_be_text_or_a_list() -> None:
         rejects(grammar, *(written(dialect, ("f", {"x": x})) for x in ("[1]", " [1]", '{"a": 1}')))
 
 
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_alternatives_that_admit_nothing_are_left_out_between_tags(keyword: str) -> None:
+    schema = {keyword: [{"type": "integer"}, False]}
+    tools = [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, "required": ["x"]}}]
+    for name in ("qwen3_coder", "dots", "minimax_m3"):
+        dialect = unspool.get_dialect(name)
+        grammar = grammar_for(dialect, tools, choice="required")
+        call = written(dialect, ("f", {"x": 5}))
+        accepts(grammar, call)
+        rejects(grammar, call.replace("5", "five"))
+
+
 def test_patterns_hold_between_tags() -> None:
     schema = {"type": "string", "pattern": "^[A-Z]{3}$"}
     tools = [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, "required": ["x"]}}]

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from unspool import Parser, list_dialects, sample_outputs
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of, get_dialect
 from unspool.integrations import _diagnostic_log, _parser_names
+from unspool.integrations.sglang._turn_context import Turn
 from unspool.wire import ChatStream
 from unspool.wire._poisoned_calls import is_poisoned
 
@@ -431,6 +433,28 @@ def test_an_unknown_release_runs_without_us_and_says_so_in_one_line(tmp_path: Pa
     assert done.stdout == "{} ['qwen3']\n"
     (line,) = done.stderr.splitlines()
     assert line.startswith("WARNING unspool was tested with SGLang 0.5.23")
+
+
+@pytest.mark.parametrize("quoted", ["<think>", CALL[: CALL.index("Oslo")]])
+def test_only_the_continued_message_counts(quoted: str) -> None:
+    """Where turns begin with plain words, what a user quotes is not part of the turn."""
+    said = f"User: What is {quoted}\n\nAssistant:"
+    parts = [SimpleNamespace(type="text", text="Su"), {"type": "text", "text": "re."}]
+    for last, written in (
+        ({"role": "assistant", "content": "Sure."}, "Sure."),
+        (SimpleNamespace(role="assistant", content=parts), "Sure."),
+        ({"role": "assistant", "content": ""}, ""),
+        ({"role": "assistant", "content": None}, ""),
+    ):
+        request = SimpleNamespace(
+            messages=[{"role": "user", "content": quoted}, last], continue_final_message=True
+        )
+        parser = Parser(
+            "hermes", **Turn(None, request).parser_start(get_dialect("hermes"), f"{said} {written}")
+        )
+        assert parser.message(parser.feed(" Hello") + parser.finish("stop")).content == " Hello"
+    request.continue_final_message = False
+    assert Turn(None, request).parser_start(get_dialect("hermes"), said) == {"prompt": said}
 
 
 def test_problems_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:

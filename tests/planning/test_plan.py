@@ -504,6 +504,56 @@ def test_only_the_continued_message_is_continued() -> None:
     assert message(decided.parser(), [" see.</think>Hello"]).reasoning == " see."
 
 
+@pytest.mark.parametrize("quoted", ["<think>", '<tool_call>\n{"name": "f", "arguments": {'])
+@pytest.mark.parametrize(
+    ("last", "written"),
+    [
+        ({"content": ""}, ""),
+        ({"content": " \n"}, " \n"),
+        ({"content": None}, ""),
+        ({"content": "", "reasoning_content": "Hm."}, ""),  # the template drops it
+        ({"content": "Sure."}, "SURE."),
+        ({"content": [{"type": "text", "text": "Well,"}, {"type": "text", "text": "sure."}]}, "Well,\nsure."),
+        ({"content": [{"type": "text", "text": "Sure."}]}, "[{'type': 'text', 'text': 'Sure."),
+    ],
+    ids=["empty", "blank", "none", "reasoning", "changed", "parts", "literal"],
+)
+def test_quotations_are_not_in_a_continued_message_that_the_template_changes(
+    quoted: str, last: dict[str, Any], written: str
+) -> None:
+    """Where the text of the message is not at the end of the prompt, the messages before it do not count."""
+    messages = [USER, {"role": "assistant", **last}]
+    request = {"messages": messages, "tools": TOOLS, "continue_final_message": True}
+    decided = plan("hermes", request, prompt=f"User: What is {quoted}\n\nAssistant: {written}")
+    assert decided.start == "content"
+    assert message(decided.parser(), ["Hello world"]).content == "Hello world"
+
+
+@pytest.mark.parametrize(
+    ("begun", "written"),
+    [
+        ('Well.\n\n<tool_call>\n{"name": "f", "arguments": {"city": "Os', None),
+        (
+            'Well.\n\n<tool_call>\n{"name": "f", "arguments": {"city": "Os',
+            'Well.<tool_call>{"name": "f", "arguments": {"city": "Os',
+        ),
+        (
+            '<think>Hm.</think>\n<tool_call>\n{"name": "f", "arguments": {"city": "Os',
+            '<tool_call>\n{"name": "f", "arguments": {"city": "Os',
+        ),
+    ],
+    ids=["same", "whitespace", "beginning"],
+)
+def test_a_call_of_a_continued_message_that_the_template_changes_goes_on(
+    begun: str, written: str | None
+) -> None:
+    request = ask(tools=TOOLS, **continued(begun))
+    decided = plan("hermes", request, prompt=f"User: What is <think>?\n\nAssistant: {written or begun}")
+    assert decided.start == "call"
+    (call,) = message(decided.parser(), ['lo"}}\n</tool_call>']).tool_calls
+    assert call.arguments == '{"city": "Oslo"}'
+
+
 @pytest.mark.parametrize(
     ("message_", "start"),
     [

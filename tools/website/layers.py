@@ -37,11 +37,15 @@ def write(repository: Path, pages: Path) -> None:
 def contracts(repository: Path) -> dict[str, list[list[str]]]:
     """Return the layers of each contract by its name, the highest layer first."""
     settings = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
-    return {
-        contract["name"]: [re.split(r"\s*[|:]\s*", row) for row in contract["layers"]]
-        for contract in settings["tool"]["importlinter"]["contracts"]
-        if contract["type"] == "layers"
-    }
+    drawn = {}
+    for contract in settings["tool"]["importlinter"]["contracts"]:
+        if contract["type"] == "layers":
+            container = "".join(f"{name}." for name in contract.get("containers", ()))
+            drawn[contract["name"]] = [
+                [f"{container}{module}" for module in re.split(r"\s*[|:]\s*", row)]
+                for row in contract["layers"]
+            ]
+    return drawn
 
 
 def summary(repository: Path, package: str) -> str:

@@ -23,9 +23,6 @@ FLAGS: Final = {
     "port": "N",
     "workers": "N",
     "api_keys": "KEY,..",
-    "cors_origins": "URL",
-    "idle_timeout": "SEC",
-    "max_output_bytes": "N",
     "log_level": "LEVEL",
 }
 """Settings that are flags, with the placeholders of their values; ``--set`` sets the others."""

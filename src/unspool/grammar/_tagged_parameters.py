@@ -211,9 +211,10 @@ def split_by_type(
     """Yield each JSON type that a schema allows, with its constraints on that type."""
     flat = flatten_schema(schema, root, budget)
     for keyword in ("anyOf", "oneOf"):
-        if keyword in flat and depth < _DEEPEST:
+        branches = [branch for branch in flat.get(keyword, ()) if branch is not False]
+        if branches and depth < _DEEPEST:
             outer = {key: value for key, value in flat.items() if key != keyword}
-            for branch in flat[keyword]:
+            for branch in branches:
                 yield from split_by_type(
                     {**outer, **flatten_schema(branch, root, budget)}, root, budget, depth + 1
                 )

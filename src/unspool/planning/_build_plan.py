@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizers import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
@@ -181,6 +182,7 @@ def build_plan(inputs: Inputs) -> Plan:
         why={name: context.why[name] for name in DECISIONS},
         warnings=tuple(dict.fromkeys(context.warnings)),
         _inputs=inputs,
+        _parsed_tools=Tools(request.tools),
         _prompt=parser_prompt(context, start, output, reads_reasoning=reads),
         _continues=context.continues,
         _stages=output_stages(context, strip, output),

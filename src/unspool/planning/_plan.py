@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizers import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._request_facts import Mode, RequestFacts
@@ -138,6 +139,8 @@ class Plan:
     """Problems that the caller should fix."""
 
     _inputs: Inputs = field(repr=False)
+    _parsed_tools: Tools = field(repr=False, compare=False)
+    """The tools, read once for the parsers of all choices."""
     _prompt: str | None = field(repr=False)
     _continues: bool = field(repr=False)
     _stages: tuple[str, ...] = field(repr=False)
@@ -157,7 +160,7 @@ class Plan:
         if not self._detects_json and not self._stages:
             return Parser(
                 self.reads,
-                tools=self.tools,
+                tools=self._parsed_tools,
                 prompt=self._prompt,
                 continues=self._continues,
                 tokenizer=tokenizer,
@@ -167,7 +170,7 @@ class Plan:
             )
         return PlannedParser(
             self.reads,
-            tools=self.tools,
+            tools=self._parsed_tools,
             prompt=self._prompt,
             continues=self._continues,
             tokenizer=tokenizer,
@@ -194,12 +197,13 @@ class Plan:
     def without_request(self) -> Plan:
         """Return this plan without the conversation and the tools, which take memory."""
         inputs = replace(self._inputs, request=_switches_only(self._inputs.request), prompt=None)
-        return replace(self, tools=(), constraint=replace(self.constraint, tools=()), _inputs=inputs)
+        constraint = replace(self.constraint, tools=())
+        return replace(self, tools=(), constraint=constraint, _inputs=inputs, _parsed_tools=Tools(()))
 
     def with_tools(self, tools: Sequence[Mapping[str, object]]) -> Plan:
         """Return this plan with the tools that ``without_request`` removed."""
         inputs = replace(self._inputs, request={**self._inputs.request, "tools": tools})
-        return replace(self, tools=tuple(tools), _inputs=inputs)
+        return replace(self, tools=tuple(tools), _inputs=inputs, _parsed_tools=Tools(tools))
 
     def __str__(self) -> str:
         lines = [f"{name}: {sentence}" for name, sentence in self.why.items()]

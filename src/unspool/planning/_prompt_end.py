@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from .._core.compile_cache import compiled_dialect
 from .._core.start_state import output_start, relevant_tail
@@ -14,6 +15,9 @@ from ..dialects._request_facts import ANY, MODEL, RequestFacts
 from ..errors import UsageError
 from ._derived_dialects import closer, opener
 from ._plan import OutputStart
+
+_MAX_COMPARED: Final = 65536
+"""Maximum number of characters to compare if the template changed the message."""
 
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
@@ -42,11 +46,34 @@ def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
 
     :param prefill: the text of the message that is to be continued.
     """
-    prefill = prefill.strip()
-    at = prompt.rfind(prefill) if prefill else -1
-    if at < 0 or prompt[at + len(prefill) :].strip():
-        return relevant(dialect, prompt, continues=True)
+    if dialect.frame is not None:
+        return relevant(dialect, prompt, continues=True)  # a message begins with its own header
+    at = _start_of_prefill(prompt, prefill)
     return relevant(dialect, prompt[:at]) + prompt[at:]
+
+
+def _start_of_prefill(prompt: str, prefill: str) -> int:
+    """Return the offset in the prompt at which the prefilled message starts.
+
+    A template may change whitespace or drop the beginning of the message, so the longest common
+    ending of prompt and message counts.
+    """
+    prefill = prefill.strip()
+    end = len(prompt.rstrip())
+    if not prefill:
+        return len(prompt)
+    if prompt.endswith(prefill, 0, end):
+        return end - len(prefill)
+    prefill = prefill[-_MAX_COMPARED:]
+    first, left, at = max(0, end - _MAX_COMPARED), len(prefill), len(prompt)
+    while left and end > first and prompt[end - 1] == prefill[left - 1]:
+        at = end = end - 1
+        left -= 1
+        while left and prefill[left - 1].isspace():
+            left -= 1
+        while end > first and prompt[end - 1].isspace():
+            end -= 1
+    return at
 
 
 def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:

@@ -119,10 +119,14 @@ def test_quotations_are_not_in_the_answer(
 
 
 @pytest.mark.parametrize("api", ["chat", "messages"])
-def test_only_a_continued_message_goes_on(engine: EngineProcess, gateway: GatewayThread, api: str) -> None:
+@pytest.mark.parametrize("said", ["Sure.", "", " ", ["Su", "re."]], ids=["text", "empty", "blank", "parts"])
+def test_only_a_continued_message_goes_on(
+    engine: EngineProcess, gateway: GatewayThread, api: str, said: str | list[str]
+) -> None:
     """What the request says of its last message counts, and not what its user has quoted."""
     path, body = APIS[api](BEGUN)
-    body["messages"] = [{"role": "user", "content": BEGUN}, {"role": "assistant", "content": "Sure."}]
+    content: Any = said if isinstance(said, str) else [{"type": "text", "text": text} for text in said]
+    body["messages"] = [{"role": "user", "content": BEGUN}, {"role": "assistant", "content": content}]
     body["continue_final_message"] = True
     if api == "messages":  # there it is so whenever the last message is the assistant's
         del body["continue_final_message"]

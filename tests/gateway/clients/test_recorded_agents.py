@@ -22,7 +22,7 @@ pytest.importorskip("msgspec")
 from gateways import EngineProcess, GatewayThread, post, send, serving
 from unspool.gateway import app
 
-FOLDER = Path(__file__).parent / "recorded"
+FOLDER = Path(__file__).parent.parent / "recorded"
 AGENTS = sorted(path.stem for path in FOLDER.glob("*.json"))
 TEMPLATE = """{{ tools | tojson }}
 {% for message in messages %}{{ message | tojson }}

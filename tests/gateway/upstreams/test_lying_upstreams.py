@@ -281,7 +281,7 @@ def test_a_redirect_is_not_followed(template: str) -> None:
                     found, data, _ = send(gateway.url + path, body)
                     assert found == expected
                     assert elsewhere.url.encode() not in data
-                with pytest.raises(UsageError, match="points to"):
+                with pytest.raises(UsageError, match="redirects to"):
                     from_server(liar.url)
             assert fetch(f"{gateway.url}/ready")[0] == 503
         assert {path for path, _, _ in liar.seen} >= set(paths)

@@ -296,3 +296,32 @@ def test_a_call_in_the_text_that_the_upstream_breaks_off_with_one_of_its_own() -
     assert starts == [(0, "now"), (1, "get_weather"), (2, "now")]
     assert [index for index, _ in ends] == [0, 1, 2]
     assert ends[0][1] != "complete"
+
+
+def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the choices and calls are: planning reads all tools."""
+    from unspool.gateway.generation.reader import ContentParsers, Reader
+    from unspool.gateway.upstreams.base import Delta
+    from unspool.planning import Plan, plan
+
+    times = 0
+    with_prompt = Plan.with_prompt
+
+    def counted(one: Plan, prompt: str | Sequence[int]) -> Plan:
+        nonlocal times
+        times += 1
+        return with_prompt(one, prompt)
+
+    monkeypatch.setattr(Plan, "with_prompt", counted)
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    decided = plan("hermes", {"messages": [{"role": "user", "content": "Hi"}], "tools": tools})
+    split = ContentParsers(decided)
+    for _ in range(3):
+        reader = Reader(decided, content_parsers=split)
+        found = reader.feed(Delta(0, "", reasoning="Hm."))
+        for number in range(3):
+            found += reader.feed(Delta(0, "Well <tool"))
+            found += reader.feed(Delta(0, "", calls=[P(number, f"id{number}", "f", "{}")]))
+        texts = [event.text for event in found if isinstance(event, Text)]
+        assert "".join(texts) == "Hm." + "Well <tool" * 3
+    assert times == 1

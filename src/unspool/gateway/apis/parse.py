@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -112,8 +113,8 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
         )
     except UnspoolError as error:
         message = str(error)
-        fields = [name for name in ("tools", "prompt", "policies", "strict") if name in message]
-        raise invalid(message, fields[0] if fields else "policies") from error
+        field = re.search(r"\b(tools|prompt|strict)\b", message)
+        raise invalid(message, field[0] if field else "policies") from error
     builder = parser.fold()
     event_dicts: list[dict[str, Any]] = []
     try:

@@ -27,7 +27,7 @@ from ..telemetry.metrics import Metrics
 from ..upstreams.base import UpstreamRequest
 from .model import PreparedRequest
 from .observer import Observe
-from .reader import Reader
+from .reader import ContentParsers, Reader
 from .relay import KeepResponse, Relay
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
@@ -152,4 +152,5 @@ def _prepare(
 ) -> tuple[PreparedRequest, list[Reader]]:
     """Plan a request and create a reader for each choice; both compile the schemas of tools."""
     prepared = served.prepare(request, id, policies)
-    return prepared, [Reader(prepared.plan, ids=reads_ids) for _ in range(request.n)]
+    parsers = ContentParsers(prepared.plan)
+    return prepared, [Reader(prepared.plan, ids=reads_ids, content_parsers=parsers) for _ in range(request.n)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ...errors import UsageError
@@ -26,6 +27,27 @@ class DeltaTokens:
         self.logprobs = logprobs
 
 
+class ContentParsers:
+    """Factory of parsers for text without reasoning, which the upstream has removed.
+
+    A request may have many choices, and a choice many calls that the upstream has parsed.  Each
+    of them needs a parser, so all parsers come from one plan.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._create: Callable[[], Parser] | None = None
+
+    def __call__(self) -> Parser:
+        """Return a new parser."""
+        if self._create is None:
+            try:
+                self._create = self._plan.with_prompt("").parser
+            except UsageError:  # the dialect puts everything after headers, which this upstream removes, too
+                self._create = partial(Parser, "passthrough", tools=())
+        return self._create()
+
+
 class Reader:
     """Reader of one choice.
 
@@ -33,10 +55,13 @@ class Reader:
     counts tokens.
     """
 
-    def __init__(self, plan: Plan, *, ids: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, *, ids: bool = False, content_parsers: ContentParsers | None = None
+    ) -> None:
         """Create a reader.
 
         :param ids: read token ids instead of text.
+        :param content_parsers: shared by all choices of a request.
         """
         self.plan = plan
         self.planned = plan.parser(ids=ids)
@@ -62,6 +87,7 @@ class Reader:
         self._ids = ids
         self._parser: Parser | None = None
         self._upstream_splits_reasoning = False
+        self._create_content_parser = content_parsers or ContentParsers(plan)
         self._offset = 0
         self._parser_start = 0
         """Offset in the output at which the text of the current parser starts."""
@@ -76,15 +102,8 @@ class Reader:
     def parser(self) -> Parser:
         """Parser in use, chosen at the first text."""
         if self._parser is None:
-            self._parser = self._content_parser() if self._upstream_splits_reasoning else self.planned
+            self._parser = self._create_content_parser() if self._upstream_splits_reasoning else self.planned
         return self._parser
-
-    def _content_parser(self) -> Parser:
-        """Return a parser for text without reasoning, which the upstream has removed."""
-        try:
-            return self.plan.with_prompt("").parser()
-        except UsageError:  # the dialect puts everything after headers, which this upstream removes, too
-            return Parser("passthrough", tools=())
 
     def feed(self, delta: Delta) -> list[Event]:
         """Return the events for a delta."""
@@ -148,7 +167,7 @@ class Reader:
             return []
         self._call_is_open = False
         events = self._shift(self._parser.finish("stop"))
-        self._parser, self._parser_start = self._content_parser(), self._offset
+        self._parser, self._parser_start = self._create_content_parser(), self._offset
         return [event for event in events if not isinstance(event, Finish)]
 
     def _shift(self, events: list[Event]) -> list[Event]:

@@ -176,7 +176,7 @@ class ReasoningDetector:
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
         """Return the parser options for the start of the output: by the prompt, or else by SGLang's state."""
         if turn is not None and turn.prompt is not None:
-            return {"prompt": turn.prompt, "continues": turn.continues}
+            return turn.parser_start(self.dialect, turn.prompt)
         if self.dialect.frame is not None or not self.dialect.reasoning:
             return {}
         return {"start_channel": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}

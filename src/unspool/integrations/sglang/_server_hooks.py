@@ -193,7 +193,7 @@ def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
     server = turn.server
     tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None
     dialect = resolve_dialect(tool, turn.reasoning_parser, server.tokenizer_manager.tokenizer)
-    if Parser(dialect, prompt=prompt, continues=turn.continues).start_channel == "reasoning":
+    if Parser(dialect, **turn.parser_start(dialect, prompt)).start_channel == "reasoning":
         processed.require_reasoning = True
     elif closes_reasoning(dialect, prompt):
         processed.require_reasoning = False

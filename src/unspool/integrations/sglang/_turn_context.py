@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from ...dialects._declaration import Dialect
 from ...events import FinishReason
+from ...planning._prompt_end import continued_turn
 
 PROMPT_ATTRIBUTE: Final = "_unspool_prompt"
 """The attribute of a request that holds the end of its prompt."""
@@ -57,6 +59,16 @@ class Turn:
         """The output continues the last message of the request."""
         return getattr(self.request, "continue_final_message", False) is True
 
+    def parser_start(self, dialect: Dialect, prompt: str) -> dict[str, Any]:
+        """Return the options of a parser that say where the output starts.
+
+        If the request continues its last message, only this message counts, and not the rest of the prompt.
+        """
+        if not self.continues:
+            return {"prompt": prompt}
+        messages = getattr(self.request, "messages", None) or [None]
+        return {"prompt": continued_turn(dialect, prompt, _text_of(messages[-1])), "continues": True}
+
     @property
     def one_call(self) -> bool:
         """The request allows only one call per answer."""
@@ -81,6 +93,18 @@ class Turn:
         """Report ``length`` instead of ``stop``, because a call was not completed."""
         if isinstance(self.finish, dict) and self.finish.get("type") == "stop":
             self.finish["type"] = "length"
+
+
+def _text_of(message: Any) -> str:
+    """Return the text of a message: a dictionary or an object, whose content may be in parts."""
+    content = _field(message, "content")
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "".join(str(_field(part, "text") or "") for part in content)
+    return content if isinstance(content, str) else ""
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 _current: ContextVar[Turn | None] = ContextVar("unspool_turn", default=None)
