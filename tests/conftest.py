@@ -1,4 +1,4 @@
-"""What all tests share: how many examples, how much time, and which of them are enough for a quick look."""
+"""Settings that all tests share: number of examples, timeouts, and selection for a quick run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from gateways import EngineProcess
 
 SLOW_TIMEOUT = 3600
-"""Seconds for a test of the long suites; others have the ``timeout`` of pyproject.toml."""
+"""Timeout in seconds for slow tests; others have the ``timeout`` of pyproject.toml."""
 KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")
-"""A dialect of each kind: envelope, arguments, tags, nested tags, bare keys, Python, attributes, messages."""
+"""One dialect of each kind: envelope, arguments, tags, nested tags, bare keys, Python, attributes, frames."""
 
 # UNSPOOL_HYPOTHESIS names the profile to use.
 settings.register_profile(
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _enough(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
-    """All cases of a test with few; of the others some here and there, first of dialects of each kind."""
+    """Select all cases of small tests, and some of large tests, first those of one dialect per kind."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -65,7 +65,7 @@ def _enough(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
 
 @pytest.fixture(autouse=True)
 def _registry_as_it_was() -> Iterator[None]:
-    """A dialect that a test registers is gone after it."""
+    """Restore the registry after a test that registers dialects."""
     registry.list_dialects()
     names: list[dict[str, Any]] = [
         registry._dialects,
@@ -85,7 +85,7 @@ def _registry_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineProcess]:
-    """An engine in a process of its own, for the tests of the gateway."""
+    """Start an engine in a separate process for the gateway tests."""
     from gateways import EngineProcess
 
     process = EngineProcess("vllm")
@@ -95,7 +95,7 @@ def engine() -> Iterator[EngineProcess]:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file of a chat template, for the tests of the gateway."""
+    """Write a chat template file for the gateway tests."""
     from gateways import template_file
 
     return template_file(tmp_path_factory.mktemp("template"))

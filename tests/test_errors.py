@@ -1,4 +1,4 @@
-"""Errors: callers' mistakes say what to do instead; a model's mistakes raise only where asked to."""
+"""Errors: callers' mistakes say what to do; a model's mistakes raise only on request."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_every_error_has_one_base() -> None:
 
 
 @pytest.mark.parametrize("chunk", [b"Hello", None, 5, ["a"], bytearray(b"x")], ids=repr)
-def test_feed_takes_text(chunk: Any) -> None:
+def test_feed_needs_text(chunk: Any) -> None:
     message = message_of(UsageError, lambda: Parser("hermes").feed(chunk))
     assert type(chunk).__name__ in message
     assert "decode bytes" in message
 
 
 @pytest.mark.parametrize("dialect", [None, 5, b"hermes", ["hermes"]], ids=repr)
-def test_a_dialect_is_a_name_or_a_value(dialect: Any) -> None:
+def test_dialect_must_be_a_name_or_a_value(dialect: Any) -> None:
     for use in (lambda: Parser(dialect), lambda: parse("x", dialect), lambda: render(dialect, Message())):
         assert type(dialect).__name__ in message_of(UsageError, use)
 
@@ -82,19 +82,19 @@ def test_a_dialect_is_a_name_or_a_value(dialect: Any) -> None:
         ([{"name": 5}], "tools[0]"),
     ],
 )
-def test_tools_are_a_list_of_tools(tools: Any, named: str) -> None:
+def test_tools_must_be_a_list_of_tools(tools: Any, named: str) -> None:
     message = message_of(UsageError, lambda: Parser("hermes", tools=tools))
     assert named in message
     assert "parameters" in message, "the message shows what to pass"
 
 
 @pytest.mark.parametrize("prompt", [b"<think>", 5, ["<think>"]], ids=repr)
-def test_a_prompt_is_text(prompt: Any) -> None:
+def test_prompt_must_be_text(prompt: Any) -> None:
     assert type(prompt).__name__ in message_of(UsageError, lambda: Parser("hermes", prompt=prompt))
 
 
 @pytest.mark.parametrize("policies", ["repair", {"malformed_call": "repair"}, 5], ids=repr)
-def test_policies_are_policies(policies: Any) -> None:
+def test_policies_must_be_policies(policies: Any) -> None:
     message = message_of(UsageError, lambda: Parser("hermes", policies=policies))
     assert "Policies" in message
     assert type(policies).__name__ in message
@@ -107,7 +107,7 @@ def test_strict_and_policies_exclude_each_other() -> None:
 
 
 @pytest.mark.parametrize("value", ["ignore", "", None, True, "TEXT"], ids=repr)
-def test_a_policy_must_be_one_of_its_choices(value: Any) -> None:
+def test_policy_must_be_one_of_its_choices(value: Any) -> None:
     message = message_of(UsageError, lambda: Policies(malformed_call=value))
     assert f"malformed_call={value!r}" in message
     for choice in ("text", "repair", "keep", "drop", "error"):
@@ -120,26 +120,26 @@ def test_every_policy_is_checked(name: str) -> None:
     assert f"{name}='nonsense'" in message_of(UsageError, lambda: Policies(**wrong))
 
 
-def test_strict_is_two_policies() -> None:
+def test_strict_sets_two_policies() -> None:
     assert Policies(malformed_call="error", truncated_call="error") == STRICT
     assert Parser("hermes", strict=True).policies == STRICT
 
 
-def test_feed_after_finish() -> None:
+def test_feed_after_finish_is_an_error() -> None:
     parser = Parser("hermes")
     parser.feed("Hello")
     parser.finish()
     assert "new Parser" in message_of(UsageError, lambda: parser.feed("more"))
 
 
-def test_finish_twice() -> None:
+def test_second_finish_is_an_error() -> None:
     parser = Parser("hermes")
     parser.finish()
     assert "finish()" in message_of(UsageError, parser.finish)
 
 
 @pytest.mark.parametrize("reason", ["end", "", "STOP", 5, True], ids=repr)
-def test_finish_takes_a_reason_it_knows(reason: Any) -> None:
+def test_finish_reason_must_be_known(reason: Any) -> None:
     parser = Parser("hermes")
     message = message_of(UsageError, lambda: parser.finish(reason))
     assert repr(reason) in message
@@ -149,11 +149,11 @@ def test_finish_takes_a_reason_it_knows(reason: Any) -> None:
 
 
 @pytest.mark.parametrize("message", [None, "Hello", {"content": "Hello"}], ids=repr)
-def test_render_takes_a_message(message: Any) -> None:
+def test_render_needs_a_message(message: Any) -> None:
     assert type(message).__name__ in message_of(UsageError, lambda: render("hermes", message))
 
 
-def test_render_says_what_a_dialect_cannot_write() -> None:
+def test_render_names_what_a_dialect_cannot_write() -> None:
     silent = Dialect("silent", reasoning=())
     call = ToolCall("call_1", "f", "{}")
     assert "silent" in message_of(UsageError, lambda: render(silent, Message(reasoning="Hm.")))
@@ -169,7 +169,7 @@ def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
 @pytest.mark.parametrize(
     "wrong", ["hermes", None, 5, get_dialect("hermes")], ids=lambda wrong: type(wrong).__name__
 )
-def test_what_follows_a_parser_is_made_from_it(wrong: Any) -> None:
+def test_stages_need_a_parser(wrong: Any) -> None:
     for make in (WhitespaceFilter, MessageBuilder, ChatStream, MessagesStream, ResponsesStream):
         made: Any = make
         message = message_of(UsageError, lambda: made(wrong))  # noqa: B023 - called at once
@@ -183,7 +183,7 @@ def test_what_follows_a_parser_is_made_from_it(wrong: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "near"), [("hermez", "hermes"), ("qwen3-codr", "qwen3_coder"), ("Mistrall", "mistral")]
 )
-def test_unknown_dialects_come_with_the_nearest_names(name: str, near: str) -> None:
+def test_unknown_dialect_suggests_near_names(name: str, near: str) -> None:
     for use in (lambda: get_dialect(name), lambda: Parser(name), lambda: parse("x", name)):
         message = message_of(UnknownDialect, use)
         assert repr(name) in message
@@ -192,16 +192,16 @@ def test_unknown_dialects_come_with_the_nearest_names(name: str, near: str) -> N
         Parser(name)
 
 
-def test_a_name_like_no_other_leads_to_the_list() -> None:
+def test_unknown_dialect_without_near_names_points_to_the_list() -> None:
     assert "list_dialects()" in message_of(UnknownDialect, lambda: get_dialect("🙂🙂🙂"))
 
 
 @pytest.mark.parametrize("name", ["Hermes", "HERMES", " hermes ", "qwen3-coder", "Qwen3_Coder"])
-def test_case_and_dashes_do_not_matter(name: str) -> None:
+def test_case_and_dashes_in_names_do_not_matter(name: str) -> None:
     assert get_dialect(name).name in ("hermes", "qwen3_coder")
 
 
-def test_register_takes_dialects_and_keeps_names_apart() -> None:
+def test_register_needs_a_dialect_with_unique_names() -> None:
     wrong: Any = "hermes"
     assert "str" in message_of(UsageError, lambda: register(wrong))
     other = Dialect("hermes", call=CALL, request="qwen3_coder")
@@ -271,7 +271,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("declaration", "says"), CONTRADICTIONS.values(), ids=list(CONTRADICTIONS))
-def test_a_contradiction_shows_its_template(declaration: dict[str, Any], says: str) -> None:
+def test_contradiction_shows_its_template(declaration: dict[str, Any], says: str) -> None:
     message = message_of(SpecError, lambda: Dialect("mine", **declaration))
     blamed = list(declaration.values())[-1]
     assert "'mine'" in message
@@ -298,17 +298,17 @@ FRAMES: dict[str, tuple[Frame, str]] = {
 }
 
 
-def test_calls_stand_in_a_section() -> None:
+def test_calls_need_a_section() -> None:
     assert "section=('{calls}',)" in message_of(SpecError, lambda: Dialect("mine", call=CALL, section=()))
 
 
 @pytest.mark.parametrize("length", [0, -1, 257, 2**70])
-def test_ids_of_a_length_that_nobody_has_use_for_are_refused(length: int) -> None:
+def test_ids_of_unusable_length_are_refused(length: int) -> None:
     assert "1 to 256" in message_of(SpecError, lambda: IdFormat("{random}", length=length))
 
 
 @pytest.mark.parametrize(("frame", "says"), FRAMES.values(), ids=list(FRAMES))
-def test_a_frame_that_means_nothing_is_refused(frame: Frame, says: str) -> None:
+def test_frame_without_effect_is_refused(frame: Frame, says: str) -> None:
     assert says in message_of(SpecError, lambda: Dialect("mine", frame=frame))
 
 
@@ -336,18 +336,18 @@ REFUSED: dict[str, tuple[Dialect, str]] = {
 
 
 @pytest.mark.parametrize(("dialect", "says"), REFUSED.values(), ids=list(REFUSED))
-def test_registering_says_what_is_missing(dialect: Dialect, says: str) -> None:
+def test_registering_names_what_is_missing(dialect: Dialect, says: str) -> None:
     message = message_of(SpecError, lambda: register(dialect))
     assert "'mine'" in message
     assert says in message
 
 
 @pytest.mark.parametrize("name", ["", None, 5], ids=repr)
-def test_a_dialect_needs_a_name(name: Any) -> None:
+def test_dialect_needs_a_name(name: Any) -> None:
     assert "name" in message_of(SpecError, lambda: Dialect(name))
 
 
-def test_a_frame_may_be_all_there_is() -> None:
+def test_dialect_may_have_only_a_frame() -> None:
     frame = Frame(
         open=("<|start|>",),
         sep="<|message|>",
@@ -372,13 +372,13 @@ def strict(text: str, dialect: str = "hermes", **options: Any) -> MalformedOutpu
 
 
 def caret(error: MalformedOutput) -> str:
-    """The character that the caret stands under, nothing if it stands behind the line."""
+    """Return the character above the caret, or an empty string if the caret is past the line."""
     lines = str(error).split("\n")
     at = next(i for i, line in enumerate(lines) if line.strip() == "^")
     return lines[at - 1][lines[at].index("^") :][:1]
 
 
-def test_malformed_call() -> None:
+def test_malformed_call_error_has_span_and_raw() -> None:
     call = '<tool_call>\n{"name": "f", "arguments": {"a": 1, oops}}\n</tool_call>'
     error = strict(f"Hi. {call} Bye.")
     assert error.kind == "malformed_call"
@@ -405,13 +405,13 @@ def test_malformed_call() -> None:
         ('{"a": ]}', "]", "value"),
     ],
 )
-def test_a_malformed_call_says_what_was_expected(arguments: str, wrong: str, expected: str) -> None:
+def test_malformed_call_error_names_what_was_expected(arguments: str, wrong: str, expected: str) -> None:
     error = strict(f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>')
     assert expected in error.detail
     assert caret(error) == wrong[0]
 
 
-def test_truncated_call() -> None:
+def test_truncated_call_error_has_span_and_raw() -> None:
     text = 'Hi. <tool_call>\n{"name": "f", "arguments": {"a": "b'
     error = strict(text)
     assert error.kind == "truncated_call"
@@ -422,7 +422,7 @@ def test_truncated_call() -> None:
     assert '{"name": "f", "arguments": {"a": "b' in str(error)
 
 
-def test_cut_head() -> None:
+def test_cut_head_error_has_span_and_raw() -> None:
     text = 'Hi. <tool_call>\n{"na'
     error = strict(text)
     assert error.kind == "cut_head"
@@ -440,7 +440,7 @@ def test_cut_head() -> None:
         ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>", "</function>"),
     ],
 )
-def test_unterminated_block(dialect: str, text: str, closer: str) -> None:
+def test_missing_closer_error_has_a_caret(dialect: str, text: str, closer: str) -> None:
     error = strict(text, dialect)
     assert error.kind == "missing_closer"
     assert closer in error.detail
@@ -449,14 +449,14 @@ def test_unterminated_block(dialect: str, text: str, closer: str) -> None:
     assert last in str(error), "the caret stands under the text that is not closed"
 
 
-def test_a_clean_output_does_not_raise() -> None:
+def test_clean_output_does_not_raise() -> None:
     text = '<think>Hm.</think>\n\nHi.\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
     message = parse(text, "hermes", strict=True)
     assert message.diagnostics == ()
     assert [call.name for call in message.tool_calls] == ["f"]
 
 
-def test_one_policy_raises_for_its_own_kind_only() -> None:
+def test_policy_raises_only_for_its_own_kind() -> None:
     malformed = '<tool_call>{"name": "f", "arguments": {b}}</tool_call>'
     truncated = '<tool_call>{"name": "f", "arguments": {'
     only_malformed, only_truncated = Policies(malformed_call="error"), Policies(truncated_call="error")
@@ -467,7 +467,7 @@ def test_one_policy_raises_for_its_own_kind_only() -> None:
     assert parse(malformed, "hermes", policies=only_truncated).content == malformed
 
 
-def test_feed_and_finish_never_raise_for_the_model() -> None:
+def test_feed_and_finish_never_raise_on_model_output() -> None:
     text = 'Hi. <tool_call>{"name": "f", "arguments": {b}}</tool_call>'
     parser = Parser("hermes", strict=True)
     events = [event for character in text for event in parser.feed(character)] + parser.finish()

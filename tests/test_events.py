@@ -1,4 +1,4 @@
-"""Events as values: equal, hashable, copied, pickled, and joined where only chunking cut them apart."""
+"""Events as values: equal, hashable, copied, pickled, and joined where only chunking split them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ EXAMPLES: list[Event] = [
 each = pytest.mark.parametrize("event", EXAMPLES, ids=repr)
 
 
-def test_the_union_has_every_event() -> None:
+def test_union_has_every_event() -> None:
     assert set(get_args(Event)) == set(_Event.__subclasses__()) == {type(event) for event in EXAMPLES}
 
 
 @each
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_an_event_can_be_pickled(event: Event, protocol: int) -> None:
+def test_event_can_be_pickled(event: Event, protocol: int) -> None:
     data = pickle.dumps(event, protocol)
     assert b"_core" not in data, "both builds, and the next version, find the class by its public name"
     again: Event = pickle.loads(data)  # noqa: S301 - our own
@@ -52,7 +52,7 @@ def test_an_event_can_be_pickled(event: Event, protocol: int) -> None:
 
 
 @each
-def test_an_event_can_be_copied(event: Event) -> None:
+def test_event_can_be_copied(event: Event) -> None:
     for again in (copy.copy(event), copy.deepcopy(event)):
         assert again is not event
         assert again == event
@@ -66,7 +66,7 @@ def fields(event: Event) -> dict[str, Any]:
     return {name: getattr(event, name) for name in names}
 
 
-def test_events_that_differ_are_not_equal() -> None:
+def test_different_events_are_not_equal() -> None:
     for number, event in enumerate(EXAMPLES):
         assert [other == event for other in EXAMPLES].index(True) == number
         assert event != fields(event)
@@ -76,7 +76,7 @@ def test_events_that_differ_are_not_equal() -> None:
 
 
 class Counted(str):
-    """Text that knows how many characters were copied to put it together bit by bit."""
+    """Text that counts the characters copied while it is joined."""
 
     __slots__ = ()
     copied = 0
@@ -95,8 +95,8 @@ class Counted(str):
         lambda text, at: Markup("call", text, at, at + 1),
     ],
 )
-def test_joining_copies_no_character_twice(piece: Any) -> None:
-    """Text that grows by one piece after the other takes time in proportion to its square."""
+def test_normalising_copies_each_character_once(piece: Any) -> None:
+    """Text that grows by one piece at a time would take quadratic time."""
     count = 300
     Counted.copied = 0
     (joined,) = normalise(piece(Counted("x"), at) for at in range(count))
@@ -104,7 +104,7 @@ def test_joining_copies_no_character_twice(piece: Any) -> None:
     assert Counted.copied <= count
 
 
-def test_only_neighbours_of_one_kind_are_joined() -> None:
+def test_only_adjacent_events_of_one_kind_are_joined() -> None:
     apart: list[Event] = [
         Text("content", "a", 0, 1),
         Text("reasoning", "b", 1, 2),

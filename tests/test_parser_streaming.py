@@ -1,7 +1,6 @@
-"""Streams: what comes out when, for the cases that have broken streaming parsers before.
+"""Streaming: when each event is emitted, for cases that have broken streaming parsers before.
 
-The first part goes through the streaming bugs that the history of engines'
-Mistral parsers is full of, one section each.
+The first part follows the streaming bugs in the history of engines' Mistral parsers, one section each.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def tool(name: str, **types: str) -> dict[str, object]:
 
 
 def feed(parser: Parser, *chunks: str) -> list[list[Event]]:
-    """The events of each chunk."""
+    """Return the events of each chunk."""
     return [parser.feed(chunk) for chunk in chunks]
 
 
@@ -75,7 +74,7 @@ def by_character(dialect: str, case: str | ModelOutput) -> ParseRun:
 # -- 1: incomplete JSON fragments
 
 
-def test_fragments_pass_as_they_come() -> None:
+def test_argument_fragments_pass_as_they_arrive() -> None:
     parser = Parser("mistral")
     out = feed(parser, "[TOOL_CALLS]f[ARGS]", '{"ci', 'ty": "Par', 'is", "n": 1', '2, "ok": tr', "ue}")
     assert names(out[0] + out[1]) == ["f"]
@@ -89,14 +88,14 @@ def test_fragments_pass_as_they_come() -> None:
     assert statuses(out[-1] + parser.finish()) == ["complete"]
 
 
-def test_a_fragment_is_shown_while_it_is_not_json() -> None:
+def test_fragment_is_emitted_before_it_is_valid_json() -> None:
     parser = Parser("hermes")
     parser.feed('<tool_call>{"name": "f", "arguments": ')
     for fragment in ("{", '"', "k", '"', ":", " ", "[", "1", ",", " ", "{", "}", "]"):
         assert arguments(parser.feed(fragment)) == fragment
 
 
-def test_an_escape_is_not_cut_in_two() -> None:
+def test_escape_is_not_cut_in_two() -> None:
     parser = Parser("hermes")
     out = feed(parser, '<tool_call>{"name": "f", "arguments": {"s": "a\\', "u00", "e9\\", 'n"}}</tool_call>')
     events = [event for part in out for event in part]
@@ -123,7 +122,7 @@ def test_malformed_json_is_reported_and_the_next_call_is_read() -> None:
         assert [(p.kind, p.raw) for p in reading.message.diagnostics] == [("malformed_call", raw)], chunks
 
 
-def test_what_was_sent_before_the_error_is_not_sent_again() -> None:
+def test_arguments_before_an_error_are_not_repeated() -> None:
     reading = by_character("mistral", MALFORMED)
     assert arguments(reading.events, 0) == '{"a": 1, oops}'
     assert arguments(reading.events, 1) == '{"b": 2}'
@@ -132,7 +131,7 @@ def test_what_was_sent_before_the_error_is_not_sent_again() -> None:
 @pytest.mark.parametrize(
     "junk", ['{"a": }', '{"a" 1}', "{'a': 1}", '{"a": 01}', '{"a": nul}', '{"a": "\\x"}', "{,}"]
 )
-def test_every_kind_of_bad_json_ends_with_its_call(junk: str) -> None:
+def test_every_kind_of_malformed_json_ends_with_its_call(junk: str) -> None:
     raw = f'<tool_call>{{"name": "f", "arguments": {junk}}}</tool_call> Then: {HERMES}'
     reading = assert_laws("hermes", raw)
     assert statuses(reading.events) == ["malformed", "complete"]
@@ -153,7 +152,7 @@ def test_parallel_calls_do_not_mix(chunk: int) -> None:
     assert len({event.id for event in starts}) == 12
 
 
-def test_two_calls_of_one_function_are_two() -> None:
+def test_two_calls_of_one_function_stay_apart() -> None:
     reading = by_character("mistral", WEATHER + WEATHER)
     assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')] * 2
 
@@ -174,7 +173,7 @@ ARRAY = '[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'
         ("deepseek_v3_2", DSML),
     ],
 )
-def test_calls_of_one_section(dialect: str, raw: str) -> None:
+def test_calls_of_one_section_are_separate(dialect: str, raw: str) -> None:
     reading = assert_laws(dialect, raw)
     assert calls(reading.message) == [("f", '{"a": 1}'), ("g", "{}")]
 
@@ -182,7 +181,7 @@ def test_calls_of_one_section(dialect: str, raw: str) -> None:
 # -- 4: recovery after an error in mid-stream
 
 
-def test_text_reasoning_and_calls_go_on_after_an_error() -> None:
+def test_text_reasoning_and_calls_continue_after_an_error() -> None:
     raw = (
         'Hi. <tool_call>{"name": "f", "arguments": {"a": 1]}</tool_call> So.\n'
         f"<think>Hm.</think> Again: {HERMES} Bye."
@@ -194,7 +193,7 @@ def test_text_reasoning_and_calls_go_on_after_an_error() -> None:
         assert word in text(reading.events)
 
 
-def test_an_error_in_a_tagged_call_ends_with_it() -> None:
+def test_error_in_a_tagged_call_ends_with_it() -> None:
     bad = "<tool_call>\n<function=f>\nno parameter\n</function>\n</tool_call>"
     good = "<tool_call>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>"
     reading = assert_laws("qwen3_coder", f"{bad}\n{good}")
@@ -206,7 +205,7 @@ def test_an_error_in_a_tagged_call_ends_with_it() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "kimi_k2", "glm47"])
-def test_marker_split_at_every_position(dialect: str) -> None:
+def test_marker_may_be_split_at_every_position(dialect: str) -> None:
     call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
     raw = render(dialect, Message(content="Let me see.", tool_calls=(call,)))
     tools = [tool("get_weather", city="string")]
@@ -217,7 +216,7 @@ def test_marker_split_at_every_position(dialect: str) -> None:
         assert reading.message.content == "Let me see.", at
 
 
-def test_tool_calls_marker_split_in_three() -> None:
+def test_tool_calls_marker_may_be_split_in_three() -> None:
     marker = "[TOOL_CALLS]"
     raw = f'Sure.{marker}f[ARGS]{{"a": 1}}'
     begin = raw.index(marker)
@@ -233,7 +232,7 @@ def test_tool_calls_marker_split_in_three() -> None:
 # -- 6: many calls in one delta
 
 
-def test_many_calls_in_one_delta() -> None:
+def test_many_calls_in_one_delta_are_read() -> None:
     parser = Parser("mistral")
     out = parser.feed(
         "".join(f'[TOOL_CALLS]f{i}[ARGS]{{"i": {i}}}' for i in range(50)) + "[TOOL_CALLS]g[ARGS]{"
@@ -243,7 +242,7 @@ def test_many_calls_in_one_delta() -> None:
     assert [arguments(out, i) for i in range(51)] == [f'{{"i": {i}}}' for i in range(50)] + ["{"]
 
 
-def test_end_of_one_call_and_begin_of_the_next_in_one_delta() -> None:
+def test_call_end_and_next_call_start_may_share_a_delta() -> None:
     parser = Parser("hermes")
     raw = HERMES + "\n" + HERMES.replace("Paris", "Rome")
     cut = raw.index("Paris") + 2
@@ -317,13 +316,13 @@ def test_tagged_values_have_the_type_of_their_schema(type_: str, raw: str, value
         "The array [1, 2, 3] and {} are fine.",
     ],
 )
-def test_without_the_marker_it_is_text(raw: str) -> None:
+def test_json_without_the_marker_is_text(raw: str) -> None:
     reading = assert_laws("mistral", raw)
     assert text(reading.events) == raw
     assert calls(reading.message) == []
 
 
-def test_missing_closers_do_not_lose_the_call() -> None:
+def test_missing_closing_markers_do_not_lose_the_call() -> None:
     reading = assert_laws("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}')
     assert calls(reading.message) == [("f", '{"a": 1}')]
     reading = assert_laws("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}} and so on')
@@ -339,7 +338,7 @@ def test_missing_closers_do_not_lose_the_call() -> None:
 @pytest.mark.parametrize(
     "dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "harmony", "kimi_k2", "glm47"]
 )
-def test_finish_sends_nothing_again(dialect: str) -> None:
+def test_finish_repeats_nothing(dialect: str) -> None:
     call = ToolCall("call_1", "f", '{"a": "Is it? Yes: [1, 2]; {ok}!"}')
     raw = render(dialect, Message(content="So, well: (yes).", tool_calls=(call,)))
     parser = Parser(dialect, tools=[tool("f", a="string")])
@@ -353,7 +352,7 @@ def test_finish_sends_nothing_again(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("ending", [".", "!", "?", '"', "}", "]", "<", "[", "<tool", "[TOOL", "\n", "…"])
-def test_the_last_characters_arrive(ending: str) -> None:
+def test_last_characters_arrive(ending: str) -> None:
     for dialect in ("hermes", "mistral"):
         reading = by_character(dialect, f"That is all{ending}")
         assert text(reading.events) == f"That is all{ending}"
@@ -363,7 +362,7 @@ def test_the_last_characters_arrive(ending: str) -> None:
 # -- text is not held without need
 
 
-def test_text_before_a_possible_marker_comes_at_once() -> None:
+def test_text_before_a_possible_marker_arrives_at_once() -> None:
     parser = Parser("hermes")
     assert parser.feed("Sure. <tool") == [Text("content", "Sure. ", 0, 6)]
     assert parser.pending == len("<tool")
@@ -371,7 +370,7 @@ def test_text_before_a_possible_marker_comes_at_once() -> None:
     assert parser.pending == 0
 
 
-def test_a_word_like_a_marker_comes_out_intact() -> None:
+def test_word_like_a_marker_is_released_intact() -> None:
     parser = Parser("hermes")
     assert feed(parser, "<to", "day>") == [[], [Text("content", "<today>", 0, 7)]]
 
@@ -383,7 +382,7 @@ def test_ordinary_text_is_never_held() -> None:
         assert parser.pending == 0
 
 
-def test_the_bound_of_text_is_the_longest_marker() -> None:
+def test_text_hold_back_is_bounded_by_the_longest_marker() -> None:
     parser = Parser("hermes")
     parser.feed("Hello")
     longest = max(
@@ -396,7 +395,7 @@ def test_the_bound_of_text_is_the_longest_marker() -> None:
 @pytest.mark.parametrize(
     "opener", ["<tool_call>", "<tool_call>\n", '<tool_call>{"name"', "<tool_call>" + " " * 400]
 )
-def test_white_space_in_a_head_is_bounded(opener: str) -> None:
+def test_whitespace_in_a_head_is_bounded(opener: str) -> None:
     parser = Parser("hermes")
     parser.feed(opener)
     for _ in range(30):
@@ -417,7 +416,7 @@ def test_white_space_in_a_head_is_bounded(opener: str) -> None:
         ("glm47", "<tool_call>f<arg_key>s</arg_key><arg_value>a</tool_call>b</arg_value></tool_call>"),
     ],
 )  # fmt: skip
-def test_a_closing_marker_inside_a_value_is_data(dialect: str, raw: str) -> None:
+def test_closing_marker_inside_a_value_is_data(dialect: str, raw: str) -> None:
     reading = assert_laws(dialect, ModelOutput(raw, [tool("f", s="string")]))
     assert calls(reading.message) == [("f", '{"s": "a</tool_call>b"}')]
     assert reading.message is not None
@@ -480,7 +479,7 @@ def test_argument_text_streams_before_the_call_is_complete(dialect: str, head: s
     assert statuses(rest) == ["complete"]
 
 
-def test_the_name_comes_before_the_arguments() -> None:
+def test_name_precedes_the_arguments() -> None:
     parser = Parser("hermes")
     out = feed(parser, '<tool_call>{"name": "get_wea', 'ther"', ', "arguments"', ": {")
     assert [names(events) for events in out] == [[], ["get_weather"], [], []]
@@ -535,14 +534,14 @@ PREFILLED = [
 
 
 @pytest.mark.parametrize(("dialect", "prompt", "raw"), PREFILLED)
-def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> None:
+def test_call_opened_by_the_prompt_continues(dialect: str, prompt: str, raw: str) -> None:
     reading = assert_laws(dialect, ModelOutput(raw, [tool("f", a="string")], prompt, continues=True))
     assert calls(reading.message) == [("f", '{"a": "1"}')]
     assert reading.message is not None
     assert reading.message.content is None
 
 
-def test_calls_of_the_prompt_do_not_count() -> None:
+def test_calls_of_the_prompt_are_not_counted() -> None:
     prompt = '[TOOL_CALLS][{"name": "f", "arguments": {}}, '
     reading = assert_laws(
         "mistral", ModelOutput('{"name": "g", "arguments": {}}]', prompt=prompt, continues=True)
@@ -564,7 +563,7 @@ def test_calls_of_the_prompt_do_not_count() -> None:
         "<|start|>assistant",
     ],
 )
-def test_a_prompt_says_the_same_every_time(dialect: str, tail: str) -> None:
+def test_prompt_can_be_read_repeatedly(dialect: str, tail: str) -> None:
     prompt = f"<|im_start|>assistant\n{tail}"
     offered = [None, [tool("g", a="string")], [tool("h")], []]
 
@@ -580,14 +579,14 @@ def test_a_prompt_says_the_same_every_time(dialect: str, tail: str) -> None:
     assert read_all() == read_all()
 
 
-def test_a_turn_that_begins_far_back() -> None:
+def test_turn_that_begins_far_back_is_found() -> None:
     begun = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
     assert Parser("hermes", prompt=begun, continues=True).feed("So") == [Text("reasoning", "So", 0, 2)]
     closed = begun + "</think>\n\n" + "It is so. " * 100
     assert Parser("hermes", prompt=closed, continues=True).feed("So") == [Text("content", "So", 0, 2)]
 
 
-def test_batch_is_the_stream_fed_once() -> None:
+def test_batch_equals_the_stream_fed_once() -> None:
     raw = f"<think>Hm.</think>Let me see.\n{HERMES}\n{HERMES}"
     whole = parse(raw, "hermes")
     parser = Parser("hermes")
@@ -603,7 +602,7 @@ def _anonymous(message: Message) -> tuple[object, ...]:
     return message.reasoning, message.content, tuple(found), message.diagnostics, message.finish_reason
 
 
-def test_an_opener_that_comes_twice_has_no_header_the_first_time() -> None:
+def test_repeated_opener_has_no_header_the_first_time() -> None:
     message = parse("<|channel|><|channel|>final<|message|>Hi", "harmony", prompt="")
     assert message.content == "Hi"
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["broken_header"]
@@ -616,13 +615,13 @@ def test_many_openers_without_headers_are_read_one_by_one() -> None:
         assert parser.pending <= len("<|channel|><|channel|>")
 
 
-def test_an_empty_piece_is_no_piece() -> None:
+def test_empty_chunk_changes_nothing() -> None:
     pieces = ["<tool_call>\n<function=f>\n<parameter=a>\n", "", "<parameter=b>1</parameter>\n"]
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
     assert_laws("qwen3_coder", ModelOutput("".join(pieces), ({"name": "f", "parameters": schema},)), [pieces])
 
 
-def test_content_that_ends_like_the_opener_of_a_message_begins() -> None:
+def test_content_ending_like_an_opener_is_content() -> None:
     message = parse("all\n1 >>>>now\n{}", "functionary_v32")
     assert message.content == "1 >"
     assert [call.name for call in message.tool_calls] == ["now"]
@@ -634,7 +633,7 @@ ARGUMENTS = "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
 
 
 def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
-    """Normalised events of the text; cut into single characters they are the same."""
+    """Return the normalised events of the text, and assert the same for single characters."""
     case = ModelOutput(text, policies=Policies(call_ids="generated"))
     assert_laws(dialect, case, [[text], list(text)])
     return run_parser(dialect, case, [text]).events
@@ -642,17 +641,17 @@ def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
 
 @pytest.mark.parametrize("dialect", ["glm47", "spark25", "hy_v4"])
 @pytest.mark.parametrize("blanks", range(500, 520, 3))
-def test_what_confirms_a_name_lies_no_further_than_a_head_reaches(dialect: str, blanks: int) -> None:
+def test_name_is_confirmed_within_the_head_limit(dialect: str, blanks: int) -> None:
     in_pieces(dialect, "<tool_call>f" + " " * blanks + ARGUMENTS)
 
 
 @pytest.mark.parametrize("dialect", ["harmony", "beam", "muse_glimmer"])
 @pytest.mark.parametrize("length", [200, 230, 240, 250, 300])
-def test_a_header_that_is_too_long_is_not_cut_off(dialect: str, length: int) -> None:
+def test_overlong_header_is_not_cut(dialect: str, length: int) -> None:
     in_pieces(dialect, f"<|channel|>analysis to=f{'y' * length}<|message|>x")
 
 
-def test_a_closer_that_nothing_can_confirm_any_more_is_released() -> None:
+def test_unconfirmable_closing_marker_is_released() -> None:
     begun = '<|channel|>analysis to=f<|message|><rfl:parameter name="a">\nx'
     whole, pieces = Parser("beam"), Parser("beam")
     feed(whole, begun, "\n</rfl:parameter> to")
@@ -660,7 +659,7 @@ def test_a_closer_that_nothing_can_confirm_any_more_is_released() -> None:
     assert pieces.pending == whole.pending == 0
 
 
-def test_a_marker_that_needs_nothing_behind_it_opens_at_once() -> None:
+def test_unambiguous_marker_opens_at_once() -> None:
     parser = Parser("hermes")
     assert [type(event).__name__ for event in parser.feed("<think>")] == ["Markup"]
     assert text(parser.feed("a"), "reasoning") == "a"
@@ -671,7 +670,7 @@ def test_a_marker_that_needs_nothing_behind_it_opens_at_once() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_false_alarm_that_is_known_releases_what_would_close_it(times: int) -> None:
+def test_known_false_alarm_releases_its_closing_marker(times: int) -> None:
     pieces = [HERMES, "So ", *["<tool_call>!", "a", "</tool_call>", "."] * times]
     for _ in range(2):  # the second one finds what the first remembered
         parser = Parser("hermes")
@@ -680,7 +679,7 @@ def test_a_false_alarm_that_is_known_releases_what_would_close_it(times: int) ->
 
 
 @pytest.mark.parametrize("marker", ["<tool_call>", "<city>", "<item>", "</city>"])
-def test_what_looks_like_an_element_in_a_string_is_data(marker: str) -> None:
+def test_tag_like_text_in_a_string_is_data(marker: str) -> None:
     value = f"]<]minimax[>[{marker} x"
     call = ToolCall("call_1", "get_weather", json.dumps({"city": value}))
     tools = [tool("get_weather", city="string")]
@@ -692,35 +691,35 @@ def test_what_looks_like_an_element_in_a_string_is_data(marker: str) -> None:
 # -- dialects as nobody has written them yet
 
 
-def test_a_marker_may_be_long() -> None:
+def test_marker_may_be_long() -> None:
     marker = f"<{'a' * 500}>"
     dialect = Dialect(name="long", call=("<c>{name}{args}</c>",), drop=(marker,), reasoning=())
     assert text(in_pieces(dialect, f"Hi {marker[:300]} there{marker}.")) == f"Hi {marker[:300]} there."
 
 
-def test_a_name_ends_before_what_ends_it() -> None:
+def test_name_ends_before_its_terminator() -> None:
     dialect = Dialect(name="stop", call=("<c>{name}:<a>{args}</c>",), section=("{calls}",), reasoning=())
     assert names(in_pieces(dialect, '<c>f:<a>{"x": 1}</c>')) == ["f"]
 
 
-def test_an_opener_of_the_beginning_that_comes_later_is_text() -> None:
+def test_late_message_opener_is_text() -> None:
     dialect = Dialect(
         name="later", call=("{name}{args}",), section=("^ab{calls}c",), drop=("a{_}|z",), reasoning=()
     )
     assert text(in_pieces(dialect, "Hi ab1")) == "Hi ab1"
 
 
-def test_a_control_token_is_no_text_in_quotes_even_if_it_had_to_wait() -> None:
+def test_quoted_control_token_is_not_text() -> None:
     dialect = Dialect(name="both", call=("<|c|>{envelope}<|d|>", "<|d|>{envelope}<|c|>"), reasoning=())
     assert text(in_pieces(dialect, "`<|c|>  x")) == "`  x"
 
 
-def test_an_opener_of_the_beginning_hides_no_marker_behind_text() -> None:
+def test_late_message_opener_hides_no_marker() -> None:
     dialect = Dialect(name="hides", call=("<c>{envelope}</c>",), reasoning=("^<b>{text}<",))
     assert text(in_pieces(dialect, "x<b>")) == "xb>"
 
 
-def test_a_false_alarm_inside_another_is_found_again() -> None:
+def test_nested_false_alarm_is_found_again() -> None:
     dialect = Dialect(name="inside", call=("<a<b>{envelope}</a>", "<b>{envelope}</b>"), reasoning=())
     call = '<b>{"name": "f", "arguments": {}}</b>'
     for _ in range(2):  # the second one finds what the first remembered
@@ -728,7 +727,7 @@ def test_a_false_alarm_inside_another_is_found_again() -> None:
         assert text(events) == "So <a<b>!</b>.</a>"
 
 
-def test_a_quote_before_a_call_quotes_nothing_behind_it() -> None:
+def test_quote_before_a_call_does_not_quote_what_follows() -> None:
     dialect = Dialect(name="quoted", call=("<|call|>{envelope}<|/call|>",))
     events = in_pieces(dialect, 'x "<|call|>{"name": "f", "arguments": {}}<|/call|><think>hm</think>')
     assert text(events, "reasoning") == "hm"

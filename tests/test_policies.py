@@ -1,7 +1,7 @@
-"""Each policy makes a difference in each dialect that has what it is about.
+"""Each policy has an effect in each dialect that it concerns.
 
-``unspool.testing`` states the law and finds the outputs; here it meets every
-dialect.  The two policies of the wire are shown on the wire.
+``unspool.testing`` states the law and finds the outputs; these tests apply it to every dialect. Two
+policies concern the wires and are tested there.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ each_policy = pytest.mark.parametrize("policy", EFFECTS)
 
 @each_dialect
 @each_policy
-def test_every_value_shows(policy: str, name: str) -> None:
+def test_every_policy_value_has_an_effect(policy: str, name: str) -> None:
     assert_policy(name, policy)
 
 
 @each_policy
-def test_the_law_is_about_many_dialects(policy: str) -> None:
-    """Where a dialect has nothing that a policy is about is derived, and must not become everywhere."""
+def test_policy_law_covers_many_dialects(policy: str) -> None:
+    """Dialects without the feature of a policy are derived; there must not be many of them."""
     wordings = [wording for wording in map(SampleCall, list_dialects()) if wording.capabilities.calls]
     assert sum(map(EFFECTS[policy].applies, wordings)) > len(wordings) // 3
 
 
 @pytest.mark.parametrize("policy", CHOICES)
-def test_no_value_is_left_out(policy: str) -> None:
+def test_every_policy_value_is_covered(policy: str) -> None:
     if policy not in ON_THE_WIRE:
         assert set(EFFECTS[policy].predicates(SampleCall(get_dialect("hermes")))) == set(CHOICES[policy])
 
 
 @each_policy
 @pytest.mark.parametrize("name", ["cohere", "minimax_m3"])
-def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignored_policy_is_detected(policy: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = assert_policy(name, policy)
 
     def deaf(*given: Any, policies: Policies, **options: Any) -> Parser:
-        """A parser that knows every policy but one."""
+        """Return a parser that ignores one policy."""
         heard = {field: getattr(policies, field) for field in CHOICES if field != policy}
         return Parser(*given, policies=Policies(**heard), **options)
 
@@ -80,7 +80,7 @@ def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch
 
 
 def deltas(name: str, text: str, **options: Any) -> Iterator[dict[str, Any]]:
-    """The choices of what a client is sent."""
+    """Return the choices that a client receives."""
     parser = Parser(name, **options)
     for chunk in ChatStream(parser).encode(parser.feed(text) + parser.finish()):
         choices: Any = chunk["choices"]
@@ -88,7 +88,7 @@ def deltas(name: str, text: str, **options: Any) -> Iterator[dict[str, Any]]:
 
 
 @each_dialect
-def test_reasoning_field(name: str) -> None:
+def test_reasoning_field_policy_names_the_field(name: str) -> None:
     try:
         text = render(name, Message(reasoning="Hm.", content="Hi."))
     except UsageError:
@@ -105,7 +105,7 @@ def test_reasoning_field(name: str) -> None:
 
 
 @each_dialect
-def test_forced_finish_reason(name: str) -> None:
+def test_forced_finish_reason_policy_names_the_reason(name: str) -> None:
     wording = SampleCall(get_dialect(name))
     if not wording.capabilities.calls:
         pytest.skip("it has no calls")
@@ -116,7 +116,7 @@ def test_forced_finish_reason(name: str) -> None:
         assert [*told(policies=policies)][-1]["finish_reason"] == "tool_calls"
 
 
-def test_an_attribute_for_the_type_may_have_any_name() -> None:
+def test_type_attribute_may_have_any_name() -> None:
     words = ("str", "num", "bool", "null", "list", "obj")
     dialect = Dialect(
         "typed",
@@ -136,7 +136,7 @@ PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_page_says_what_is_like_an_engine(engine: str) -> None:
+def test_docs_list_the_presets(engine: str) -> None:
     sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     heading = HEADINGS.get(engine, engine.capitalize())
     (section,) = (text for text in sections if text.startswith(heading))
@@ -154,10 +154,10 @@ def test_the_page_says_what_is_like_an_engine(engine: str) -> None:
 
 
 ADVISED = {"canonical", "error"}
-"""Values that the page mentions beside the sets."""
+"""Values that the page mentions beside the presets."""
 
 
-def test_what_is_added_to_a_set_counts_more() -> None:
+def test_options_override_a_preset() -> None:
     assert Policies.preset("vllm", after_calls="content") == replace(
         Policies.preset("vllm"), after_calls="content"
     )
@@ -165,7 +165,7 @@ def test_what_is_added_to_a_set_counts_more() -> None:
     assert Policies.from_mapping({}) == Policies()
 
 
-def test_sets_and_policies_that_do_not_exist() -> None:
+def test_unknown_presets_and_policies_are_refused() -> None:
     with pytest.raises(
         UsageError, match="preset='tgi': choose one of vllm, sglang, dynamo, llamacpp, ollama"
     ):

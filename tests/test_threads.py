@@ -1,4 +1,4 @@
-"""What may be shared between threads: dialects, the registry, tokenizers, and all that these remember."""
+"""Objects that threads may share: dialects, the registry, tokenizers, and their caches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TOOLS = [
 
 @pytest.fixture(autouse=True)
 def _hasty() -> Iterator[None]:
-    """Threads that take turns as often as they can."""
+    """Let threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -49,7 +49,7 @@ def _hasty() -> Iterator[None]:
 
 
 def texts() -> dict[str, str]:
-    """An output of every eighth dialect, if it can write one."""
+    """Return an output of every eighth dialect that can write one."""
     message = Message(
         content="It is <so>.", tool_calls=(ToolCall(id="", name="f", arguments='{"a": "x\\n<y>", "b": 3}'),)
     )
@@ -69,12 +69,12 @@ def events_of(name: str, text: str) -> str:
 
 
 def shown(events: list[Event]) -> str:
-    """Events without the ids that are made up."""
+    """Return events without generated ids."""
     return repr([(type(event), event.start, event.end) for event in normalise(events)])
 
 
 def at_once(work: Callable[[int], object]) -> list[object]:
-    """Let all threads begin together."""
+    """Start all threads at the same moment."""
     begin = threading.Barrier(THREADS)
 
     def begun(number: int) -> object:
@@ -85,7 +85,7 @@ def at_once(work: Callable[[int], object]) -> list[object]:
         return list(pool.map(begun, range(THREADS)))
 
 
-def test_parsers_share_what_their_dialects_remember() -> None:
+def test_parsers_share_dialect_caches_safely() -> None:
     given = texts()
     assert len(given) > 5
 
@@ -99,8 +99,8 @@ def test_parsers_share_what_their_dialects_remember() -> None:
     assert all(one == expected for one in found)
 
 
-def test_the_registry_is_filled_by_whoever_comes_first() -> None:
-    """Dialects that nobody has asked for yet, by all threads at once, while others are registered."""
+def test_registry_is_filled_once_by_any_thread() -> None:
+    """All threads look up unused dialects at once while others are registered."""
     names = [dialect.name for dialect in list_dialects()]
     registry._found.cache_clear()
 
@@ -114,7 +114,7 @@ def test_the_registry_is_filled_by_whoever_comes_first() -> None:
 
 
 class Vocabulary:
-    """The two methods that are asked of a tokenizer."""
+    """The two methods that a tokenizer needs."""
 
     def token_bytes(self, id: int) -> bytes:
         return bytes([id])
@@ -123,7 +123,7 @@ class Vocabulary:
         return {256: "<tool_call>", 257: "</tool_call>"}
 
 
-def test_a_tokenizer_is_learnt_by_all_at_once() -> None:
+def test_tokenizer_is_analysed_by_all_threads_at_once() -> None:
     vocabulary = Vocabulary()
     ids = [256, *b'{"name": "f", "arguments": {"a": "<tool_call>"}}', 257]
 

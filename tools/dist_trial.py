@@ -24,7 +24,7 @@ TESTS: Final = (
     "tests/test_policies.py",
     "tests/dialects",
     "tests/cli/test_help.py",
-    "tests/project/test_build.py::test_it_is_the_build_that_was_asked_for",
+    "tests/project/test_build.py::test_requested_build_is_tested",
 )
 """Tests that need only pytest and Hypothesis."""
 PYODIDE: Final = ENVIRONMENTS / "pyodide"

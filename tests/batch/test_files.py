@@ -1,4 +1,4 @@
-"""``unspool batch``: any kind of file, cut and killed anywhere, gives the rows that ``parse_batch`` gives."""
+"""``unspool batch``: every input, however it is split or interrupted, gives the rows of ``parse_batch``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def packed(data: bytes, kind: str) -> bytes:
 
 
 def write(path: Path) -> Path:
-    """The rows, as the suffix says."""
+    """Write the rows in the format of the suffix."""
     table = pa.Table.from_pylist(ROWS)
     match path.suffix:
         case ".parquet":
@@ -70,7 +70,7 @@ def write(path: Path) -> Path:
 
 
 def rows_of(out: Path) -> list[dict[str, Any]]:
-    """All rows that were written, in order."""
+    """Return all written rows in order."""
     found: list[dict[str, Any]] = []
     for path in sorted(out.glob("part-*")):
         if path.suffix == ".parquet":
@@ -88,7 +88,7 @@ def batch(*arguments: object) -> int:
 
 
 def files(out: Path) -> dict[str, bytes]:
-    """What a run leaves behind, but for its own records."""
+    """Return the files of a run except its own records."""
     return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
 
@@ -97,9 +97,7 @@ def files(out: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow", ".arrows"])
 @pytest.mark.parametrize("size", [0.0005, 32])
-def test_whatever_the_rows_lie_in_they_are_parsed_as_a_batch_is(
-    tmp_path: Path, suffix: str, size: float
-) -> None:
+def test_every_input_format_parses_like_a_batch(tmp_path: Path, suffix: str, size: float) -> None:
     source = write(tmp_path / f"rows{suffix}")
     out = tmp_path / "out"
     assert batch(source, out, "--dialect", "hermes", "--key", "id", "--part-size", size) == 0
@@ -112,7 +110,7 @@ def test_whatever_the_rows_lie_in_they_are_parsed_as_a_batch_is(
 
 
 @pytest.mark.parametrize("kind", ["arrow", "jsonl", "jsonl.gz", "jsonl.zst"])
-def test_whatever_is_written_the_rows_are_the_same(tmp_path: Path, kind: str) -> None:
+def test_every_output_format_has_the_same_rows(tmp_path: Path, kind: str) -> None:
     source = write(tmp_path / "rows.parquet")
     batch(source, tmp_path / "as parquet", "--dialect", "hermes")
     batch(source, tmp_path / "other", "--dialect", "hermes", "--format", kind)
@@ -120,7 +118,7 @@ def test_whatever_is_written_the_rows_are_the_same(tmp_path: Path, kind: str) ->
     assert len(rows_of(tmp_path / "other")) == len(ROWS)
 
 
-def test_ids_follow_from_where_a_row_stands_and_not_from_the_cut(tmp_path: Path) -> None:
+def test_ids_depend_on_row_position_not_on_parts(tmp_path: Path) -> None:
     for suffix in (".jsonl", ".jsonl.gz", ".parquet", ".arrow"):
         source = write(tmp_path / f"rows{suffix}")
         for size in (0.0008, 0.003, 32):
@@ -132,7 +130,7 @@ def test_ids_follow_from_where_a_row_stands_and_not_from_the_cut(tmp_path: Path)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
-def test_every_line_is_in_one_part_wherever_the_cuts_are(tmp_path: Path, end: str) -> None:
+def test_line_is_in_exactly_one_part(tmp_path: Path, end: str) -> None:
     path = tmp_path / "rows.jsonl"
     wanted = [{"text": "x" * length} for length in (0, 1, 5, 30, 2, 0, 17)]
     text = (end or "\n").join(json.dumps(row) for row in wanted) + end
@@ -150,7 +148,7 @@ def test_every_line_is_in_one_part_wherever_the_cuts_are(tmp_path: Path, end: st
         assert all(text[place:].startswith('{"text"') for place, _ in found)
 
 
-def test_processes_write_what_one_process_writes(tmp_path: Path) -> None:
+def test_parallel_run_writes_same_output(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.jsonl")
     options = ("--dialect", "hermes", "--part-size", "0.002")
     batch(source, tmp_path / "one", *options)
@@ -161,7 +159,7 @@ def test_processes_write_what_one_process_writes(tmp_path: Path) -> None:
 # -- what rows look like
 
 
-def test_nothing_of_a_line_is_lost(tmp_path: Path) -> None:
+def test_no_part_of_a_line_is_lost(tmp_path: Path) -> None:
     source = tmp_path / "rows.jsonl"
     odd: list[Any] = [
         {"text": "Hi.", "n": 1, "meta": {"a": [None, {}]}, "mixed": 1, "f": 1, "big": 1},
@@ -191,7 +189,7 @@ def test_nothing_of_a_line_is_lost(tmp_path: Path) -> None:
     assert json.loads(table[1000]["other"]) == {"text": 5, "n": "one", "new": ["\ud800"], "other": {"o": 1}}
 
 
-def test_options_by_column_and_for_all(tmp_path: Path) -> None:
+def test_options_can_come_from_columns_or_flags(tmp_path: Path) -> None:
     tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
     text = "Hm.</think><tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>"
     row = {"text": text, "of": "qwen3_coder", "tools": tools, "start": "<think>", "why": "stop"}
@@ -207,7 +205,7 @@ def test_options_by_column_and_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_ids_are_labelled(tmp_path: Path, suffix: str) -> None:
+def test_token_ids_are_labelled(tmp_path: Path, suffix: str) -> None:
     vocabulary = small_vocabulary(tmp_path / "model")
     ids = vocabulary.encode("Hi <tool_call> { } </tool_call>").ids
     rows = [{"ids": ids, "start": None}, {"ids": None, "start": ids[:1]}, {"ids": [99], "start": []}]
@@ -226,7 +224,7 @@ def test_ids_are_labelled(tmp_path: Path, suffix: str) -> None:
 
 
 def small_vocabulary(directory: Path) -> Any:
-    """That of a model with four words."""
+    """Write a tokenizer with a vocabulary of four words."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
     vocabulary = Tokenizer(models.WordLevel({"Hi": 0, "{": 1, "}": 2, "?": 3}, unk_token="?"))
@@ -237,7 +235,7 @@ def small_vocabulary(directory: Path) -> Any:
     return vocabulary
 
 
-def test_converted_rows_prove_themselves(tmp_path: Path) -> None:
+def test_converted_rows_are_verified(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet")
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--to", "mistral", "--keep", "id") == 0
     found = rows_of(tmp_path / "out")
@@ -246,9 +244,7 @@ def test_converted_rows_prove_themselves(tmp_path: Path) -> None:
     assert list(found[0]) == ["id", "converted", "ok", "error"]
 
 
-def test_the_summary_says_what_people_want_to_know(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_summary_reports_rows_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write(tmp_path / "rows.jsonl")
     assert main(["batch", str(source), str(tmp_path / "out"), "--dialect", "hermes"]) == 0
     page = capsys.readouterr().out
@@ -269,7 +265,7 @@ def test_the_summary_says_what_people_want_to_know(
     assert json.loads(capsys.readouterr().out)["calls"] == {"complete": 58, "truncated": 1}
 
 
-def test_progress_is_a_line_that_is_written_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from argparse import ArgumentParser
 
     from unspool.cli.batch import add_arguments, job_of
@@ -308,7 +304,7 @@ def test_progress_is_a_line_that_is_written_again(capsys: pytest.CaptureFixture[
         (["--dialect", "hermes", "--token-ids", "n", "--tokenizer", "."], "no tokenizer.json"),
     ],
 )
-def test_mistakes_are_said_before_anything_is_written(
+def test_usage_errors_are_reported_before_writing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
     source = write(tmp_path / "rows.jsonl")
@@ -317,7 +313,7 @@ def test_mistakes_are_said_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_inputs_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows, table = write(tmp_path / "rows.jsonl"), write(tmp_path / "rows.parquet")
     (tmp_path / "rows.csv").write_text("text\n")
     other = tmp_path / "other.parquet"
@@ -332,7 +328,7 @@ def test_inputs_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.Captur
         assert said in capsys.readouterr().err
 
 
-def test_a_directory_is_all_files_in_it(tmp_path: Path) -> None:
+def test_directory_input_reads_all_its_files(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("b.jsonl", "a.jsonl.gz"):
         write(tmp_path / "in" / name)
@@ -341,9 +337,7 @@ def test_a_directory_is_all_files_in_it(tmp_path: Path) -> None:
     assert len(rows_of(tmp_path / "out")) == 2 * len(ROWS)
 
 
-def test_a_second_run_refuses_other_work_and_says_what_differs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_second_run_with_other_options_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
     batch(source, out, "--dialect", "hermes")
     before = files(out)
@@ -361,7 +355,7 @@ def test_a_second_run_refuses_other_work_and_says_what_differs(
     assert files(out) == before
 
 
-def test_a_directory_with_something_else_in_it_is_left_alone(
+def test_directory_with_foreign_files_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
@@ -372,7 +366,7 @@ def test_a_directory_with_something_else_in_it_is_left_alone(
     assert files(out) == {"thesis.tex": b"years of work"}
 
 
-def test_a_part_that_fails_is_told_and_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_part_is_reported_and_redone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = write(tmp_path / "a.jsonl"), write(tmp_path / "b.jsonl.gz")
     whole = bad.read_bytes()
     bad.write_bytes(whole[:-10])
@@ -383,7 +377,7 @@ def test_a_part_that_fails_is_told_and_done_again(tmp_path: Path, capsys: pytest
     assert not (out / "_summary.json").exists()
 
 
-def test_a_file_that_is_gone_is_made_again(tmp_path: Path) -> None:
+def test_missing_part_is_redone(tmp_path: Path) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
     options = ("--dialect", "hermes", "--part-size", "0.004")
     batch(source, out, *options)
@@ -484,7 +478,7 @@ def test_text_that_is_not_utf_8_is_an_error_of_its_row(tmp_path: Path, column: s
         assert [row["deep"] for row in parsed] == [{"t": "Hi."}, {"t": "\ufffd\ufffd."}, {"t": "Hu."}]
 
 
-def test_numbers_that_json_does_not_have_are_null_in_json(tmp_path: Path) -> None:
+def test_nan_becomes_null_in_json(tmp_path: Path) -> None:
     source = tmp_path / "rows.jsonl"
     source.write_text(
         '{"text": "Hi.", "n": NaN, "meta": {"p": [-Infinity, 1e999, 0.5]}}\n'
@@ -504,7 +498,7 @@ def test_numbers_that_json_does_not_have_are_null_in_json(tmp_path: Path) -> Non
     assert table[0]["meta"] == '{"p": [null, null, 0.5]}'
 
 
-def test_json_of_a_table_from_elsewhere_stays_on_its_line(tmp_path: Path) -> None:
+def test_table_text_that_claims_to_be_json_stays_on_its_line(tmp_path: Path) -> None:
     field = pa.field("meta", pa.string(), metadata={"unspool": "json"})
     schema = pa.schema([pa.field("text", pa.string()), field, field.with_name("other")])
     table = pa.table(
@@ -517,7 +511,7 @@ def test_json_of_a_table_from_elsewhere_stays_on_its_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.jsonl.gz", "rows.jsonl.zst"])
-def test_file_of_another_kind_is_a_mistake_in_one_line(
+def test_unsupported_file_is_a_one_line_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     (tmp_path / name).write_bytes(b"this is text\n" * 9)
@@ -527,7 +521,7 @@ def test_file_of_another_kind_is_a_mistake_in_one_line(
     assert said.count("\n") == 1
 
 
-def test_input_that_ends_too_early_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_input_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = write(tmp_path / "a.jsonl"), tmp_path / "b.jsonl.gz"
     bad.write_bytes(gzip.compress(random.Random(1).randbytes(3000).hex().encode())[:-10])  # noqa: S311
     out = tmp_path / "out"
@@ -559,7 +553,7 @@ TAMPERED: list[Callable[[Path], object]] = [
 
 
 def flip(path: Path) -> None:
-    """Change a byte in the middle."""
+    """Change a byte in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -571,7 +565,7 @@ def replace_by_pipe(path: Path) -> None:
 
 
 @pytest.mark.parametrize("tamper", TAMPERED)
-def test_part_that_was_changed_is_made_again(tmp_path: Path, tamper: Callable[[Path], object]) -> None:
+def test_changed_part_is_redone(tmp_path: Path, tamper: Callable[[Path], object]) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
     assert batch(source, out, "--dialect", "hermes") == 0
     before = files(out)
@@ -583,7 +577,7 @@ def test_part_that_was_changed_is_made_again(tmp_path: Path, tamper: Callable[[P
 @pytest.mark.parametrize(
     "text", ["[]", "{}", "{", "[" * 100_000, '{"unspool": "0.1.0", "options": {}, "inputs": 3}']
 )
-def test_manifest_that_was_changed_is_a_mistake_in_one_line(
+def test_changed_manifest_is_a_one_line_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
@@ -596,7 +590,7 @@ def test_manifest_that_was_changed_is_a_mistake_in_one_line(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
-def test_lock_is_a_file_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+def test_lock_is_a_regular_file(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
     source, out, precious = write(tmp_path / "rows.jsonl"), tmp_path / "out", tmp_path / "precious"
     batch(source, out, "--dialect", "hermes")
     precious.write_text("years of work")
@@ -613,7 +607,7 @@ def test_lock_is_a_file_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture
     assert precious.read_text() == "years of work"
 
 
-def test_output_directory_that_cannot_be_is_a_mistake_in_one_line(
+def test_invalid_output_directory_is_a_one_line_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write(tmp_path / "rows.jsonl")
@@ -647,10 +641,10 @@ for last in range(1, 100):
         print(last, status)
         break
 """
-"""Runs that are killed, each a step later than the one before: as a file is written, or gets its name."""
+"""Kill each run one step later than the one before: while a file is written or renamed."""
 
 
-def test_a_run_that_is_killed_at_any_step_goes_on(tmp_path: Path) -> None:
+def test_run_killed_at_any_step_resumes(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.jsonl")
     options = ["--quiet", "--dialect", "hermes", "--part-size", "0.001"]
     batch(source, tmp_path / "whole", *options)
@@ -663,7 +657,7 @@ def test_a_run_that_is_killed_at_any_step_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet"])
-def test_a_run_that_is_killed_at_twenty_moments_is_the_run_that_was_not(tmp_path: Path, kind: str) -> None:
+def test_run_killed_twenty_times_equals_uninterrupted_run(tmp_path: Path, kind: str) -> None:
     chance = random.Random(kind)  # noqa: S311 - the moments differ anyway
     source, out = tmp_path / f"rows.{kind}", tmp_path / "out"
     many = [{**row, "id": f"{row['id']} of {number}"} for number in range(400) for row in ROWS]

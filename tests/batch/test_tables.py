@@ -1,4 +1,4 @@
-"""Tables: a batch is ``parse`` in a loop, a row never raises, and what is converted proves itself."""
+"""Tables: a batch equals ``parse`` in a loop, a row never raises, and conversions are verified."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def batch(**columns: Any) -> pa.RecordBatch:
 
 @cache
 def cases() -> list[Vector]:
-    """A few outputs of every dialect, in turns; what each of them should be read as is tested elsewhere."""
+    """Return a few outputs of every dialect, interleaved; other tests check how each is parsed."""
     found = [vector for vector in corpus_cases.load() if vector.dialect in NAMES and not vector.variant]
     found += [vector for name in NAMES for vector in standard_scenarios.vectors_of(name)]
     by_dialect = [[vector for vector in found if vector.dialect == name] for name in NAMES]
@@ -80,7 +80,7 @@ def corpus(found: list[Vector]) -> pa.RecordBatch:
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """What a message amounts to in a table, but for where its calls stand."""
+    """Return the table row of a message, without the positions of its calls."""
     return {
         "reasoning": message.reasoning,
         "content": message.content,
@@ -104,7 +104,7 @@ def row_of(message: Message) -> dict[str, Any]:
     }
 
 
-def test_a_batch_is_parse_in_a_loop() -> None:
+def test_batch_equals_parse_in_a_loop() -> None:
     found = cases()
     assert {vector.dialect for vector in found} == set(NAMES) - {"passthrough"}  # which has no markup
     table = corpus(found)
@@ -131,7 +131,7 @@ def test_a_batch_is_parse_in_a_loop() -> None:
         ), given_["id"]
 
 
-def test_a_broken_call_stands_where_its_text_is() -> None:
+def test_malformed_call_stays_in_place_as_text() -> None:
     found = cases()
     parsed = parse_batch(
         corpus(found), Column("dialect"), tools=Column("tools"), finish_reason=Column("finish")
@@ -149,7 +149,7 @@ def test_a_broken_call_stands_where_its_text_is() -> None:
 KINDS = {"malformed_call", "truncated_call"}
 
 
-def test_what_counts_for_all_rows_is_what_a_column_of_it_says() -> None:
+def test_constant_option_equals_column_of_it() -> None:
     text, _ = example(list_dialects()[0])
     name = NAMES[0]
     tools = list(EXAMPLE_TOOLS)
@@ -164,7 +164,7 @@ def test_what_counts_for_all_rows_is_what_a_column_of_it_says() -> None:
     assert by_column == for_all
 
 
-def test_however_the_rows_are_cut_into_batches_the_result_is_the_same() -> None:
+def test_batch_size_does_not_change_result() -> None:
     table = pa.Table.from_batches([corpus(cases()[::5])])
     whole = parse_batch(table, Column("dialect"), tools=Column("tools"))
     for size in (1, 7, 1000):
@@ -178,7 +178,7 @@ def test_however_the_rows_are_cut_into_batches_the_result_is_the_same() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(st.none(), st.text(), st.sampled_from([HERMES, HERMES[:40], "<tool_call>"]))))
-def test_every_row_has_an_answer(texts: list[str | None]) -> None:
+def test_every_row_has_a_result(texts: list[str | None]) -> None:
     parsed = parse_batch(
         pa.record_batch({"text": pa.array(texts, pa.string())}), "hermes", policies=Policies()
     )
@@ -186,7 +186,7 @@ def test_every_row_has_an_answer(texts: list[str | None]) -> None:
     assert parsed["ok"].to_pylist() == [text is not None for text in texts]
 
 
-def test_what_is_wrong_with_a_row_is_in_the_row() -> None:
+def test_row_error_is_in_its_row() -> None:
     rows = batch(
         text=[HERMES, None, HERMES, HERMES, HERMES, HERMES],
         dialect=["hermes", "hermes", "klingon", None, "hermes", "hermes"],
@@ -202,15 +202,15 @@ def test_what_is_wrong_with_a_row_is_in_the_row() -> None:
     assert "without a name" in said[5]
 
 
-def test_policies_that_fail_loudly_fail_in_the_row() -> None:
+def test_strict_policies_fail_in_the_row() -> None:
     rows = batch(text=[HERMES, HERMES[:40]])
     parsed = parse_batch(rows, "hermes", policies=Policies(truncated_call="error"))
     assert parsed["ok"].to_pylist() == [True, False]
     assert parsed["error"][1].as_py().startswith("MalformedOutput: truncated call at offset 40")
 
 
-def test_a_row_is_read_as_if_it_were_the_only_one() -> None:
-    """Rows with the same options share what follows from these, and nothing else."""
+def test_row_does_not_depend_on_its_neighbours() -> None:
+    """Rows with the same options share only what is derived from these options."""
     texts = [HERMES, HERMES[:40], f"Hm.</think>{HERMES}", "Hello.", HERMES, "[TOOL_CALLS]now[ARGS]{}", HERMES]
     dialects = ["hermes", "hermes", "hermes", "hermes", "hermes", "mistral", "hermes"]
     prompts = [None, None, "<think>", "<think>", None, None, None]
@@ -224,13 +224,13 @@ def test_a_row_is_read_as_if_it_were_the_only_one() -> None:
     assert [row["ok"] for row in together] == [True, False, True, True, True, True, True]
 
 
-def test_half_a_surrogate_pair_is_spelt_out() -> None:
+def test_lone_surrogate_is_escaped() -> None:
     text = '<tool_call>{"name": "\\ud800", "arguments": {}}</tool_call>'
     parsed = parse_batch(batch(text=[text, HERMES]), "hermes").to_pylist()
     assert [row["tool_calls"][0]["name"] for row in parsed] == ["\\ud800", "now"]
 
 
-def test_tools_may_be_structs_whose_missing_members_are_null() -> None:
+def test_tools_may_be_structs_with_nulls() -> None:
     tools = [
         [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}],
         [{"name": "g", "parameters": {"properties": {"s": {"type": "string", "enum": ["1"]}}}}],
@@ -244,7 +244,7 @@ def test_tools_may_be_structs_whose_missing_members_are_null() -> None:
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
 )
-def test_text_of_any_type_is_text(kind: pa.DataType) -> None:
+def test_every_arrow_string_type_is_accepted(kind: pa.DataType) -> None:
     parsed = parse_batch(
         pa.record_batch({"text": pa.array([HERMES, None], pa.string()).cast(kind)}), "hermes"
     )
@@ -254,7 +254,7 @@ def test_text_of_any_type_is_text(kind: pa.DataType) -> None:
 # -- token ids
 
 
-def test_a_batch_of_ids_is_read_in_a_loop() -> None:
+def test_batch_of_ids_equals_loop() -> None:
     from unspool.tokens import label_tokens
 
     dialects = ("hermes", "qwen3_coder", "deepseek_v3_1", "harmony", "mistral")
@@ -281,7 +281,7 @@ def test_a_batch_of_ids_is_read_in_a_loop() -> None:
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.int32()), pa.large_list(pa.uint16()), pa.list_(pa.int64(), 5)], ids=str
 )
-def test_ids_may_lie_in_any_list(kind: pa.DataType) -> None:
+def test_every_arrow_list_type_is_accepted(kind: pa.DataType) -> None:
     vocabulary = bytes_for("hermes")
     ids = pa.array([list(b"Hello"), None, list(b"World")], kind)
     whole = pa.record_batch({"ids": ids})
@@ -290,7 +290,7 @@ def test_ids_may_lie_in_any_list(kind: pa.DataType) -> None:
         assert parsed["content"].to_pylist() == ["Hello", None, "World"][-batch_.num_rows :]
 
 
-def test_padding_is_no_output() -> None:
+def test_padding_is_not_output() -> None:
     rows = batch(ids=[[*b"Hi", 0, 0], [*b"Hi", -100, -100]])
     parsed = parse_batch(rows, "hermes", token_ids="ids", tokenizer=bytes_for("hermes"), pad=0, labels=True)
     assert parsed["content"].to_pylist() == ["Hi", "Hi"]
@@ -319,12 +319,12 @@ def test_padding_is_no_output() -> None:
         ({"policies": "strict"}, "policies must be a Policies value"),
     ],
 )
-def test_a_mistake_that_concerns_all_rows_is_said_at_once(options: dict[str, Any], said: str) -> None:
+def test_usage_error_for_all_rows_is_raised_at_once(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said.replace("(", r"\(")):
         parse_batch(batch(text=[HERMES], n=[1]), "hermes", **options)
 
 
-def test_a_column_would_be_there_twice() -> None:
+def test_duplicate_column_is_an_error() -> None:
     rows = batch(text=[HERMES], content=["mine"])
     with pytest.raises(UsageError, match="would have 'content' twice"):
         parse_batch(rows, "hermes", keep="all")
@@ -334,7 +334,7 @@ def test_a_column_would_be_there_twice() -> None:
     assert again.to_pylist() == [{"content": "mine", "text": HERMES, "ok": True, "error": None}]
 
 
-def test_a_table_gives_a_table() -> None:
+def test_table_input_gives_table() -> None:
     table = pa.table({"id": [1, 2], "text": [HERMES, None]})
     assert parse_batch(table, "hermes", keep=["id"])["id"].to_pylist() == [1, 2]
     nothing = parse_batch(table.slice(0, 0), "hermes")
@@ -372,7 +372,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("source", DOZEN)
-def test_a_conversion_proves_itself_or_says_what_differs(source: str) -> None:
+def test_conversion_is_verified_or_explained(source: str) -> None:
     texts = []
     for message in MESSAGES:
         try:
@@ -402,7 +402,7 @@ def tools_for(row: dict[str, Any]) -> list[dict[str, Any]] | None:
     return fitting_tools(ToolCall("", call["name"], call["arguments"]) for call in row["tool_calls"]) or None
 
 
-def test_calls_convert_between_all_of_the_dozen() -> None:
+def test_calls_convert_between_common_dialects() -> None:
     call = Message(tool_calls=(ToolCall("callcall1", "get_weather", '{"city": "Paris", "days": 3}'),))
     for source, to in product(DOZEN, DOZEN):
         rows = batch(text=[render(source, call)])
@@ -420,7 +420,7 @@ def test_calls_convert_between_all_of_the_dozen() -> None:
         (None, "the row has no output"),
     ],
 )
-def test_what_is_no_message_is_not_converted(text: str | None, said: str) -> None:
+def test_invalid_message_is_not_converted(text: str | None, said: str) -> None:
     rows = pa.record_batch({"text": pa.array([text], pa.string())})
     (row,) = convert_batch(rows, "hermes", "mistral").to_pylist()
     assert (row["converted"], row["ok"]) == (None, False)
@@ -429,7 +429,7 @@ def test_what_is_no_message_is_not_converted(text: str | None, said: str) -> Non
     assert again["ok"] or said == "the row has no output" or "so it cannot be rendered" in again["error"]
 
 
-def test_without_the_proof_it_is_written_anyway() -> None:
+def test_conversion_without_verification_writes_anyway() -> None:
     rows = batch(text=["The tag </think> ends a thought."])
     (proved,) = convert_batch(rows, "passthrough", "hermes").to_pylist()
     (written,) = convert_batch(rows, "passthrough", "hermes", verify=False).to_pylist()
@@ -437,7 +437,7 @@ def test_without_the_proof_it_is_written_anyway() -> None:
     assert (proved["converted"], written["converted"]) == (None, rows["text"][0].as_py())
 
 
-def test_the_proof_reads_with_the_tools_of_the_row() -> None:
+def test_verification_uses_the_tools_of_the_row() -> None:
     tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
     text = '<tool_call>{"name": "f", "arguments": {"n": "1"}}</tool_call>'
     (row,) = convert_batch(batch(text=[text]), "hermes", "qwen3_coder", tools=tools).to_pylist()
@@ -446,7 +446,7 @@ def test_the_proof_reads_with_the_tools_of_the_row() -> None:
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
-def test_a_parsed_table_renders_as_its_messages_do(dialect: Dialect) -> None:
+def test_parsed_table_renders_like_its_messages(dialect: Dialect) -> None:
     text, message = example(dialect)
     prompt = "" if dialect.frame is None else None
     parsed = parse_batch(batch(text=[text]), dialect, tools=EXAMPLE_TOOLS, prompt=prompt)
@@ -462,11 +462,11 @@ def test_a_parsed_table_renders_as_its_messages_do(dialect: Dialect) -> None:
         ({"id": "x"}, "expected a call with a name and arguments"),
     ],
 )
-def test_calls_that_cannot_be_written_say_so(call: dict[str, Any], said: str) -> None:
+def test_call_that_cannot_be_rendered_is_explained(call: dict[str, Any], said: str) -> None:
     (row,) = render_batch(batch(tool_calls=[[call]]), "hermes").to_pylist()
     assert said in row["error"]
 
 
-def test_a_table_without_messages_is_a_mistake() -> None:
+def test_table_without_messages_is_an_error() -> None:
     with pytest.raises(UsageError, match="there is nothing to render"):
         render_batch(batch(text=["Hello."]), "hermes")

@@ -1,7 +1,7 @@
-"""``ChatTemplate`` renders as Hugging Face Transformers does, where that is installed.
+"""``ChatTemplate`` renders like Hugging Face Transformers, where that is installed.
 
-``make slow`` installs it into an environment of its own: where it can be imported, others import it.
-The templates are ours and, where ``make templates`` has fetched them, the models' own.
+``make slow`` installs Transformers into an environment of its own, because other packages import it where
+they find it. The templates are ours and, after ``make templates``, those of real models.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def ours(case: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(PYTHON is None, reason="no Transformers: see make slow")
-def test_renders_as_transformers_does() -> None:
+def test_rendering_matches_transformers() -> None:
     given = list(cases())
     program = [str(PYTHON), str(ROOT / "tests" / "engines" / "transformers_renders.py")]
     text = json.dumps([case for _, case in given])

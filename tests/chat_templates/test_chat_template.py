@@ -1,4 +1,4 @@
-"""Chat templates: rendered as Transformers does it, with a history that fits the template."""
+"""Chat templates render like Transformers, with a history that fits the template."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def render(source: str, *messages: object, **variables: Any) -> str:
         ("{{ messages[0].content }}{{ messages[0]['nothing'] }}", "Hi"),
     ],
 )
-def test_what_templates_use(source: str, expected: str) -> None:
+def test_template_features_render(source: str, expected: str) -> None:
     assert render(source) == expected
 
 
-def test_the_date_is_today() -> None:
+def test_strftime_now_is_today() -> None:
     assert render("{{ strftime_now('%Y') }}") in {str(datetime.now().year + d) for d in (0, -1)}  # noqa: DTZ005
 
 
-def test_variables() -> None:
+def test_variables_reach_the_template() -> None:
     source = (
         "{{ bos_token }}|{{ eos_token is defined }}|{{ pad_token }}|{{ enable_thinking }}|{{ documents }}"
     )
@@ -73,7 +73,7 @@ def test_variables() -> None:
     assert template.render([USER], bos_token="", enable_thinking=1, documents="d") == "|False|<p>|1|d"
 
 
-def test_tools_are_passed_on() -> None:
+def test_tools_reach_the_template() -> None:
     tools = [{"type": "function", "function": {"name": "now"}}]
     assert ChatTemplate("{{ tools[0].function.name }}").render([USER], tools) == "now"
     assert ChatTemplate("{{ tools }}").render([USER], []) == "[]"
@@ -90,25 +90,25 @@ class Plain:
 
 
 class Model:
-    """Like a message of an SDK."""
+    """A message object like those of an SDK."""
 
     def model_dump(self) -> dict[str, object]:
         return {"role": "assistant", "content": ("a", 1.5, True)}
 
 
-def test_templates_see_plain_data() -> None:
+def test_template_receives_plain_data() -> None:
     source = "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"
     messages = [Plain(Role.USER, "Hi"), Model(), {"role": "x", "content": object()}]
     assert ChatTemplate(source).render(messages) == "user=Hi;assistant=('a', 1.5, True);x=<object>;"
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
-def test_reasoning_has_the_names_that_templates_read(key: str) -> None:
+def test_reasoning_has_the_field_names_templates_read(key: str) -> None:
     source = "{{ messages[0].reasoning_content }},{{ messages[0].thinking }}"
     assert render(source, {"role": "assistant", "content": "", key: "Hm"}) == "Hm,Hm"
 
 
-def test_messages_are_not_changed() -> None:
+def test_messages_are_not_modified() -> None:
     messages = [{"role": "assistant", "content": [{"type": "text", "text": "a"}], "reasoning": "b"}]
     before = deepcopy(messages)
     source = "{{ messages[0].content[0].text }}"
@@ -124,7 +124,7 @@ CHAT = (
 )
 
 
-def test_continues_the_last_message() -> None:
+def test_last_message_is_continued() -> None:
     prefill = {"role": "assistant", "content": "Sure, "}
     assert (
         ChatTemplate(CHAT).render([USER, prefill], continue_final_message=True)
@@ -132,12 +132,12 @@ def test_continues_the_last_message() -> None:
     )
 
 
-def test_continues_where_the_template_trims() -> None:
+def test_last_message_is_continued_where_template_trims() -> None:
     source = "{{ messages[-1].content | trim }}</s>"
     assert ChatTemplate(source).render([{"content": "a b "}], continue_final_message=True) == "a b"
 
 
-def test_continues_reasoning() -> None:
+def test_reasoning_is_continued() -> None:
     source = "<think>{{ messages[-1].reasoning_content }}</think>"
     message = {"role": "assistant", "content": "", "reasoning": "Hm"}
     assert ChatTemplate(source).render([message], continue_final_message="reasoning") == "<think>Hm"
@@ -154,7 +154,9 @@ def test_continues_reasoning() -> None:
         ("{{ messages | length }}content", [{"content": "a"}], True, "changes or drops"),
     ],
 )
-def test_cannot_continue(source: str, messages: list[object], field: bool | str, match: str) -> None:
+def test_continuation_that_is_impossible_is_an_error(
+    source: str, messages: list[object], field: bool | str, match: str
+) -> None:
     with pytest.raises(UsageError, match=match):
         ChatTemplate(source).render(messages, continue_final_message=field)
 
@@ -193,26 +195,26 @@ def test_cannot_continue(source: str, messages: list[object], field: bool | str,
         ("{{ 9 ** 9999 }}", "exponent too large", "refuses"),
     ],
 )
-def test_errors_say_what_to_change(source: str, reason: str, hint: str) -> None:
+def test_errors_suggest_a_fix(source: str, reason: str, hint: str) -> None:
     with pytest.raises(ChatTemplateError, match=hint) as caught:
         ChatTemplate(source, max_length=1000).render([USER])
     assert reason in caught.value.reason
     assert isinstance(caught.value, UnspoolError)
 
 
-def test_errors_say_where() -> None:
+def test_errors_name_the_line() -> None:
     with pytest.raises(ChatTemplateError, match=r"\(line 3\)") as caught:
         render("{% macro m() %}\n\n{{ raise_exception('no') }}\n{% endmacro %}\n{{ m() }}")
     assert caught.value.line == 3
 
 
-def test_rendering_takes_only_so_long() -> None:
+def test_rendering_has_a_time_limit() -> None:
     source = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     with pytest.raises(ChatTemplateError, match=r"longer than 0\.05 seconds"):
         ChatTemplate(source, max_seconds=0.05).render([USER])
 
 
-def test_wrong_use() -> None:
+def test_wrong_arguments_are_usage_errors() -> None:
     with pytest.raises(UsageError, match="Jinja source text, got bytes"):
         ChatTemplate(b"")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="list of messages, got str"):
@@ -228,12 +230,12 @@ def test_wrong_use() -> None:
 @pytest.mark.parametrize(
     "bound", [{"max_seconds": 0}, {"max_seconds": float("inf")}, {"max_megabytes": 0}, {"max_length": -1}]
 )
-def test_bounds_bound(bound: dict[str, Any]) -> None:
+def test_limits_must_be_valid(bound: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(bound))):
         ChatTemplate("", **bound)
 
 
-def test_without_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jinja_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"pip install 'unspool\[template\]'"):
         ChatTemplate("")
@@ -255,7 +257,7 @@ EITHER = "{{ c.function.arguments if c.function.arguments is string else c.funct
 def template(
     arguments: str = OBJECT, content: str = "{{ m.content }}", extra: str = "", calls: str = CALLS
 ) -> ChatTemplate:
-    """A template that writes arguments, content and whatever else in a certain way."""
+    """Return a template that writes arguments, content and other fields in the given way."""
     calls = "{% if m.tool_calls %}" + calls.replace("{{ ARGUMENTS }}", arguments) + "{% endif %}"
     body = f"<{{{{ m.role }}}}>{extra}{content}{calls}{{{{ m.tool_call_id }}}}</>"
     return ChatTemplate(f"{{% for m in messages %}}{body}{{% endfor %}}")
@@ -280,7 +282,7 @@ def arguments_of(message: Mapping[str, Any]) -> object:
 @pytest.mark.parametrize(
     ("written", "form"), [(OBJECT, "object"), (TAGS, "object"), (STRING, "string"), (EITHER, "either")]
 )
-def test_arguments_come_as_the_template_wants_them(written: str, form: str) -> None:
+def test_arguments_have_the_type_the_template_wants(written: str, form: str) -> None:
     wanting = template(written)
     assert wanting.capabilities.arguments == form
     for given_arguments in ('{"a":  1.0}', {"a": 1.0}):
@@ -292,7 +294,7 @@ def test_arguments_come_as_the_template_wants_them(written: str, form: str) -> N
             assert found == (given_arguments if isinstance(given_arguments, str) else '{"a": 1.0}')
 
 
-def test_a_dictionary_pasted_into_the_text_is_not_what_a_template_wants() -> None:
+def test_python_dict_in_text_is_not_accepted_as_arguments() -> None:
     assert template("{{ c.function.arguments }}").capabilities.arguments == "string"
 
 
@@ -317,7 +319,7 @@ def test_a_dictionary_pasted_into_the_text_is_not_what_a_template_wants() -> Non
         ("\ud800", {MALFORMED_KEY: "\ufffd"}),
     ],
 )
-def test_arguments_are_made_safe(text: object, value: object) -> None:
+def test_arguments_are_sanitised(text: object, value: object) -> None:
     assert arguments_of(normalise_history([USER, assistant(call(text))], template(OBJECT))[1]) == value
     found = arguments_of(normalise_history([USER, assistant(call(text))], template(STRING))[1])
     assert isinstance(found, str)
@@ -329,7 +331,7 @@ WANTING_OBJECTS, WANTING_TEXT = template(TAGS), template(STRING)
 
 
 @given(st.text() | st.dictionaries(st.text(), st.floats() | st.text()).map(json.dumps))
-def test_no_arguments_break_a_template(text: str) -> None:
+def test_missing_arguments_do_not_break_templates(text: str) -> None:
     history = [USER, assistant(call(text)), result()]
     for wanting in (WANTING_OBJECTS, WANTING_TEXT):
         wanting.render(normalise_history(history, wanting)).encode()
@@ -349,7 +351,7 @@ def test_no_arguments_break_a_template(text: str) -> None:
         ("kimi_k2", "call_1", "functions.now:0"),
     ],
 )
-def test_ids(dialect: str | None, given_id: str | None, pattern: str) -> None:
+def test_call_ids_fit_the_dialect(dialect: str | None, given_id: str | None, pattern: str) -> None:
     history = [USER, assistant(call(id=given_id)), result(given_id)]
     found = normalise_history(history, template(), dialect=dialect)
     assert re.fullmatch(pattern, found[1]["tool_calls"][0]["id"])
@@ -357,7 +359,7 @@ def test_ids(dialect: str | None, given_id: str | None, pattern: str) -> None:
     assert found == normalise_history(history, template(), dialect=dialect)  # prompts extend each other
 
 
-def test_ids_that_come_again() -> None:
+def test_repeated_call_ids_become_unique() -> None:
     turn = [assistant(call(id="call_0"), call(id="call_1")), result("call_1"), result("call_0")]
     found = normalise_history([USER, *turn, *turn], template(), dialect="hermes")
     first, second = ([c["id"] for c in m["tool_calls"]] for m in found if "tool_calls" in m)
@@ -376,7 +378,7 @@ def test_results_without_ids_belong_to_calls_in_order() -> None:
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking", "thought"])
 @pytest.mark.parametrize("given_key", ["reasoning_content", "reasoning", "thinking"])
-def test_reasoning_goes_where_the_template_reads_it(key: str, given_key: str) -> None:
+def test_reasoning_goes_to_the_field_the_template_reads(key: str, given_key: str) -> None:
     wanting = template(extra=f"{{% if enable_thinking is defined %}}{{{{ m.{key} }}}}{{% endif %}}")
     assert wanting.capabilities.reasoning_key == key
     message = normalise_history([USER, assistant(call(), **{given_key: "Hm"})], wanting)[1]
@@ -384,7 +386,7 @@ def test_reasoning_goes_where_the_template_reads_it(key: str, given_key: str) ->
     assert "Hm" in wanting.render([message], enable_thinking=True)
 
 
-def test_reasoning_as_a_part_of_the_content() -> None:
+def test_reasoning_may_be_a_content_part() -> None:
     wanting = template(content=READING_PARTS)
     assert wanting.capabilities.reasoning_key == "parts"
     message = normalise_history([assistant(call(), content="Yes", reasoning="Hm")], wanting)[0]
@@ -392,12 +394,12 @@ def test_reasoning_as_a_part_of_the_content() -> None:
     assert normalise_history([message], wanting) == [message]
 
 
-def test_reasoning_that_no_template_reads_is_left_out() -> None:
+def test_reasoning_is_left_out_where_no_template_reads_it() -> None:
     message = normalise_history([assistant(call(), reasoning="Hm")], template())[0]
     assert "Hm" not in message.values()
 
 
-def test_reasoning_and_content_that_cannot_stand_together() -> None:
+def test_reasoning_and_content_are_split_where_they_exclude_each_other() -> None:
     refuse = "{% if m.content and m.thinking %}{{ raise_exception('one or the other') }}{% endif %}"
     wanting = template(extra=refuse + "{{ m.thinking }}")
     assert not wanting.capabilities.content_with_reasoning
@@ -417,12 +419,14 @@ def test_reasoning_and_content_that_cannot_stand_together() -> None:
     ],
 )
 @pytest.mark.parametrize("given_content", ["", None])
-def test_absent_content(content: str, empty: str | None, given_content: str | None) -> None:
+def test_absent_content_has_the_value_the_template_wants(
+    content: str, empty: str | None, given_content: str | None
+) -> None:
     message = normalise_history([assistant(call(), content=given_content)], template(content=content))[0]
     assert message["content"] == empty
 
 
-def test_absent_content_of_others() -> None:
+def test_absent_content_of_other_roles_is_empty() -> None:
     found = normalise_history([{"role": "user"}, {"role": "assistant"}, result(content=None)], template())
     assert [message["content"] for message in found] == ["", "", ""]
 
@@ -436,7 +440,7 @@ def test_absent_content_of_others() -> None:
     ],
     ids=["hides calls", "is dropped", "comes behind calls"],
 )
-def test_content_that_does_not_stand_before_calls_gets_a_turn_of_its_own(content: str, calls: str) -> None:
+def test_content_before_calls_gets_its_own_turn_where_needed(content: str, calls: str) -> None:
     wanting = template(content=content, calls=calls)
     assert not wanting.capabilities.content_before_calls
     found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
@@ -447,7 +451,7 @@ def test_content_that_does_not_stand_before_calls_gets_a_turn_of_its_own(content
     assert -1 < text.find("Yes") < text.find("call_1 now")
 
 
-def test_content_stays_with_calls_where_a_turn_of_its_own_is_refused() -> None:
+def test_content_stays_with_calls_where_own_turn_is_refused() -> None:
     refuse = "{% if loop.previtem and loop.previtem.role == m.role %}{{ raise_exception('!') }}{% endif %}"
     wanting = template(content="{% if not m.tool_calls %}{{ m.content }}{% endif %}", extra=refuse)
     assert wanting.capabilities.content_before_calls
@@ -463,7 +467,7 @@ def test_content_stays_with_calls_where_a_turn_of_its_own_is_refused() -> None:
         "{% set c = m.tool_calls[0] %}{{ c.function.name }} {{ ARGUMENTS }}",
     ],
 )
-def test_calls_one_by_one(one: str) -> None:
+def test_calls_are_split_where_template_takes_one(one: str) -> None:
     wanting = template(calls=one)
     assert wanting.capabilities.calls == "one"
     history = [
@@ -482,7 +486,7 @@ def test_calls_one_by_one(one: str) -> None:
     assert [message["content"] for message in found[1:6:2]] == ["Yes", "", ""]
 
 
-def test_calls_that_the_template_does_not_write() -> None:
+def test_calls_the_template_ignores_become_content() -> None:
     wanting = template(calls="")
     turn = assistant(call('{"a": 1}'), content="Yes.", reasoning="Hm")
     written = 'Yes.\n<tool_call>\n{"name": "now", "arguments": {"a": 1}}\n</tool_call>'
@@ -502,13 +506,13 @@ PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
-def test_parts_are_joined_where_a_template_cannot_read_them(role: str) -> None:
+def test_parts_are_joined_where_template_reads_text(role: str) -> None:
     message = {"role": role, "content": PARTS}
     assert normalise_history([message], template())[0]["content"] == "a\nb"
     assert normalise_history([message], template(content=READING_PARTS))[0]["content"] == PARTS
 
 
-def test_text_becomes_parts_where_a_template_reads_nothing_else() -> None:
+def test_text_becomes_parts_where_template_reads_parts() -> None:
     template = ChatTemplate(
         "{% for m in messages %}<{{ m.role }}>"
         "{% for p in m.content %}{{ p.text if p.type == 'text' }}{% endfor %}"
@@ -527,13 +531,13 @@ def test_text_becomes_parts_where_a_template_reads_nothing_else() -> None:
     assert written == "<system>Be brief.<user>Hi<assistant>[now]<tool>Noon.<assistant>It is noon."
 
 
-def test_parts_that_are_not_text() -> None:
+def test_parts_other_than_text_are_an_error() -> None:
     message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
     with pytest.raises(UsageError, match=r"message 0: .* remove the part of type 'image_url'"):
         normalise_history([message], template())
 
 
-def test_what_clients_send_along_is_left_out() -> None:
+def test_unknown_message_fields_are_left_out() -> None:
     message: dict[str, Any] = {
         "role": "assistant",
         "content": "Yes",
@@ -549,7 +553,7 @@ def test_what_clients_send_along_is_left_out() -> None:
     assert normalise_history([assistant(flat)], template())[0]["tool_calls"] == [call({})]
 
 
-def test_history_stays_as_it_is_and_a_second_time_changes_nothing() -> None:
+def test_normalised_history_is_stable() -> None:
     history = [USER, assistant(call(), call(id="x"), content=PARTS, reasoning="Hm"), result(), result("x")]
     before = deepcopy(history)
     for wanting in (template(OBJECT), template(STRING), template(EITHER)):
@@ -567,12 +571,12 @@ def test_history_stays_as_it_is_and_a_second_time_changes_nothing() -> None:
         ({"role": "assistant", "content": "", "tool_calls": ["x"]}, "needs a function with a name"),
     ],
 )
-def test_messages_that_are_none(message: object, match: str) -> None:
+def test_invalid_messages_are_an_error(message: object, match: str) -> None:
     with pytest.raises(UsageError, match=match):
         normalise_history([message], template())
 
 
-def test_probes_do_without_variables_and_tools() -> None:
+def test_probes_need_no_variables_or_tools() -> None:
     # Neither a variable that only render() will give nor tools that it cannot write stand in the way.
     source = template().source
     assert ChatTemplate("{{ functions + 'x' + today }}" + source).capabilities.calls == "many"

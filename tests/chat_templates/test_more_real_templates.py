@@ -1,7 +1,7 @@
-"""Chat templates that packages carry besides those that the other tests know: what each of them speaks.
+"""Family detection for chat templates that other packages contain.
 
-The families were read off the templates.  One family in several packages, and many versions of one template,
-show that detection goes by what a template writes and not by how it is written.
+The expected families were read off the templates. Several packages per family, and many versions of one
+template, show that detection depends on what a template writes and not on how it is written.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ FAMILIES = {
         xllamacpp/upstage-Solar-Open-100B
     """,
 }
-"""The templates of each dialect."""
+"""Templates of each dialect."""
 NO_CALLS = """
     axolotl/alpaca axolotl/aya axolotl/chatml axolotl/cohere axolotl/deepseek_v2 axolotl/exaone
     axolotl/falcon_h1 axolotl/gemma axolotl/gemma3 axolotl/gemma3n axolotl/llama3 axolotl/llava
@@ -108,35 +108,35 @@ NO_CALLS = """
     trl/lfm2 trl/lfm2_training trl/llama3 trl/llama3_training trl/phi3 trl/phi3_5 trl/phi3_5_training
     trl/phi3_training trl/qwen2_5_vl trl/qwen2_5_vl_training xllamacpp/HuggingFaceTB-SmolLM3-3B
 """
-"""They leave tool calls out."""
+"""Templates that leave tool calls out."""
 PARTS = """
     trl/idefics3 trl/idefics3_training trl/llava_next trl/llava_next_training trl/smolvlm
     trl/smolvlm_training xllamacpp/IFM-K2-Horizon xllamacpp/google-translategemma-4b-it
 """
-"""They want content as parts, and write none that is text."""
+"""Templates that want content as parts and write no text."""
 UNSEEN = "axolotl/command_a xllamacpp/IFM-K2-Horizon"
-"""They write calls for some requests only, and detection makes none of these yet."""
+"""Templates that write calls only for requests that detection does not probe yet."""
 EXPECTED = {name: family for family, names in FAMILIES.items() for name in names.split()}
 
 
-def test_every_template_is_known() -> None:
+def test_every_template_has_an_expectation() -> None:
     assert set(MORE_TEMPLATES) == {*EXPECTED, *NO_CALLS.split(), *PARTS.split(), *UNSEEN.split()}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_family(name: str) -> None:
+def test_family_is_detected(name: str) -> None:
     found = detect_dialect(read_source(MORE_TEMPLATES[name]))
     assert found.dialect is not None
     assert found.dialect.name == EXPECTED[name]
 
 
 @pytest.mark.parametrize("name", NO_CALLS.split())
-def test_writes_no_calls(name: str) -> None:
+def test_template_without_calls_is_detected(name: str) -> None:
     assert not detect_dialect(read_source(MORE_TEMPLATES[name])).renders_calls
 
 
 @pytest.mark.parametrize("name", PARTS.split())
-def test_content_as_parts_is_no_crash(name: str) -> None:
+def test_content_parts_do_not_crash(name: str) -> None:
     try:
         found = detect_dialect(read_source(MORE_TEMPLATES[name]))
     except UsageError as error:

@@ -1,8 +1,7 @@
-"""Every real chat template: what it writes for a message, its family's dialect reads back.
+"""Each family's dialect parses what a real chat template of the family writes.
 
-The templates are the models' own: round trips through ``render`` would only
-show that writer and reader agree with each other.  ``make templates`` fetches
-them; without them there is nothing to test.
+The templates are those of the models: a round trip through ``render`` would only show that our writer and
+our reader agree. ``make templates`` fetches the templates; without them the tests are skipped.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ pytestmark = real
 
 @dataclass(frozen=True)
 class Family:
-    """What a template writes, and who reads it."""
+    """What a template writes, and the dialect that parses it."""
 
     dialect: str
     end: str
-    """What ends the model's turn; the template goes on behind it."""
+    """The end of the model's turn; the template continues after it."""
     content: Literal["kept", "alone", "reasoning"] = "kept"
-    """Text beside calls: kept, written as a turn of its own, written as reasoning."""
+    """Text next to calls: kept, written as a turn of its own, or written as reasoning."""
     reasoning: Mapping[str, Any] | None = None
-    """Variables with which the template keeps reasoning; None: it never does."""
+    """Variables with which the template keeps reasoning; None if it never does."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """Variables that it needs in any case."""
+    """Variables that the template always needs."""
     last: bool = True
-    """The turn can be cut out where it is the last message ..."""
+    """The turn can be cut out where it is the last message."""
     followed: bool = True
-    """... and where results of its calls follow."""
+    """The turn can be cut out where results of its calls follow."""
     nulls: bool = True
-    """It writes null; otherwise it leaves the key out."""
+    """The template writes null; otherwise it leaves the key out."""
     schemas: Literal["all", "flat", "none"] = "all"
-    """Tools whose schemas it can write."""
+    """Tools whose schemas the template can write."""
     sandboxed: tuple[str, str] = ("", "")
-    """What the sandbox refuses, and what to put in its place."""
+    """What the sandbox refuses, and its replacement."""
 
 
 CHATML_END = "<|im_end|>"
@@ -122,7 +121,7 @@ ONE_CALL = (
     "meta-llama-Llama-3.2-3B-Instruct",
     "openai-gpt-oss-120b",
 )
-"""Templates that write one call a turn; more become more turns."""
+"""Templates that write one call per turn; more calls become more turns."""
 
 NO_CALLS = {
     "LFM2-8B-A1B": "lfm2",
@@ -132,7 +131,7 @@ NO_CALLS = {
     "llama-cpp-rwkv-world": None,
     "microsoft-Phi-3.5-mini-instruct": None,
 }
-"""Templates that write no calls, and the dialect of those whose models write them all the same."""
+"""Templates that write no calls, and the dialect of models that write calls nevertheless."""
 
 
 def tool(name: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,7 +209,7 @@ class Turn:
     reasoning: str | None = None
 
     def messages(self) -> list[dict[str, Any]]:
-        """As a client sends it, with the results of its calls."""
+        """Return the messages as a client sends them, with the results of its calls."""
         calls = [
             {
                 "id": f"call_{number}",
@@ -228,7 +227,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Reading:
-    """What comes out of a turn."""
+    """The result of parsing a turn."""
 
     reasoning: str | None
     content: str | None
@@ -248,8 +247,8 @@ TURNS = {
     "everything": Turn((PARIS, TIME), "Let me check.\n\nNow.", THOUGHT),
 }
 HARMLESS = ("stray_closer", "late_id", "unclosed_reasoning")
-"""Notes on what templates do write: reasoning closed that was never opened, ids behind arguments,
-reasoning that goes on after the results."""
+"""Diagnostics that valid template output causes: a closing reasoning tag without an opening one, ids after
+arguments, reasoning that continues after tool results."""
 USER = {"role": "user", "content": "What is it?"}
 
 
@@ -264,7 +263,7 @@ def load(name: str) -> ChatTemplate:
 
 
 def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[str, str]:
-    """The prompt, and what the template writes for a turn of the model behind it."""
+    """Return the prompt, and what the template writes after it for a turn of the model."""
     family, template = FAMILIES[name], load(name)
     variables = {**family.variables, **(family.reasoning or {})} if thinking else {**family.variables}
     tools = {"all": TOOLS, "flat": FLAT, "none": None}[family.schemas]
@@ -284,7 +283,7 @@ def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[s
 
 
 def expected(name: str, turn: Turn) -> Reading:
-    """What must be read: the turn, less what the template does not write."""
+    """Return the expected result: the turn, without what the template does not write."""
     family, wants = FAMILIES[name], load(name).capabilities
     calls = turn.calls[:1] if wants.calls == "one" else turn.calls
     content = turn.content
@@ -307,12 +306,12 @@ def without_nulls(value: Any) -> Any:
 
 
 def canonical(arguments: object) -> str:
-    """A spelling to compare; some templates sort the keys."""
+    """Return a canonical spelling for comparison; some templates sort keys."""
     return json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
 
 def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
-    """However the text arrives, this is what it says."""
+    """Assert that the text gives this result in every chunking."""
     case = ModelOutput(text, tools=TOOLS, prompt=prompt, finish_reason="stop")
     for chunks in ([text], list(text)):
         message = run_parser(get_dialect(dialect), case, chunks).message
@@ -325,8 +324,8 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.content == "alone"])
-def test_text_in_a_turn_of_its_own_comes_before_the_calls(name: str) -> None:
-    """These templates drop the text of a turn that calls, or write it behind the calls."""
+def test_text_in_its_own_turn_precedes_calls(name: str) -> None:
+    """These templates drop the text of a turn with calls, or write it after the calls."""
     family, template, turn = FAMILIES[name], load(name), TURNS["everything"]
     assert not template.capabilities.content_before_calls
     history = normalise_history([USER, *turn.messages()], template, dialect=family.dialect)
@@ -358,7 +357,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "title", "thinking", "followed"), CASES)
-def test_parses_back(name: str, title: str, thinking: bool, followed: bool) -> None:
+def test_rendered_turn_parses_back(name: str, title: str, thinking: bool, followed: bool) -> None:
     turn = TURNS[title]
     prompt, text = cut_out(name, turn, thinking=thinking, followed=followed)
     assert_reads(FAMILIES[name].dialect, prompt, text, expected(name, turn))
@@ -373,11 +372,11 @@ SPELT_OTHERWISE = {
     "openai-gpt-oss-120b": "the recipient in the other place of the header",
     "unsloth-Apriel-1.5": "ids, which the models do not write",
 }
-"""Templates whose calls are not to the character what ``render`` writes, and what differs."""
+"""Templates whose calls differ in spelling from ``render``, and the difference."""
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_render_writes_what_templates_write(name: str) -> None:
+def test_render_matches_the_template(name: str) -> None:
     dialect = get_dialect(FAMILIES[name].dialect)
     rome = "get_weather", {"city": "Rome", "unit": "kelvin"}
     turn = Turn((PARIS,) if name in ONE_CALL else (PARIS, rome))
@@ -391,17 +390,17 @@ def test_render_writes_what_templates_write(name: str) -> None:
     assert same == (name not in SPELT_OTHERWISE), text
 
 
-def test_every_template_is_known() -> None:
+def test_every_template_has_an_expectation() -> None:
     assert set(TEMPLATES) == {*FAMILIES, *NO_CALLS}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_writes_calls(name: str) -> None:
+def test_template_with_calls_is_detected(name: str) -> None:
     assert load(name).capabilities.calls == ("one" if name in ONE_CALL else "many")
 
 
 @pytest.mark.parametrize("name", NO_CALLS)
-def test_writes_no_calls(name: str) -> None:
+def test_template_without_calls_is_detected(name: str) -> None:
     template = load(name)
     message = TURNS["one call"].messages()[0] | {"content": "Let me check."}
     assert template.capabilities.calls == "none"
@@ -412,7 +411,7 @@ def test_writes_no_calls(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "dialect"), [(name, dialect) for name, dialect in NO_CALLS.items() if dialect]
 )
-def test_calls_are_written_into_the_content(name: str, dialect: str, title: str) -> None:
+def test_calls_are_written_into_content_where_needed(name: str, dialect: str, title: str) -> None:
     turn, template = TURNS[title], load(name)
     history = normalise_history([USER, turn.messages()[0]], template, dialect=dialect)
     prompt = template.render([USER], TOOLS)
@@ -423,7 +422,7 @@ def test_calls_are_written_into_the_content(name: str, dialect: str, title: str)
     assert_reads(dialect, prompt, text.rstrip("\n"), Reading(reasoning, turn.content, calls))
 
 
-def test_reasoning_in_blocks() -> None:
+def test_reasoning_blocks_are_rendered() -> None:
     # Apertus reads reasoning only from content in a form of its own.
     function, arguments = PARIS
     blocks = [
@@ -448,7 +447,7 @@ def test_parallel_calls_survive_in_the_history(name: str) -> None:
     assert found == sorted(found)
 
 
-def test_what_the_sandbox_refuses() -> None:
+def test_sandbox_refusal_is_reported() -> None:
     # Transformers cannot render this one either; written into the content, the calls get through.
     name = "Kimi-K2-Thinking"
     template = ChatTemplate(TEMPLATES[name].read_text("utf-8"))
@@ -461,7 +460,7 @@ def test_what_the_sandbox_refuses() -> None:
 
 
 def _quoting(role: str, words: str) -> list[dict[str, Any]]:
-    """A conversation in which one role says these words, followed by the model's turn."""
+    """Return a conversation in which one role quotes the text, followed by the model's turn."""
     if role == "user":
         return [USER | {"content": words}]
     if role == "system":
@@ -473,7 +472,7 @@ def _quoting(role: str, words: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("role", ["user", "system", "assistant", "tool"])
 @pytest.mark.parametrize("name", [*FAMILIES, *(name for name, dialect in NO_CALLS.items() if dialect)])
-def test_quotations_say_nothing(name: str, role: str) -> None:
+def test_quoted_calls_have_no_effect(name: str, role: str) -> None:
     dialect = FAMILIES[name].dialect if name in FAMILIES else NO_CALLS[name]
     assert dialect is not None
     template, spec = load(name), get_dialect(dialect)

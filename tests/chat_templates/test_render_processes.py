@@ -1,4 +1,4 @@
-"""Templates run in processes of their own: none, however written, takes more than it is given."""
+"""Templates run in processes of their own with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def job(source: str, *, mode: RenderMode = "plain", seconds: float = 10.0, **var
 
 @pytest.fixture
 def one() -> Iterator[RenderPool]:
-    """A single process."""
+    """Return a pool with one process."""
     found = RenderPool(1)
     yield found
     found.close()
@@ -53,7 +53,7 @@ def pid(one: RenderPool) -> int:
 
 
 def run(script: str) -> str:
-    """What a program of its own prints."""
+    """Return what a program in a separate interpreter prints."""
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
@@ -74,7 +74,7 @@ NOT_INTERRUPTED = (
     "{% set n = namespace(a=[], b=[]) %}"
     "{% for i in range(99) %}{% set n.a = [n.a, n.a] %}{% set n.b = [n.b, n.b] %}{% endfor %}{{ n.a == n.b }}"
 )
-"""One comparison, of two lists with 2 ** 99 elements each: Python does not come to hear an alarm."""
+"""One comparison of two lists with 2 ** 99 elements each: Python handles no signal in between."""
 
 BOMBS = {
     "loops without calls": "{% set r = range(99999) %}"
@@ -91,7 +91,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_ends_and_the_next_rendering_works(name: str) -> None:
+def test_template_bomb_is_stopped_and_next_rendering_works(name: str) -> None:
     with pytest.raises(ChatTemplateLimit):
         ChatTemplate(BOMBS[name], max_seconds=0.1, max_megabytes=64).render([USER])
     assert ChatTemplate("{{ messages[0].content }}").render([USER]) == "Hi"
@@ -108,31 +108,31 @@ def test_a_bomb_ends_and_the_next_rendering_works(name: str) -> None:
     ],
     ids=["brackets", "conditions", "loops", "digits", "length"],
 )
-def test_a_template_that_cannot_be_compiled_is_refused(source: str) -> None:
+def test_template_that_does_not_compile_is_refused(source: str) -> None:
     with pytest.raises(ChatTemplateError):
         ChatTemplate(source)
 
 
-def test_time_that_is_up_tells_the_line() -> None:
+def test_timeout_names_the_line() -> None:
     with pytest.raises(ChatTemplateLimit, match=r"longer than 0\.1 seconds") as caught:
         ChatTemplate("\n\n" + BOMBS["loops without calls"], max_seconds=0.1).render([USER])
     assert caught.value.line == 3
 
 
-def test_what_a_template_wants_is_not_guessed_from_probes_that_take_too_long() -> None:
+def test_capabilities_are_not_guessed_from_probes_that_time_out() -> None:
     source = "{% if tools %}" + BOMBS["loops without calls"] + "{% endif %}{{ messages[0].content }}"
     with pytest.raises(ChatTemplateLimit):
         _ = ChatTemplate(source, max_seconds=0.1).capabilities
 
 
-def test_a_bomb_is_not_detected_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_template_bomb_is_not_detected_as_another_family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_RENDER_TIMEOUT", 0.1)
     source = "{{ messages[0].content }}{% if messages | length > 1 %}" + NOT_INTERRUPTED + "{% endif %}"
     with pytest.raises(UnspoolError, match=r"longer than 0\.1 seconds"):
         detect({"chat_template": source})
 
 
-def test_all_that_a_template_is_asked_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_use_of_a_template_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = probe.TemplateProbe("{{ messages[0].content }}", {})
     monkeypatch.setattr(asked, "_spent", probe._TOTAL_TIMEOUT)
     with pytest.raises(ChatTemplateLimit):
@@ -167,12 +167,12 @@ CASES = [
 
 @pytest.mark.parametrize("mode", ["plain", "probing", "lenient"])
 @pytest.mark.parametrize("source", CASES)
-def test_an_answer_is_the_same_as_without_a_process(source: str, mode: RenderMode) -> None:
+def test_result_equals_rendering_without_process(source: str, mode: RenderMode) -> None:
     asked = job(source, mode=mode, **VALUES)
     assert _render_pool.render(asked)[:3] == TemplateRunner().run(asked)[:3]
 
 
-def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None:
+def test_every_filter_and_test_works_without_file_access() -> None:
     found = environment("plain")
     asked = [f"{{{{ x | {name} }}}}" for name in found.filters if name != "random"]
     asked += [f"{{{{ x is {name} }}}}" for name in found.tests if name.isidentifier()]
@@ -185,7 +185,7 @@ def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None
     there.close()
 
 
-def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_render_in_process_where_processes_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_render_pool, "_pool", None)
     assert ChatTemplate("{{ messages[0].content }}").render([USER]) == "Hi"
     for bomb in (
@@ -200,7 +200,7 @@ def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -
     ("name", "value"),
     [("executable", "/usr/bin/uwsgi"), ("executable", ""), ("platform", "emscripten")],
 )
-def test_not_every_program_can_start_processes(
+def test_programs_that_cannot_start_processes_are_detected(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     assert _render_pool._has_processes()
@@ -209,7 +209,7 @@ def test_not_every_program_can_start_processes(
 
 
 def test_a_process_loads_next_to_nothing_of_ours() -> None:
-    """It has to start quickly, and the package alone would take three times as long."""
+    """The process must start quickly; importing the whole package would take three times as long."""
     folder = Path(_render_pool.__file__).parent
     for name in ("_render_process", "_render_job", "_jinja_environment"):
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))):
@@ -217,7 +217,7 @@ def test_a_process_loads_next_to_nothing_of_ours() -> None:
                 assert (node.level, node.module) in {(1, "_render_job"), (1, "_jinja_environment")}
 
 
-def test_no_template_is_compiled_in_this_process() -> None:
+def test_template_is_not_compiled_in_this_process() -> None:
     script = """
 import sys
 from unspool.chat_templates import ChatTemplate
@@ -229,7 +229,7 @@ print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
 # -- processes that end, and those who start them
 
 
-def test_a_process_that_was_killed_is_replaced(one: RenderPool) -> None:
+def test_killed_process_is_replaced(one: RenderPool) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM):
         assert one.render(job("1")).text == "1"
         before = pid(one)
@@ -238,7 +238,7 @@ def test_a_process_that_was_killed_is_replaced(one: RenderPool) -> None:
         assert pid(one) != before
 
 
-def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
+def test_hung_process_is_replaced(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     one.render(job("1"))
     os.kill(pid(one), signal.SIGSTOP)
@@ -246,7 +246,7 @@ def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch
     assert one.render(job("3")).text == "3"
 
 
-def test_a_process_is_kept(one: RenderPool) -> None:
+def test_idle_process_is_reused(one: RenderPool) -> None:
     one.render(job("1"))
     before = pid(one)
     for source in ("2", "{% if %}", "{{ 1 // 0 }}", "{{ raise_exception('') }}", "{{ x.y.z }}"):
@@ -255,7 +255,7 @@ def test_a_process_is_kept(one: RenderPool) -> None:
 
 
 @LINUX
-def test_a_process_that_has_grown_is_not_kept() -> None:
+def test_grown_process_is_discarded() -> None:
     script = (
         "from unspool.chat_templates import _render_process as process; "
         "process._MAX_GROWTH = -1; process.main()"
@@ -279,7 +279,7 @@ def test_a_process_that_has_grown_is_not_kept() -> None:
     ],
     ids=["kind", "size", "seconds", "text", "short", "nothing"],
 )
-def test_a_process_is_not_believed(one: RenderPool, sent: bytes) -> None:
+def test_invalid_reply_discards_the_process(one: RenderPool, sent: bytes) -> None:
     one.render(job("1"))
     child = one._idle[0]
     child._socket.close()
@@ -316,12 +316,12 @@ print(here, right("c"), [os.waitpid(child, 0)[1] for child in children])
 
 
 @LINUX
-def test_forked_processes_do_not_share_theirs() -> None:
+def test_forked_processes_do_not_share_renderers() -> None:
     assert run(FORKING) == "1 True [0, 0]\n"
 
 
 @LINUX
-def test_nothing_is_left_behind() -> None:
+def test_no_process_or_file_is_left() -> None:
     script = f"""
 import os, sys
 from unspool.chat_templates import ChatTemplate, ChatTemplateError, _render_pool
@@ -347,7 +347,7 @@ except ChildProcessError:
 @pytest.mark.parametrize(
     "source", ["idle", BOMBS["loops without calls"], NOT_INTERRUPTED], ids=["idle", "loop", "C"]
 )
-def test_a_process_ends_with_the_one_that_started_it(source: str) -> None:
+def test_render_process_ends_with_its_parent(source: str) -> None:
     script = f"""
 import sys, threading
 from unspool.chat_templates import _render_pool
@@ -378,7 +378,7 @@ sys.stdin.readline()
 
 
 @LINUX
-def test_a_process_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
+def test_render_process_gets_no_secrets(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     one.render(job("1"))
     about = Path(f"/proc/{pid(one)}")
@@ -391,7 +391,7 @@ def test_a_process_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch, one: Re
         assert line.removeprefix(name).split()[:2] == ["0", "0"]
 
 
-def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
+def test_failure_to_start_a_process_is_reported(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(NoRenderer, match="cannot start"):
         one.render(job("1"))
@@ -402,7 +402,7 @@ def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: 
     assert one.render(job("1")).text == "1"
 
 
-def test_templates_of_strangers_run_apart() -> None:
+def test_client_templates_use_their_own_processes() -> None:
     def process() -> int:
         _render_pool.render(job("1"))
         used = _render_pool._isolated.get() or _render_pool._pool
@@ -423,7 +423,9 @@ def test_templates_of_strangers_run_apart() -> None:
 # -- those who wait
 
 
-def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
+def test_waiting_for_a_process_counts_towards_the_timeout(
+    monkeypatch: pytest.MonkeyPatch, one: RenderPool
+) -> None:
     one._enter(0.0)
     monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     with pytest.raises(NoRenderer, match="try again"):
@@ -432,7 +434,7 @@ def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: Rend
     assert one.render(job("1")).text == "1"
 
 
-def test_who_came_first_is_served_first(one: RenderPool) -> None:
+def test_waiters_are_served_in_order(one: RenderPool) -> None:
     one._enter(0.0)
     served: list[int] = []
 
@@ -453,7 +455,7 @@ def test_who_came_first_is_served_first(one: RenderPool) -> None:
     assert served == [0, 1, 2, 3, 4]
 
 
-def test_threads_render_at_once_and_get_their_own() -> None:
+def test_threads_render_concurrently() -> None:
     template = ChatTemplate("{{ messages[0].content }}")
     wrong: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses, and that it ends by itself."""
+"""The command line: output, errors, and exit codes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(
     )
 
 
-def test_the_package_is_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_package_runs_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     done = run("explain", "hermes")
     assert (done.returncode, done.stderr) == (0, b"")
     assert main(["explain", "hermes"]) == 0
@@ -88,7 +88,7 @@ def test_parse_reads_standard_input(file: Sequence[str]) -> None:
     assert json.loads(done.stdout)["tool_calls"][0]["name"] == "now"
 
 
-def test_policies_like_another_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parse_accepts_policy_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "output.txt"
     output.write_text(f"Hm.\n\n{OUTPUT.partition('On it. ')[2]}", encoding="utf-8")
     for like, content in ((["--preset", "vllm"], "Hm.\n\n"), ([], "Hm.")):
@@ -98,7 +98,7 @@ def test_policies_like_another_engine(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "choose one of vllm" in capsys.readouterr().err
 
 
-def test_ids_that_follow_from_a_seed(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parse_accepts_an_id_seed(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
     for seed in ("row 17", "row 17", "row 18"):
         assert main(["parse", "--dialect", "hermes", "--ids", seed, output]) == 0
@@ -115,7 +115,7 @@ def test_events_tile_the_input(output: str, capsys: pytest.CaptureFixture[str]) 
     assert events[-1]["end"] == len(OUTPUT)
 
 
-def test_events_come_while_the_input_is_still_open() -> None:
+def test_events_are_printed_while_input_is_open() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "unspool", "parse", "--dialect", "hermes", "--events"],
         stdin=subprocess.PIPE,
@@ -131,7 +131,7 @@ def test_events_come_while_the_input_is_still_open() -> None:
         assert json.loads(process.stdout.readline())["text"] == "ürich"
 
 
-def test_line_breaks_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_breaks_are_preserved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "output.txt"
     file.write_bytes(b"a\r\nb\n")
     assert main(["parse", "--dialect", "hermes", str(file)]) == 0
@@ -154,13 +154,13 @@ def test_tools_give_values_their_types(
     assert json.loads(call["arguments"]) == {"code": "x = 1", "n": 2}
 
 
-def test_the_prompt_decides_where_the_output_begins() -> None:
+def test_prompt_decides_the_start_channel() -> None:
     done = run("parse", "--dialect", "hermes", "--prompt", "<think>\n", stdin="hm</think>Hi")
     message = json.loads(done.stdout)
     assert (message["reasoning"], message["content"]) == ("hm", "Hi")
 
 
-def test_strict_fails_in_one_line() -> None:
+def test_strict_error_is_one_line() -> None:
     broken = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'
     done = run("parse", "--dialect", "hermes", "--strict", stdin=broken)
     assert done.returncode == 2
@@ -170,13 +170,13 @@ def test_strict_fails_in_one_line() -> None:
     assert json.loads(run("parse", "--dialect", "hermes", stdin=broken).stdout)["diagnostics"]
 
 
-def test_an_encoding_without_the_characters_still_gives_json(output: str) -> None:
+def test_limited_output_encoding_still_gives_json(output: str) -> None:
     done = run("parse", "--dialect", "hermes", output, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert done.returncode == 0, done.stderr
     assert json.loads(json.loads(done.stdout)["tool_calls"][0]["arguments"]) == {"tz": "Europe/Zürich"}
 
 
-def test_a_lone_surrogate_still_gives_json() -> None:
+def test_lone_surrogate_still_gives_json() -> None:
     escaped = r'<tool_call>{"name": "\ud800", "arguments": {}}</tool_call>'
     done = run("parse", "--dialect", "hermes", stdin=escaped, env={"PYTHONIOENCODING": "utf-8"})
     assert done.returncode == 0, done.stderr
@@ -213,7 +213,7 @@ FILES = {"text": "not json", "number": "5", "numbers": "[5]", "deep": "[" * 100_
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_2(
+def test_usage_error_is_one_line_with_exit_code_2(
     mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments, stdin, message = MISTAKES[mistake]
@@ -233,7 +233,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert shown.err.count("\n") == 1
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_closed_pipe_is_not_an_error() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "unspool", "demo", "--speed", "1000"],
         stdin=subprocess.DEVNULL,
@@ -263,7 +263,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 # -- export
 
 
-def test_export_of_all_dialects_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_of_every_dialect_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "dialects"]) == 0
     dialects = json.loads(capsys.readouterr().out)
     assert [dialect["name"] for dialect in dialects] == NAMES
@@ -271,12 +271,12 @@ def test_export_of_all_dialects_is_valid(capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out) == dialect_schema()
 
 
-def test_export_of_a_response_template(capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_writes_a_response_template(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "response-template", "qwen3", "--anchor", "<a>"]) == 0
     assert json.loads(capsys.readouterr().out) == to_response_template("hermes", anchor="<a>")
 
 
-def test_what_cannot_be_exported_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_names_what_cannot_be_expressed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "response-template", "harmony"]) == 2
     assert "messages with headers" in capsys.readouterr().err
 
@@ -287,8 +287,10 @@ CHATML = (
 )
 
 
-def test_a_model_gets_its_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where turns begin is what the model's own chat template says."""
+def test_export_adds_template_to_a_model_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model's own chat template says where turns begin."""
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({"chat_template": CHATML, "eos_token": "<|stop|>"}), encoding="utf-8")
     command = ["export", "response-template", "longcat", "--into", str(tmp_path)]
@@ -301,7 +303,7 @@ def test_a_model_gets_its_template(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["start_anchor_pattern"] == r"<\|start\|>assistant\s*"
 
 
-def test_a_template_needs_a_tokenizer_to_go_into(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_needs_a_tokenizer_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "response-template", "hermes", "--into", str(tmp_path)]) == 2
     assert "tokenizer_config.json" in capsys.readouterr().err
 
@@ -322,7 +324,7 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
     assert "<|im_end|>" in hermes[5].split()
 
 
-def test_dialects_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dialects_are_found_by_model_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dialects", "qwen3"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["Qwen3", "hermes", "its name contains Qwen3"]
@@ -337,7 +339,7 @@ def test_dialects_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == NAMES
 
 
-def test_a_model_is_explained_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_names_the_dialect_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "qwen3-8b"]) == 0
     assert capsys.readouterr().out.startswith(
         "qwen3-8b: Qwen3, dialect hermes, because its name contains Qwen3"
@@ -354,7 +356,7 @@ def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == explain("hermes") + "\n"
 
 
-def test_the_command_line_imports_only_the_standard_library() -> None:
+def test_cli_imports_only_the_standard_library() -> None:
     probe = "import sys, unspool.cli; print('rich' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
 
@@ -363,7 +365,7 @@ def test_the_command_line_imports_only_the_standard_library() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recording_parses_without_problems(name: str) -> None:
+def test_sample_output_parses_without_diagnostics(name: str) -> None:
     (recording,) = sample_outputs.list_samples([name])
     message = parse(
         recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
@@ -374,7 +376,7 @@ def test_a_recording_parses_without_problems(name: str) -> None:
         json.loads(call.arguments)
 
 
-def test_every_file_belongs_to_a_dialect() -> None:
+def test_sample_output_file_belongs_to_a_dialect() -> None:
     files = [file.name for file in sample_outputs.sample_folder().iterdir()]
     names = {name.removesuffix(".toml") for name in files if name.endswith(".toml")}
     assert names
@@ -382,7 +384,7 @@ def test_every_file_belongs_to_a_dialect() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_show_agrees_with_the_parse(name: str) -> None:
+def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
     (recording,) = sample_outputs.list_samples([name])
     show = demo.Show(recording)
     for _ in show.play():
@@ -399,7 +401,7 @@ def test_a_show_agrees_with_the_parse(name: str) -> None:
     assert show.finish_reason == message.finish_reason
 
 
-def test_a_dialect_without_words_for_something_leaves_it_out() -> None:
+def test_sample_output_leaves_out_what_a_dialect_lacks() -> None:
     silent = Dialect("silent", call=("<call>{envelope}</call>",), reasoning=())
     assert sample_outputs._rendered_sample(silent).output == render(
         silent, replace(sample_outputs.STANDARD, reasoning=None)
@@ -414,7 +416,7 @@ def test_a_dialect_without_words_for_something_leaves_it_out() -> None:
     )
 
 
-def test_the_demo_shows_every_dialect_and_ends_by_itself() -> None:
+def test_demo_shows_every_dialect_and_ends() -> None:
     done = run("demo")
     assert done.returncode == 0, done.stderr
     assert done.stderr == b""
@@ -422,7 +424,7 @@ def test_the_demo_shows_every_dialect_and_ends_by_itself() -> None:
     assert set(NAMES) <= titles
 
 
-def test_the_demo_shows_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_shows_the_chosen_dialect(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "qwen25", "--plain", "--speed", "inf"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("hermes: ")
@@ -434,7 +436,7 @@ def test_the_demo_shows_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -
     assert lines[-1].endswith("held back, finish_reason tool_calls")
 
 
-def test_problems_are_shown() -> None:
+def test_demo_shows_diagnostics() -> None:
     text = '<tool_call>{"name": "get_weather", "arguments": {oops}}</tool_call><tool_call>{"name": "f", "arg'
     out = io.StringIO()
     demo.play_plain([sample_outputs.SampleOutput(Parser("hermes").dialect, text, "Two mistakes.")], out, 1e9)
@@ -493,7 +495,7 @@ def test_control_characters_of_weights_are_escaped(
         assert page.count("\n") > 5
 
 
-def test_escaped_json_is_the_same_json(hostile_weights: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escaped_json_is_equal_json(hostile_weights: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["detect", hostile_weights, "--json"])
     printed = capsys.readouterr().out
     assert_escaped(printed)
@@ -501,7 +503,7 @@ def test_escaped_json_is_the_same_json(hostile_weights: str, capsys: pytest.Capt
 
 
 def strings(value: object) -> Iterator[str]:
-    """All texts in some JSON."""
+    """Return all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -524,7 +526,7 @@ def test_control_characters_are_escaped_on_a_terminal(hostile_weights: str) -> N
 def in_terminal(
     *arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[str, str] | None = None, code: int = 0
 ) -> str:
-    """What the command writes to a terminal; each key is pressed when its text has appeared."""
+    """Return what the command writes to a terminal; press each key when its text has appeared."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -559,7 +561,7 @@ def in_terminal(
     return written.decode(errors="replace")
 
 
-def test_the_live_demo_waits_for_a_key_between_outputs() -> None:
+def test_live_demo_waits_for_a_key_between_outputs() -> None:
     pytest.importorskip("rich")
     shown = in_terminal(
         "demo",
@@ -577,21 +579,21 @@ def test_the_live_demo_waits_for_a_key_between_outputs() -> None:
     assert "held back" in shown
 
 
-def test_q_quits_the_live_demo() -> None:
+def test_live_demo_quits_on_q() -> None:
     pytest.importorskip("rich")
     assert "2/2" not in in_terminal("demo", "hermes", "harmony", keys=[("1/2", b"q")])
 
 
-def test_the_plain_demo_waits_for_no_key() -> None:
+def test_plain_demo_does_not_wait() -> None:
     assert "finish_reason" in in_terminal("demo", "hermes", "--plain", "--speed", "10000", keys=[])
 
 
-def test_the_table_of_dialects() -> None:
+def test_dialect_table_is_printed_on_a_terminal() -> None:
     pytest.importorskip("rich")
     assert "hermes" in in_terminal("dialects", keys=[])
 
 
-def test_an_explanation_in_the_terminal() -> None:
+def test_explain_is_formatted_on_a_terminal() -> None:
     pytest.importorskip("rich")
     shown = in_terminal("explain", "hermes", keys=[])
     assert "As the model writes it" in shown
@@ -600,25 +602,25 @@ def test_an_explanation_in_the_terminal() -> None:
 
 @pytest.fixture
 def without_rich(tmp_path: Path) -> dict[str, str]:
-    """An environment in which rich is not installed."""
+    """Return an environment without rich."""
     (tmp_path / "rich.py").write_text("raise ImportError")
     # What was there stays: the tests may run over a build that is found that way.
     places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
-def test_without_rich_the_list_is_plain(without_rich: dict[str, str]) -> None:
+def test_dialect_list_is_plain_without_rich(without_rich: dict[str, str]) -> None:
     assert "hermes\t" in in_terminal("dialects", keys=[], env=without_rich)
     assert "# hermes" in in_terminal("explain", "hermes", keys=[], env=without_rich)
 
 
-def test_without_rich_the_live_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_demo_without_rich_explains_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     with pytest.raises(UsageError, match=r"pip install 'unspool\[cli\]', or use --plain"):
         demo.play_live(sample_outputs.list_samples(["hermes"]), 60)
 
 
-def test_the_screen_marks_what_is_held_back() -> None:
+def test_live_demo_marks_pending_text() -> None:
     rich_console = pytest.importorskip("rich.console")
     show = demo.Show(sample_outputs.list_samples(["hermes"])[0])
     steps = show.play()

@@ -1,4 +1,4 @@
-"""Shell completion: in every shell that is installed, the same words come up."""
+"""Shell completion offers the same words in every installed shell."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CASES: dict[str, set[str]] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the shell stands."""
+    """Return the working directory of the shell."""
     (tmp_path / "tools.json").write_text("[]")
     (tmp_path / "models").mkdir()
     for shell in ("bash", "zsh", "fish"):
@@ -57,7 +57,7 @@ def installed(shell: str) -> str:
 
 
 def in_bash(typed: str, folder: Path) -> set[str]:
-    """As bash asks, with ``=`` a word of its own."""
+    """Complete as bash does, with ``=`` as a word of its own."""
     words = [word for word in re.split(r"(=)|[ ]", typed) if word is not None]
     asked = """
         source script.bash
@@ -78,12 +78,12 @@ def in_fish(typed: str, folder: Path) -> set[str]:
 
 
 def in_zsh(typed: str, folder: Path) -> set[str]:
-    """At a real prompt: the words that it lists, or what it completes to."""
+    """Complete at a real prompt: return the listed words, or the completed word."""
     return zsh_prompt(installed("zsh"), folder, typed)
 
 
 def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
-    """What a widget sees when the Tab key is pressed: every match that is added."""
+    """Return every match that is added when the Tab key is pressed."""
     pty = pytest.importorskip("pty")
     (folder / "setup.zsh").write_text(
         "autoload -Uz compinit && compinit -u -d $PWD/dump\n"
@@ -135,17 +135,17 @@ SHELLS = {"bash": in_bash, "fish": in_fish, "zsh": in_zsh}
 
 @pytest.mark.parametrize("typed", CASES)
 @pytest.mark.parametrize("shell", SHELLS)
-def test_what_the_tab_key_offers(shell: str, typed: str, folder: Path) -> None:
+def test_tab_completes_commands_options_and_files(shell: str, typed: str, folder: Path) -> None:
     assert SHELLS[shell](typed, folder) == CASES[typed]
 
 
-def test_bash_completes_behind_an_equals_sign(folder: Path) -> None:
+def test_bash_completes_after_an_equals_sign(folder: Path) -> None:
     assert in_bash("unspool parse --dialect=harm", folder) == {"harmony", "harmony_stripped"}
     assert in_bash("unspool parse --dialect=", folder) == set(NAMES)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_command_and_option_is_in_the_script(shell: str) -> None:
+def test_script_has_every_command_and_option(shell: str) -> None:
     written = completion.script(shell, command_line())
     for path, parser in commands(command_line()):
         assert path.split()[-1] in written
@@ -155,6 +155,6 @@ def test_every_command_and_option_is_in_the_script(shell: str) -> None:
                 assert (in_fish_words if shell == "fish" else name) in written
 
 
-def test_completion_costs_nothing_until_it_is_asked_for() -> None:
+def test_completion_script_is_loaded_on_demand() -> None:
     probe = "import sys, unspool.cli; print('unspool.cli.completion' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", probe], text=True, timeout=60) == "False\n"

@@ -1,4 +1,4 @@
-"""What the command line says about itself: an example for every command, and each of them can be typed."""
+"""Help texts: every command has an example, and every example can be typed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from unspool.cli.help import EXAMPLES, GROUPS, Example, commands, front_page
 COMMANDS = dict(commands(command_line()))
 
 
-def test_every_command_has_examples_and_a_place_on_the_front_page() -> None:
+def test_every_command_has_examples_in_the_overview() -> None:
     assert set(EXAMPLES) == set(COMMANDS)
     placed = [name for names in GROUPS.values() for name in names]
     assert sorted(placed) == sorted(path for path in COMMANDS if " " not in path)
@@ -26,7 +26,7 @@ def test_every_command_has_examples_and_a_place_on_the_front_page() -> None:
     [(path, example) for path, examples in EXAMPLES.items() for example in examples],
     ids=lambda value: value.line if isinstance(value, Example) else None,
 )
-def test_an_example_can_be_typed(path: str, example: Example) -> None:
+def test_examples_can_be_typed(path: str, example: Example) -> None:
     typed = re.search(r"(?:^|\| |\$\()unspool ([^)>]*)", example.line)
     assert typed is not None
     words = shlex.split(typed[1])
@@ -35,7 +35,7 @@ def test_an_example_can_be_typed(path: str, example: Example) -> None:
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_the_help_of_a_command_ends_with_its_examples(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_help_ends_with_examples(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command_line().parse_args([*path.split(), "--help"])
     assert ended.value.code == 0
@@ -46,7 +46,7 @@ def test_the_help_of_a_command_ends_with_its_examples(path: str, capsys: pytest.
     assert COMMANDS[path].description
 
 
-def test_the_front_page_fits_a_terminal_and_a_minute() -> None:
+def test_overview_fits_a_terminal() -> None:
     lines = front_page().splitlines()
     assert len(lines) <= 35
     assert max(map(len, lines)) <= 80

@@ -1,4 +1,4 @@
-"""The data model of the conformance suite: what it accepts, how it is written, how a case lives."""
+"""The data model of the conformance suite: validation, serialisation and the life of a case."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CASE = TestCase(
 
 
 def sample() -> list[TestCase]:
-    """Cases of all groups, in dialects of all kinds."""
+    """Return cases of all groups in dialects of all kinds."""
     names = ["hermes", "qwen3_coder", "harmony", "gemma4", "pythonic", "kimi_k2", "cohere"]
     return [case for case in cases(names) if isinstance(case, TestCase)]
 
@@ -51,7 +51,7 @@ def sample() -> list[TestCase]:
 # -- what is valid
 
 
-def test_an_output_may_be_empty() -> None:
+def test_empty_output_is_valid() -> None:
     empty = TestCase("mine/empty", "hermes", "mine", "", expected_tools_called=False)
     assert empty.model_output == ""
     assert empty.expected == ExtractedToolCallInformation(tools_called=False)
@@ -80,21 +80,21 @@ def test_an_output_may_be_empty() -> None:
         ({"expected_reasoning": "Hm."}, "expected_order has reasoning ''"),
     ],
 )
-def test_what_contradicts_itself_is_refused(changes: dict[str, Any], complaint: str) -> None:
+def test_contradictory_case_is_refused(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError) as error:
         replace(CASE, **changes)
     assert complaint in str(error.value)
     assert "mine/one" in str(error.value)
 
 
-def test_a_parser_must_be_registered() -> None:
+def test_unregistered_parser_is_an_error() -> None:
     with pytest.raises(UnknownDialect):
         replace(CASE, dialect="nobody", parser_name="nobody")
     assert replace(CASE, parser_name="qwen25").parser_name == "qwen25"
     assert CASE.parser_name == "hermes"
 
 
-def test_a_missing_output_is_told_from_an_empty_one() -> None:
+def test_missing_output_differs_from_an_empty_one() -> None:
     plain = CASE.to_json()
     for value in ({**plain, "model_output": None}, {k: v for k, v in plain.items() if k != "model_output"}):
         with pytest.raises(UsageError, match="no model_output"):
@@ -106,7 +106,7 @@ def test_a_missing_output_is_told_from_an_empty_one() -> None:
 # -- forms
 
 
-def test_json_lines_there_and_back() -> None:
+def test_json_lines_round_trip() -> None:
     for case in sample():
         line = case.to_line()
         assert line.endswith("\n")
@@ -114,7 +114,7 @@ def test_json_lines_there_and_back() -> None:
         assert TestCase.from_json(json.loads(line)) == case
 
 
-def test_the_schema_accepts_every_case_and_rejects_contradictions() -> None:
+def test_schema_accepts_cases_and_rejects_contradictions() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
@@ -134,14 +134,14 @@ def test_the_schema_accepts_every_case_and_rejects_contradictions() -> None:
         assert not validator.is_valid(good | change), change
 
 
-def test_the_schema_has_every_field() -> None:
+def test_schema_has_every_field() -> None:
     names = {field.name for field in fields(TestCase)}
     assert json_schema()["properties"].keys() == names
     assert set(json_schema()["required"]) == names
     assert CASE.to_json().keys() == names
 
 
-def test_the_text_form_shows_what_matters() -> None:
+def test_text_form_shows_the_case() -> None:
     text = replace(CASE, start="reasoning", prompt="<think>\n", tool_choice="required").to_text()
     for part in ("mine/one in hermes", "| <tool_call>", "'<think>\\n'", '"required"', 'content   "Hm."'):
         assert part in text
@@ -160,11 +160,11 @@ def test_the_text_form_shows_what_matters() -> None:
         Unfinished("malformed", "x", "f", "{"),
     ],
 )
-def test_parts_there_and_back(part: TextSegment | CallReference | Unfinished) -> None:
+def test_parts_round_trip(part: TextSegment | CallReference | Unfinished) -> None:
     assert part_from_json(part.to_json()) == part
 
 
-def test_messages_and_deltas_there_and_back() -> None:
+def test_messages_and_deltas_round_trip() -> None:
     message = ExtractedToolCallInformation(True, (CALL,), "a", "b", "stop", (CallReference(0),))
     assert ExtractedToolCallInformation.from_json(message.to_json()) == message
     delta = DeltaMessage("a", None, (DeltaToolCall(0, "id", "f", "{"), DeltaToolCall(1, arguments="}")))
@@ -173,7 +173,7 @@ def test_messages_and_deltas_there_and_back() -> None:
     assert not delta.empty
 
 
-def test_deltas_as_servers_write_them() -> None:
+def test_server_chunks_become_deltas() -> None:
     wire = {
         "reasoning_content": "a",
         "tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}],
@@ -184,7 +184,7 @@ def test_deltas_as_servers_write_them() -> None:
 # -- a case's life
 
 
-def test_a_run_is_created_executed_and_judged() -> None:
+def test_run_is_created_executed_and_judged() -> None:
     run = Run(CASE, "mine")
     states: list[Status] = [run.status]
     executed = run.executed(CASE.expected)
@@ -194,7 +194,7 @@ def test_a_run_is_created_executed_and_judged() -> None:
     assert run.status == "created"
 
 
-def test_a_run_cannot_skip_or_repeat_a_step() -> None:
+def test_run_steps_cannot_be_skipped_or_repeated() -> None:
     run = Run(CASE, "mine")
     executed = run.executed(None, "it raised")
     judged = executed.judged("error", "it raised")
@@ -213,7 +213,7 @@ def call_delta(index: int, **fields: str) -> DeltaMessage:
     return DeltaMessage(tool_calls=(DeltaToolCall(index, **fields),))
 
 
-def test_deltas_add_up() -> None:
+def test_deltas_add_up_to_a_message() -> None:
     stream = decode_stream(
         [
             DeltaMessage(reasoning="Hm. "),
@@ -253,6 +253,6 @@ def test_deltas_add_up() -> None:
         ([call_delta(0, name="f", id="a"), call_delta(1, name="g", id="a")], "id"),
     ],
 )
-def test_a_stream_that_clients_misread_is_refused(deltas: list[DeltaMessage], rule: str) -> None:
+def test_stream_that_clients_misread_is_refused(deltas: list[DeltaMessage], rule: str) -> None:
     with pytest.raises(ProtocolError, match=f"rule '{rule}'"):
         decode_stream(deltas, None)

@@ -1,4 +1,4 @@
-"""Comparing: each class of difference, what is as good, and what is excused."""
+"""Comparison: each class of difference, equivalent results, and excused differences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def verdict(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
     return compare(case_of(scenario, dialect), stream(*deltas, finish=finish)).name
 
 
-def test_what_was_meant_matches() -> None:
+def test_expected_result_matches() -> None:
     assert verdict("order/text-call", SEE, PARIS) == "match"
     assert verdict("order/text-call", SEE, PARIS, finish="tool_calls") == "match"
     assert verdict("order/reasoning-text-call-call", THOUGHT, SEE, PARIS, PING) == "match"
@@ -80,28 +80,28 @@ def test_what_was_meant_matches() -> None:
         ("whitespace", [SEE, call(0, "get_weather", '{"city":"Paris","unit":"celsius"}')]),
     ],
 )
-def test_classes_of_a_text_and_a_call(expected: str, deltas: list[DeltaMessage]) -> None:
+def test_differences_of_text_and_calls_are_classified(expected: str, deltas: list[DeltaMessage]) -> None:
     assert verdict("order/text-call", *deltas) == expected
 
 
-def test_merges() -> None:
+def test_merged_calls_are_classified() -> None:
     both = call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}{"city": "Rome"}')
     assert verdict("standard/3 parallel calls: one function, three times", both) == "merge"
     assert verdict("order/text-call-text", text("Let me see.One more thing."), PARIS) == "merge"
     assert verdict("order/call-call", call(0, "get_weatherping", "{}")) != "match"
 
 
-def test_a_joint_of_text_may_be_any_white_space() -> None:
+def test_text_joints_may_be_any_whitespace() -> None:
     for joint in ("\n", "\n\n", " "):
         assert verdict("order/text-call-text", SEE, PARIS, text(f"{joint}One more thing.")) == "match"
 
 
-def test_finish_reasons_count_only_if_they_are_given() -> None:
+def test_finish_reason_counts_only_if_present() -> None:
     assert verdict("order/text-call", SEE, PARIS, finish="stop") == "finish"
     assert verdict("order/text-call", SEE, PARIS, finish=None) == "match"
 
 
-def test_the_model_s_own_id_counts() -> None:
+def test_native_call_id_counts() -> None:
     deltas = [call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}', id="call_x")]
     assert verdict("standard/2 one call: alone", *deltas) == "match"
     assert verdict("standard/2 one call: alone", *deltas, dialect="kimi_k2") == "arguments"
@@ -126,7 +126,7 @@ def test_the_model_s_own_id_counts() -> None:
         ('{"a": ', "{}", False),
     ],
 )
-def test_values_of_arguments(one: str, other: str, same: bool) -> None:
+def test_json_values_are_compared_exactly(one: str, other: str, same: bool) -> None:
     assert (json_value(one) == json_value(other)) is same
 
 
@@ -137,7 +137,7 @@ CUT = "standard/8 malformed: cut inside the arguments"
 BROKEN = "malformed/alone: an unexpected word"
 
 
-def test_a_cut_call_is_nothing_or_a_prefix() -> None:
+def test_cut_call_may_be_missing_or_a_prefix() -> None:
     for arguments in ("{", '{"city": "Re', '{"city": "Reyk', '{"city": "Reyk\\u"]'):
         assert verdict(CUT, call(0, "get_weather", arguments), finish="length") == "match"
     for arguments in ("", "{}"):  # clients would run it
@@ -145,7 +145,7 @@ def test_a_cut_call_is_nothing_or_a_prefix() -> None:
     assert verdict(CUT, finish="length") == "match"
 
 
-def test_a_cut_call_is_not_made_whole() -> None:
+def test_completed_cut_call_is_a_failure() -> None:
     assert verdict(CUT, call(0, "get_weather", '{"city": "Reyk"}')) == "leak"
     assert verdict(CUT, call(0, "get_weather", "{}")) == "leak"
     assert verdict(CUT, call(0, "ping", "")) == "leak"
@@ -153,7 +153,7 @@ def test_a_cut_call_is_not_made_whole() -> None:
     assert verdict(CUT, call(0, "get_weather", "{"), finish="tool_calls") == "finish"
 
 
-def test_a_broken_call_is_text_or_what_was_sent_of_it() -> None:
+def test_malformed_call_may_be_text_or_partial() -> None:
     case = case_of(BROKEN)
     assert verdict(BROKEN, text(case.model_output)) == "match"
     assert verdict(BROKEN, call(0, "get_weather", '{"city": ')) == "match"
@@ -162,7 +162,7 @@ def test_a_broken_call_is_text_or_what_was_sent_of_it() -> None:
     assert verdict(BROKEN, text(case.model_output + "?")) == "leak"
 
 
-def test_half_a_marker_is_nothing_or_its_text() -> None:
+def test_partial_marker_may_be_dropped_or_shown() -> None:
     scenario = "truncation/in the marker that closes reasoning"
     case = case_of(scenario)
     fragment = next(part.raw for part in case.expected_order if isinstance(part, Unfinished))
@@ -176,7 +176,7 @@ def test_half_a_marker_is_nothing_or_its_text() -> None:
 # -- the rest
 
 
-def test_the_worse_of_two() -> None:
+def test_worst_difference_decides() -> None:
     assert worse("match", "finish") == "finish"
     assert worse("loss", "error") == "error"
     assert worse("whitespace", "leak") == "leak"
@@ -184,7 +184,7 @@ def test_the_worse_of_two() -> None:
     assert CLASSES[0] == "match"
 
 
-def test_the_diff_shows_both_sides() -> None:
+def test_diff_shows_both_sides() -> None:
     case = case_of("order/text-call")
     lines = diff(case, stream(text("Let me see.<tool"), PARIS).message).split("\n")
     assert '- content   "Let me see."' in lines
@@ -198,7 +198,7 @@ def test_the_diff_shows_both_sides() -> None:
 
 
 def within(scenario: str) -> str:
-    """All that stands between the markers of reasoning."""
+    """Return the text between reasoning markers."""
     return case_of(scenario).model_output.partition("<think>\n")[2].partition("\n</think>")[0]
 
 
@@ -252,7 +252,7 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
         ("the server decides the finish reason", "", []),
     ],
 )
-def test_policies_of_others(reason: str, scenario: str, deltas: list[DeltaMessage]) -> None:
+def test_policy_differences_are_excused(reason: str, scenario: str, deltas: list[DeltaMessage]) -> None:
     if scenario:
         found = stream(*deltas)
         assert compare(case_of(scenario), found).name != "match"
@@ -264,8 +264,8 @@ def test_policies_of_others(reason: str, scenario: str, deltas: list[DeltaMessag
         assert excused("order/text-call", SEE, PARIS, finish="stop") == reason
 
 
-def test_every_entry_of_the_ledger_is_tested() -> None:
-    marks = test_policies_of_others.pytestmark  # type: ignore[attr-defined]
+def test_every_policy_difference_is_tested() -> None:
+    marks = test_policy_differences_are_excused.pytestmark  # type: ignore[attr-defined]
     assert {entry.reason for entry in POLICY_DIFFERENCES} <= {row[0] for row in marks[0].args[1]}
 
 
@@ -280,11 +280,11 @@ def test_every_entry_of_the_ledger_is_tested() -> None:
         ("order/reasoning-text", [text("First, the weather.\nLet me see.")]),
     ],
 )
-def test_what_no_policy_excuses(scenario: str, deltas: list[DeltaMessage]) -> None:
+def test_other_differences_are_not_excused(scenario: str, deltas: list[DeltaMessage]) -> None:
     assert excused(scenario, *deltas) == ""
 
 
-def test_a_variant_is_a_valid_case() -> None:
+def test_policy_variant_is_a_valid_case() -> None:
     for case in cases(["hermes", "kimi_k2", "qwen3_coder"]):
         if isinstance(case, TestCase):
             for entry in POLICY_DIFFERENCES:

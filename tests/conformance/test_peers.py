@@ -1,4 +1,4 @@
-"""The programs that hold other parsers against the suite: what they share, and each in its environment.
+"""The programs that run the suite over other parsers: their shared part, and each in its environment.
 
 ``make peers`` builds the environments; without them only the shared part is tested.
 """
@@ -64,7 +64,7 @@ REQUEST = ProtocolRequest(
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "<", "<tool_call>", "<to", "<|im_end|>", ">"])).map("".join)))
-def test_no_cut_is_inside_a_token(chunks: list[str]) -> None:
+def test_chunks_do_not_cut_tokens(chunks: list[str]) -> None:
     text = "".join(chunks)
     pieces = list(aligned(chunks, replace(REQUEST, text=text), any_of(FACTS.controls)))
     assert len(pieces) == len(chunks)
@@ -75,18 +75,18 @@ def test_no_cut_is_inside_a_token(chunks: list[str]) -> None:
 
 
 @given(st.lists(st.text("ab<", max_size=4)))
-def test_cuts_elsewhere_stay(chunks: list[str]) -> None:
+def test_cuts_outside_tokens_stay(chunks: list[str]) -> None:
     text = "".join(chunks)
     assert list(aligned(chunks, replace(REQUEST, text=text), any_of(FACTS.controls))) == chunks
 
 
-def test_a_token_does_not_join_the_text_before_it() -> None:
+def test_token_does_not_merge_with_the_text_before_it() -> None:
     chunks = ["Hi.<to", "ol_call", ">x"]
     request = replace(REQUEST, text="".join(chunks))
     assert list(aligned(chunks, request, any_of(FACTS.controls))) == ["Hi.", "<tool_call>", "x"]
 
 
-def test_what_moved_to_the_prompt_is_in_no_chunk() -> None:
+def test_text_moved_to_the_prompt_is_in_no_chunk() -> None:
     request = replace(REQUEST, text="Hm.</think>", seed="<think>")
     assert list(aligned(["<thi", "nk>Hm", ".</think>"], request, None)) == ["", "Hm", ".</think>"]
 
@@ -114,7 +114,7 @@ def test_what_moved_to_the_prompt_is_in_no_chunk() -> None:
         ("content", "<think>\n\n</think>", "Hi.", False, "<think>\n\n</think>"),
     ],
 )
-def test_a_case_says_how_its_model_was_asked(
+def test_request_carries_the_options_of_the_case(
     start: str, prompt: str | None, text: str, thinking: bool, tail: str
 ) -> None:
     request = replace(REQUEST, start=start, prompt=prompt, text=text)
@@ -135,20 +135,20 @@ def test_guided_json_has_no_markup(text: str, is_guided: bool) -> None:
     assert replace(REQUEST, text=text).is_guided is is_guided
 
 
-def test_a_client_may_begin_what_no_template_does() -> None:
+def test_client_may_open_what_no_template_opens() -> None:
     inside = replace(REQUEST, start="reasoning")
     assert not inside.starts_in_unopened_reasoning
     assert replace(inside, facts=replace(FACTS, seed="")).starts_in_unopened_reasoning
     assert not replace(REQUEST, facts=replace(FACTS, seed="")).starts_in_unopened_reasoning
 
 
-def test_a_control_token_in_a_string_is_spelt_out() -> None:
+def test_control_token_in_a_string_is_spelled_out() -> None:
     assert replace(REQUEST, text='{"a": "see <|im_end|> x"}').has_control_token_in_string
     assert not replace(REQUEST, text='{"a": "b"}<|im_end|>').has_control_token_in_string
     assert not replace(REQUEST, text='{"a": "<tool_call>"}').has_control_token_in_string
 
 
-def test_programs_know_every_dialect() -> None:
+def test_peer_programs_know_every_dialect() -> None:
     found = peers.dialects()
     facts = {name: Facts(**row) for name, row in found.items()}  # type: ignore[arg-type]
     assert facts["hermes"].openers[0] == "<think>"
@@ -158,7 +158,7 @@ def test_programs_know_every_dialect() -> None:
     assert facts["hy_v4:opensource"].seed == "<think:opensource>"
 
 
-def test_a_vocabulary_has_the_markers_of_one_checkpoint() -> None:
+def test_vocabulary_has_the_markers_of_one_checkpoint() -> None:
     facts = {name: Facts(**row) for name, row in peers.dialects().items()}  # type: ignore[arg-type]
     for name in ("hy_v3", "hy_v4"):
         of_it = [*facts[name].controls, *facts[name].stops, *facts[name].openers, *facts[name].closers]
@@ -168,7 +168,9 @@ def test_a_vocabulary_has_the_markers_of_one_checkpoint() -> None:
     assert "<seed:think>" in facts["seed_oss"].controls
 
 
-def test_a_missing_environment_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_environment_names_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("UNSPOOL_PEERS", str(tmp_path))
     assert peers.available() == []
     with pytest.raises(UsageError, match="make peer-vllm"):
@@ -241,30 +243,30 @@ def contents(
     return [[delta.content if delta else None for delta in answer.deltas] for answer in answers]
 
 
-def test_it_says_what_it_knows(fake: Program) -> None:
+def test_identity_lists_dialects(fake: Program) -> None:
     identity = fake.identity()
     assert (identity.name, identity.version) == ("fake", "1")
     assert list(identity.dialects) == ["hermes"]
 
 
-def test_every_chunk_has_an_entry_and_the_end_another(fake: Program) -> None:
+def test_every_chunk_gives_an_entry_and_the_end_another(fake: Program) -> None:
     assert contents(fake, case("ab"), ["a", "", "b"]) == [["a", None, "b", "|", None]]
 
 
-def test_a_token_that_ends_the_turn_is_not_text(fake: Program) -> None:
+def test_end_of_turn_token_is_not_text(fake: Program) -> None:
     (answer,) = fake.answer(case("a<|im_end|>"), [["a<|im", "_end|>"]], streaming=True)
     assert [delta.content if delta else None for delta in answer.deltas] == ["a", None, "|", None]
     assert answer.deltas[-1] is not None
     assert answer.deltas[-1].reasoning == "<|im_end|>"
 
 
-def test_an_engine_stops_at_the_first_token_that_ends_the_turn(fake: Program) -> None:
+def test_engine_stops_at_the_first_end_of_turn_token(fake: Program) -> None:
     (answer,) = fake.answer(case("a<|im_end|><|endoftext|>"), [["a<|im_end|><|endoftext|>"]], streaming=True)
     assert answer.deltas[-1] is not None
     assert answer.deltas[-1].reasoning == "<|im_end|>"
 
 
-def test_at_the_limit_the_last_chunk_is_the_end(fake: Program) -> None:
+def test_last_chunk_ends_the_stream_at_the_limit(fake: Program) -> None:
     assert contents(fake, case("ab", finish_reason="length"), ["a", "b"]) == [["a", "b", None]]
 
 
@@ -272,15 +274,15 @@ def test_tokens_are_not_cut(fake: Program) -> None:
     assert contents(fake, case("<tool_call>x"), ["<tool_", "call>", "x"])[0][:3] == ["<tool_call>", None, "x"]
 
 
-def test_choices_take_turns(fake: Program) -> None:
+def test_choices_are_interleaved(fake: Program) -> None:
     assert contents(fake, case("ab", n=2), ["a", "b"], ["ab"]) == [["a", "b", "|", None], ["ab", "|", None]]
 
 
-def test_batch_has_one_entry(fake: Program) -> None:
+def test_batch_gives_one_entry(fake: Program) -> None:
     assert contents(fake, case("ab<|im_end|>"), ["ab<|im_end|>"], streaming=False) == [["ab"]]
 
 
-def test_an_exception_is_an_answer_and_the_next_case_has_its_own(fake: Program) -> None:
+def test_exception_is_recorded_and_the_next_case_runs(fake: Program) -> None:
     from unspool.conformance._adapters import ParserFailed, Unsupported
 
     with pytest.raises(ParserFailed, match="KeyError: 'boom'"):
@@ -292,7 +294,7 @@ def test_an_exception_is_an_answer_and_the_next_case_has_its_own(fake: Program) 
     assert contents(fake, case("a"), ["a"]) == [["a", "|", None]]
 
 
-def test_a_parser_that_does_not_come_back_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hung_parser_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_protocol, "LIMIT", 0.01)
     with pytest.raises(_protocol.TooLong, match="of CPU time"), _protocol._time_limit(), suppress(Exception):
         sum(1 for _ in count())
@@ -315,7 +317,7 @@ def peer(request: pytest.FixtureRequest) -> Iterator[tuple[str, Program]]:
 
 
 @pytest.mark.slow
-def test_each_peer_finds_a_call_in_each_of_its_dialects(peer: tuple[str, Program]) -> None:
+def test_peers_find_a_call_in_each_dialect(peer: tuple[str, Program]) -> None:
     from unspool.conformance._adapters import ParserFailed, Unsupported
 
     name, program = peer
@@ -351,7 +353,7 @@ def _value(arguments: str) -> object:
 
 
 @pytest.mark.slow
-def test_each_peer_reads_reasoning_that_the_prompt_has_opened(peer: tuple[str, Program]) -> None:
+def test_peers_read_reasoning_opened_by_the_prompt(peer: tuple[str, Program]) -> None:
     name, program = peer
     dialect = "harmony" if name == "harmony" else "hermes"
     prompt = {"harmony": "<|start|>assistant<|channel|>analysis<|message|>", "hermes": "<think>\n"}[dialect]

@@ -1,4 +1,4 @@
-"""The scoreboard: its numbers are those of the results, every case is there, and no text becomes markup."""
+"""The conformance report: numbers match the results, every case is listed, text never becomes markup."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NASTY = "</script><img src=x onerror=\"alert('no')\"><!--<script> \x00\u202e\udc
 
 
 class Moody(UnspoolSession):
-    """It raises, refuses, and hands out text that is meant for browsers."""
+    """A parser that raises, refuses, and returns text with HTML in it."""
 
     def __init__(self, request: Request) -> None:
         if request.tool_choice == "none":
@@ -74,7 +74,7 @@ def results() -> dict[str, Any]:
 
 
 class Page(HTMLParser):
-    """What a browser without scripts would make of the page."""
+    """The page as a browser without scripts sees it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def address(*steps: str) -> str:
 
 
 def expected_counts(results: dict[str, Any]) -> Iterator[tuple[str, Counter[str]]]:
-    """What every cell must say, out of the results alone."""
+    """Compute the counts of every cell from the results alone."""
     names = [[item["name"] for item in results[key]] for key in ("parsers", "dialects", "groups")]
     for parser, dialect, group in product(names[0], [EVERY, *names[1]], [EVERY, *names[2]]):
         counts: Counter[str] = Counter()
@@ -168,7 +168,7 @@ def expected_counts(results: dict[str, Any]) -> Iterator[tuple[str, Counter[str]
 # -- numbers
 
 
-def test_every_cell_says_what_the_results_say(results: dict[str, Any]) -> None:
+def test_cells_agree_with_the_results(results: dict[str, Any]) -> None:
     page = Page(html_report(results))
     words = {"known": "known faults", "policy": "differ by policy", "unsupported": "not supported"}
     seen = set()
@@ -199,7 +199,7 @@ def test_every_cell_says_what_the_results_say(results: dict[str, Any]) -> None:
     assert kinds >= {"fail", "policy", "pass"}  # or nothing much was tested
 
 
-def test_the_summary_adds_up(results: dict[str, Any]) -> None:
+def test_summary_adds_up(results: dict[str, Any]) -> None:
     head, *rows = Page(html_report(results)).summary
     totals = dict(expected_counts(results))
     assert len(rows) == 3
@@ -218,7 +218,7 @@ def test_the_summary_adds_up(results: dict[str, Any]) -> None:
             assert int(said[column]) == counts[name]
 
 
-def test_the_page_says_what_was_run(results: dict[str, Any]) -> None:
+def test_page_states_what_was_run(results: dict[str, Any]) -> None:
     text = " ".join(Page(html_report(results)).texts)
     for wanted in (results["unspool"], results["created"], "lossy 2", "batch, tokens"):
         assert wanted in text
@@ -270,13 +270,13 @@ def pieces(text: str, chunks: list[Any]) -> list[str]:
 
 
 @given(st.lists(st.text(max_size=4)), st.text(max_size=4))
-def test_chunks_come_back(chunks: list[str], other: str) -> None:
+def test_chunks_round_trip(chunks: list[str], other: str) -> None:
     text = "".join(chunks)
     assert pieces(text, _cuts(chunks, text)) == chunks
     assert pieces(other, _cuts(chunks, other)) == chunks
 
 
-def test_scenarios_that_a_dialect_cannot_express_have_their_reasons(results: dict[str, Any]) -> None:
+def test_inapplicable_scenarios_have_reasons(results: dict[str, Any]) -> None:
     page = Page(html_report(results))
     assert results["inapplicable"]
     for one in results["inapplicable"]:
@@ -287,7 +287,7 @@ def test_scenarios_that_a_dialect_cannot_express_have_their_reasons(results: dic
 # -- fairness
 
 
-def test_a_dialect_that_a_parser_does_not_read_is_no_failure(results: dict[str, Any]) -> None:
+def test_unsupported_dialect_is_not_a_failure(results: dict[str, Any]) -> None:
     results["parsers"][1]["dialects"]["qwen3_coder"] = {}
     page = Page(html_report(results))
     assert "not supported by this parser" in page.rows["moody", "xlam"]
@@ -296,7 +296,7 @@ def test_a_dialect_that_a_parser_does_not_read_is_no_failure(results: dict[str, 
         assert not cell.startswith((address("moody", "xlam"), address("lossy", "qwen3_coder")))
 
 
-def test_a_policy_is_none_of_the_faults_and_a_known_fault_is(results: dict[str, Any]) -> None:
+def test_policy_difference_is_neither_fault_nor_known_fault(results: dict[str, Any]) -> None:
     entry = next(one for one in results["results"] if one["status"] == "failed")
     where = address(entry["parser"], entry["dialect"], entry["group"])
     cell = next(c for c in results["cells"] if all(c[k] == entry[k] for k in ("parser", "dialect", "group")))
@@ -312,7 +312,7 @@ def test_a_policy_is_none_of_the_faults_and_a_known_fault_is(results: dict[str, 
     assert "1 known faults" in label
 
 
-def test_the_runner_tells_known_faults_from_policies() -> None:
+def test_runner_separates_known_faults_from_policies() -> None:
     entries = [entry for entry in some_results()["results"] if entry["status"] == "xfailed"]
     assert entries
     assert {entry["parser"] for entry in entries if entry["defect"]} <= {"unspool"}
@@ -326,7 +326,7 @@ def test_every_class_is_explained() -> None:
 # -- one file, and no text becomes markup
 
 
-def test_the_page_loads_nothing(results: dict[str, Any]) -> None:
+def test_page_loads_nothing_external(results: dict[str, Any]) -> None:
     text = html_report(results)
     page = Page(text)
     assert not {"link", "img", "iframe", "object", "embed", "base"} & set(page.tags)
@@ -337,7 +337,7 @@ def test_the_page_loads_nothing(results: dict[str, Any]) -> None:
     assert not re.search(r"url\(|@import|https?:|\bfetch\(|XMLHttpRequest|innerHTML|insertAdjacent", text)
 
 
-def test_only_the_script_of_the_page_may_run(results: dict[str, Any]) -> None:
+def test_content_policy_allows_only_the_page_script(results: dict[str, Any]) -> None:
     page = Page(html_report(results))
     (script,) = page.scripts
     policy = next(value for name, value in page.attributes if value.startswith("default-src"))
@@ -345,7 +345,7 @@ def test_only_the_script_of_the_page_may_run(results: dict[str, Any]) -> None:
     assert policy.startswith(f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}';")
 
 
-def test_nasty_texts_stay_texts(results: dict[str, Any]) -> None:
+def test_hostile_text_stays_text(results: dict[str, Any]) -> None:
     page = Page(html_report(results))
     assert "img" not in page.tags
     moody = page.block("data-hermes")["results"]
@@ -355,7 +355,7 @@ def test_nasty_texts_stay_texts(results: dict[str, Any]) -> None:
 
 
 @given(st.text(st.sampled_from("<>&\"'/!-`= scriptimg\n\\{}$%#;]é"), max_size=40))
-def test_whatever_a_text_holds_the_page_has_the_same_shape(text: str) -> None:
+def test_page_structure_does_not_depend_on_texts(text: str) -> None:
     other = deepcopy(small())
     other["parsers"][0]["version"] = text
     other["dialects"][0]["models"] = text
@@ -373,7 +373,7 @@ def test_whatever_a_text_holds_the_page_has_the_same_shape(text: str) -> None:
 
 @cache
 def small() -> dict[str, Any]:
-    """Two results, so that a page takes no time."""
+    """Return two results, so that rendering the page is fast."""
     found = some_results()
     entries = [entry for entry in found["results"] if entry["parser"] == "moody"][:2]
     return {
@@ -391,7 +391,7 @@ def plain_page() -> Page:
     return Page(html_report(small()))
 
 
-def test_a_text_without_utf8_can_be_written(results: dict[str, Any]) -> None:
+def test_text_that_is_not_utf8_can_be_written(results: dict[str, Any]) -> None:
     assert any("\udc80" in json.dumps(entry, ensure_ascii=False) for entry in results["results"])
     assert html_report(results).encode("utf-8")
 
@@ -399,7 +399,7 @@ def test_a_text_without_utf8_can_be_written(results: dict[str, Any]) -> None:
 # -- the command
 
 
-def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, found = tmp_path / "report.html", tmp_path / "results.json"
     chosen = ["--dialect", "hermes", "--scenario", "duplicates", "--chunking", "whole"]
     assert main(["conformance", "run", *chosen, "--html", str(page), "--json", str(found)]) == 0
@@ -423,7 +423,7 @@ console.log(JSON.stringify((%s)(page, given)));
 
 
 def run_script(names: str, function: str, given: object) -> Any:
-    """A function of the names that the script defines, on JSON."""
+    """Call a function of the page's script with JSON arguments."""
     done = subprocess.run(
         [NODE, "-e", HARNESS % (names, function), str(SCRIPT)],
         input=json.dumps(given),
@@ -439,7 +439,7 @@ needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 
 
 @needs_node
-def test_the_script_paints_cells_as_the_page_came() -> None:
+def test_script_renders_cells_like_the_page() -> None:
     tallies = [Tally(*counts) for counts in product((0, 1, 7, 40), (0, 1, 5), (0, 2), (0, 1, 9), (0, 1))]
     given = [{"faults": t.faults, "policy": t.policy, "cases": t.cases} for t in tallies]
     painted = run_script("look", "(page, given) => given.map(page.look)", given)
@@ -447,13 +447,13 @@ def test_the_script_paints_cells_as_the_page_came() -> None:
 
 
 @needs_node
-def test_the_script_knows_every_status() -> None:
+def test_script_knows_every_status() -> None:
     for names in ("SIGNS", "LOOKS", "WORDS"):
         assert run_script(names, f"(page) => Object.keys(page.{names}).sort()", None) == sorted(STATUSES)
 
 
 @needs_node
-def test_the_script_cuts_as_the_runner_did() -> None:
+def test_script_cuts_like_the_runner() -> None:
     chunks = ["a", "", "é😀", "\n", "漢", "", "🏳️‍🌈x"]
     text = "".join(chunks)
     given = [[text, _cuts(chunks, text)], ["shortened", _cuts(chunks, "shortened")]]
@@ -461,7 +461,7 @@ def test_the_script_cuts_as_the_runner_did() -> None:
 
 
 @needs_node
-def test_the_script_shows_every_event_once_and_in_its_order(results: dict[str, Any]) -> None:
+def test_script_shows_every_event_once_in_order(results: dict[str, Any]) -> None:
     given = [
         [
             {
@@ -506,7 +506,7 @@ def test_the_script_shows_every_event_once_and_in_its_order(results: dict[str, A
 
 @pytest.mark.slow
 @pytest.mark.skipif(not BROWSER, reason="chromium is not installed")
-def test_a_browser_opens_every_kind_of_case(results: dict[str, Any], tmp_path: Path) -> None:
+def test_browser_opens_every_kind_of_case(results: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(html_report(results), "utf-8")
     kinds = {(entry["parser"], status(entry), entry["class"]): entry for entry in results["results"]}

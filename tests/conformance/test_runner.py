@@ -1,4 +1,4 @@
-"""Running the suite: programs of any language, the command line, the plug-in, and shrinking."""
+"""Running the suite: external programs, the command line, the pytest plug-in, and minimising."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_program_may_write_carriage_returns_inside_a_line() -> None:
         program.close()
 
 
-def test_a_program_runs_the_suite(program: Program) -> None:
+def test_program_runs_the_suite(program: Program) -> None:
     identity = program.identity()
     assert (identity.name, identity.version) == ("reference", "1")
     chosen = ["order/reasoning-text-call*", "guided/required: one call", "choices", "arguments/text: emoji"]
@@ -133,7 +133,7 @@ def test_a_program_runs_the_suite(program: Program) -> None:
         ("NONSENSE", "the answer does not match the protocol"),
     ],
 )
-def test_a_program_that_fails_is_an_error_and_goes_on(
+def test_failing_program_is_an_error_and_the_run_continues(
     program: Program, fault: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(fault, "1")
@@ -145,13 +145,13 @@ def test_a_program_that_fails_is_an_error_and_goes_on(
     assert program.answer(case_of("order/text"), [chunks], streaming=True)[0].deltas
 
 
-def test_a_program_may_refuse(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_may_refuse_a_case(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REFUSE", "1")
     result = Runner(program, ("whole",)).check(case_of("order/call"))
     assert (result.status, result.reason) == ("unsupported", "not Paris")
 
 
-def test_an_error_of_a_program_is_the_result(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_error_is_the_result(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAISE", "1")
     result = Runner(program, ("whole",), minimise=False).check(case_of("order/call"))
     assert (result.status, result.difference) == ("failed", "error")
@@ -159,7 +159,7 @@ def test_an_error_of_a_program_is_the_result(program: Program, monkeypatch: pyte
     assert result.worst.error == "KeyError: 'name'"
 
 
-def test_a_program_that_takes_one_choice_says_so(tmp_path: Path) -> None:
+def test_program_that_reads_one_choice_can_say_so(tmp_path: Path) -> None:
     file = tmp_path / "simple.py"
     file.write_text('print(\'{"hello": {"parser": "x"}}\', flush=True)\ninput()\n', "utf-8")
     simple = Program([sys.executable, str(file)])
@@ -177,12 +177,12 @@ def test_a_program_that_takes_one_choice_says_so(tmp_path: Path) -> None:
         ([sys.executable, "-c", "print('{}', flush=True)"], "the first line must be"),
     ],
 )
-def test_a_program_that_never_says_hello(command: list[str], complaint: str) -> None:
+def test_program_without_a_greeting_is_an_error(command: list[str], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         Program(command).identity()
 
 
-def test_a_program_that_dies_at_once() -> None:
+def test_program_that_exits_at_once_is_an_error() -> None:
     with pytest.raises(ParserFailed, match="code 5"):
         Program([sys.executable, "-c", "import sys; sys.exit(5)"]).identity()
 
@@ -190,7 +190,7 @@ def test_a_program_that_dies_at_once() -> None:
 # -- factories
 
 
-def test_a_factory_is_named_by_module_and_name() -> None:
+def test_factory_is_named_by_module_and_attribute() -> None:
     assert load_factory("unspool.conformance._adapters:UnspoolSession") is UnspoolSession
     for path, complaint in (
         ("unspool.conformance._adapters", "package.module:name"),
@@ -220,7 +220,7 @@ def results() -> dict[str, Any]:
     return found
 
 
-def test_results_have_what_they_promise(results: dict[str, Any]) -> None:
+def test_results_have_the_documented_fields(results: dict[str, Any]) -> None:
     assert results["format"] == FORMAT
     assert results["chunkings"] == ["batch", "whole"]
     assert [(p["name"], list(p["dialects"])) for p in results["parsers"]][1] == ("lossy", ["hermes"])
@@ -265,11 +265,11 @@ def test_cells_count_every_case(results: dict[str, Any]) -> None:
     assert cells["unspool", "hermes", "order"]["failed"] == 0
 
 
-def test_a_reason_for_every_scenario_that_is_missing(results: dict[str, Any]) -> None:
+def test_every_missing_scenario_has_a_reason(results: dict[str, Any]) -> None:
     assert results["inapplicable"] == [] or all(one["reason"] for one in results["inapplicable"])
 
 
-def test_results_of_several_runs_as_one(results: dict[str, Any]) -> None:
+def test_results_of_several_runs_can_be_merged(results: dict[str, Any]) -> None:
     first = run_suite(unspool_adapter(), dialects=["glm45"], scenarios=["order"], chunkings=("whole",))
     alone = json.loads(json.dumps(to_json([first])))
     both = merge_results([results, alone])
@@ -292,7 +292,7 @@ def test_long_texts_are_abbreviated() -> None:
 
 
 class DislikesUmlauts(Sabotage):
-    """Loses an argument's text if it has an é in it."""
+    """Loses the text of an argument that contains an é."""
 
     def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
         if any("é" in (call.arguments or "") for call in delta.tool_calls):
@@ -300,7 +300,7 @@ class DislikesUmlauts(Sabotage):
         return [delta]
 
 
-def test_a_failing_case_is_shrunk() -> None:
+def test_failing_case_is_minimised() -> None:
     case = case_of("arguments/text: accents")
     runner = Runner(InProcess(DislikesUmlauts, "unspool"), ("whole",))
     result = runner.check(case)
@@ -315,7 +315,7 @@ def test_a_failing_case_is_shrunk() -> None:
 
 
 class CutsMarkers(UnspoolSession):
-    """Loses what follows if a chunk ends inside the opening marker."""
+    """Loses the rest if a chunk ends inside the opening marker."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
@@ -328,7 +328,7 @@ class CutsMarkers(UnspoolSession):
         return [] if self.lost else super().feed(chunk)
 
 
-def test_chunks_are_joined_as_far_as_it_goes() -> None:
+def test_chunks_are_joined_while_the_case_fails() -> None:
     runner = Runner(InProcess(CutsMarkers, "unspool"), ("characters",))
     result = runner.check(case_of("order/text-call"))
     assert result.minimal is not None
@@ -339,7 +339,7 @@ def test_chunks_are_joined_as_far_as_it_goes() -> None:
     assert runner.run_case(small, "characters", chunks).status == "failed"
 
 
-def test_shrinking_asks_a_limited_number_of_times() -> None:
+def test_minimising_has_a_limit() -> None:
     case = case_of("arguments/text: accents")
     asked: list[Chunks] = []
 
@@ -351,7 +351,7 @@ def test_shrinking_asks_a_limited_number_of_times() -> None:
     assert 0 < len(asked) <= 25
 
 
-def test_what_never_fails_stays_as_it_is() -> None:
+def test_passing_case_is_not_minimised() -> None:
     case = case_of("order/text-call")
     chunks = tuple(case.model_output)
     assert shrink(case, "characters", chunks, lambda *_: False) == (case, chunks)
@@ -364,7 +364,7 @@ def run(*arguments: str) -> int:
     return main(["conformance", *arguments])
 
 
-def test_run_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_prints_and_writes_results(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     code = run(
         "run", "--dialect", "hermes", "--scenario", "duplicates", "--chunking", "whole", "--json", str(file)
@@ -378,7 +378,7 @@ def test_run_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert found["cells"][0]["passed"] == 7
 
 
-def test_a_failure_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_gives_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(
         "run",
         "--factory",
@@ -395,7 +395,7 @@ def test_a_failure_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert "test_suite:CallsFirst" in printed
 
 
-def test_half_a_surrogate_pair_can_be_written_down(tmp_path: Path) -> None:
+def test_lone_surrogate_can_be_written(tmp_path: Path) -> None:
     results, page = tmp_path / "results.json", tmp_path / "report.html"
     chosen = ["--dialect", "hermes", "--scenario", "order/text", "--chunking", "whole"]
     out = ["--json", str(results), "--html", str(page)]
@@ -404,7 +404,7 @@ def test_half_a_surrogate_pair_can_be_written_down(tmp_path: Path) -> None:
     assert page.read_text("utf-8")
 
 
-def test_a_program_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_program_can_be_given_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, "utf-8")
     command = f"'{sys.executable}' '{file}'"
@@ -412,7 +412,7 @@ def test_a_program_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_p
     assert "reference 1 - 1 passed" in capsys.readouterr().out
 
 
-def test_several_parsers_and_their_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_report_covers_several_parsers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     one, two, both = (tmp_path / name for name in ("one.json", "two.json", "both.json"))
     chosen = ["--dialect", "hermes", "--scenario", "duplicates", "--chunking", "whole"]
     assert run("run", *chosen, "--json", str(one)) == 0
@@ -426,7 +426,7 @@ def test_several_parsers_and_their_report(capsys: pytest.CaptureFixture[str], tm
     assert run("report", str(tmp_path / "none.json"), "--json", str(both)) == 2
 
 
-def test_list_and_show_and_export(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_show_and_export_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list", "--scenario", "empty", "--dialect", "hermes") == 0
     listed = capsys.readouterr().out
     assert "empty/reasoning\n" in listed
@@ -453,7 +453,7 @@ def test_list_and_show_and_export(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--command", "/nonexistent/parser"], "cannot run"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_usage_errors_are_one_line(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*arguments) == 2
@@ -509,7 +509,7 @@ def test_mine():
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Somebody else's project."""
+    """Create a user's project."""
     (tmp_path / "tiny.py").write_text(TINY, "utf-8")
     (tmp_path / "test_tiny.py").write_text(OWN_TEST, "utf-8")
     (tmp_path / "pyproject.toml").write_text(
@@ -542,13 +542,13 @@ def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_plug_in_is_quiet_unless_asked(project: Path) -> None:
+def test_pytest_plugin_is_silent_by_default(project: Path) -> None:
     code, printed = run_pytest(project)
     assert code == 0
     assert "1 passed" in printed
 
 
-def test_the_plug_in_runs_the_suite(project: Path) -> None:
+def test_pytest_plugin_runs_the_suite(project: Path) -> None:
     code, printed = run_pytest(
         project,
         "--unspool-conformance=tiny:factory",
@@ -566,7 +566,7 @@ def test_the_plug_in_runs_the_suite(project: Path) -> None:
     assert code == 1
 
 
-def test_the_plug_in_takes_only_what_is_chosen(project: Path) -> None:
+def test_pytest_plugin_selects_cases(project: Path) -> None:
     code, printed = run_pytest(
         project,
         "--unspool-conformance=tiny:factory",
@@ -579,12 +579,12 @@ def test_the_plug_in_takes_only_what_is_chosen(project: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["--unspool-conformance=nowhere:factory", "--unspool-scenario=nothing"])
-def test_the_plug_in_says_what_is_wrong(project: Path, wrong: str) -> None:
+def test_pytest_plugin_explains_failures(project: Path, wrong: str) -> None:
     code, printed = run_pytest(project, "--unspool-conformance=tiny:factory", wrong)
     assert code == 4
     assert "cannot load 'nowhere:factory'" in printed or "no scenario matches nothing" in printed
 
 
-def test_the_package_declares_the_plug_in() -> None:
+def test_package_declares_the_pytest_plugin() -> None:
     declared = (ROOT / "pyproject.toml").read_text("utf-8")
     assert '[project.entry-points.pytest11]\nunspool = "unspool.conformance.plugin"' in declared

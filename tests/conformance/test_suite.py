@@ -1,6 +1,6 @@
-"""The suite itself: its cases are sound, unspool passes them, and parsers that are wrong do not.
+"""The suite itself: its cases are valid, unspool passes them, and wrong parsers fail.
 
-Every dialect runs here in a few chunkings; the slow tests try all of them.
+Every dialect runs here in a few chunkings; the slow tests run all of them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_unspool_conforms_in_every_chunking(name: str) -> None:
 
 
 @pytest.mark.parametrize("ruling", RULINGS, ids=lambda ruling: ruling.name)
-def test_a_ruling_is_still_needed(ruling: object) -> None:
+def test_ruling_is_still_needed(ruling: object) -> None:
     assert ruling in RULINGS
     runner = Runner(unspool_adapter(), (BATCH, "whole"), minimise=False)
     for name in NAMES:
@@ -99,7 +99,7 @@ def test_a_ruling_is_still_needed(ruling: object) -> None:
     pytest.fail("nothing fails without it: remove it")
 
 
-def test_a_ruling_says_why() -> None:
+def test_ruling_has_a_reason() -> None:
     assert len({ruling.name for ruling in RULINGS}) == len(RULINGS)
     docs = (ROOT / "docs" / "conformance.md").read_text("utf-8")
     for ruling in RULINGS:
@@ -110,7 +110,7 @@ def test_a_ruling_says_why() -> None:
 # -- the cases
 
 
-def test_the_suite_is_large_and_has_every_group() -> None:
+def test_suite_is_large_and_has_every_group() -> None:
     groups = Counter(case.group for name in NAMES for case in cases_of(name))
     assert groups.keys() == GROUPS.keys()
     assert sum(groups.values()) > 20_000
@@ -130,7 +130,7 @@ def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
 
 
 @each_dialect
-def test_a_dialect_with_calls_has_a_good_part_of_the_suite(name: str) -> None:
+def test_dialect_with_calls_has_most_of_the_suite(name: str) -> None:
     found = capabilities_of(name)
     if found.has_calls:
         assert len(cases_of(name)) > (250 if found.has_reasoning else 150)
@@ -142,7 +142,7 @@ def test_every_scenario_has_a_dialect() -> None:
 
 
 @each_dialect
-def test_the_pieces_are_what_render_writes(name: str) -> None:
+def test_scenario_parts_match_render(name: str) -> None:
     dialect = capabilities_of(name).dialect
     parts: list[TextPart | ToolCall] = [
         TextPart("reasoning", "R."),
@@ -163,7 +163,7 @@ def test_the_pieces_are_what_render_writes(name: str) -> None:
 
 
 @each_dialect
-def test_a_scenario_without_a_twist_is_what_render_writes(name: str) -> None:
+def test_plain_scenario_matches_render(name: str) -> None:
     for case in cases_of(name):
         scenario = SCENARIOS[case.scenario_name]
         if scenario.edit is None:
@@ -171,7 +171,7 @@ def test_a_scenario_without_a_twist_is_what_render_writes(name: str) -> None:
             assert case.model_output == render(capabilities_of(name).dialect, message, check=False)
 
 
-def test_expectations_are_not_asked_of_a_parser() -> None:
+def test_parser_does_not_compute_expectations() -> None:
     folder = Path(scenarios_package.__file__).parent
     names = {
         alias.name
@@ -193,7 +193,7 @@ def test_expectations_are_not_asked_of_a_parser() -> None:
     }
 
 
-def test_selecting() -> None:
+def test_scenarios_are_selected_by_pattern() -> None:
     assert {one.group for one in select(["order", "empty"])} == {"order", "empty"}
     assert [one.name for one in select(["order/text-call"])] == ["text-call"]
     assert len(select(["order/*"])) == len(select(["order"]))
@@ -207,7 +207,7 @@ def test_selecting() -> None:
 
 
 @given(st.text(max_size=300))
-def test_chunks_are_the_text(text: str) -> None:
+def test_chunks_join_to_the_text(text: str) -> None:
     for name in CHUNKINGS:
         chunkings = list(chunked(text, name))
         assert chunkings or (name == "two" and len(text) < 2)
@@ -216,7 +216,7 @@ def test_chunks_are_the_text(text: str) -> None:
         assert chunkings == list(chunked(text, name)), "the same in every run"
 
 
-def test_what_chunkings_are() -> None:
+def test_chunkings_cut_as_documented() -> None:
     text = 'Hi <tool_call>\n{"a": "é🙂"}'
     assert list(chunked(text, "whole")) == [(text,)]
     assert list(chunked(text, "characters")) == [tuple(text)]
@@ -230,20 +230,20 @@ def test_what_chunkings_are() -> None:
         chunked(text, "slices")
 
 
-def test_a_huge_text_is_not_cut_too_finely() -> None:
+def test_long_text_is_not_cut_too_finely() -> None:
     text = "word " * MAX_PIECES
     for name in ("characters", "random"):
         assert all(len(chunks) <= 2 * MAX_PIECES for chunks in chunked(text, name))
 
 
-def test_tokens_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_chunking_works_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unspool.conformance._chunkings._tokenizer", lambda: None)
     (tokens,) = chunked("Hello, world 2026: <tool_call>", "tokens")
     assert tokens[:3] == ("Hello", ",", " world")
     assert "".join(tokens) == "Hello, world 2026: <tool_call>"
 
 
-def test_a_real_tokenizer_is_used_where_there_is_one() -> None:
+def test_token_chunking_uses_a_real_tokenizer_if_available() -> None:
     pytest.importorskip("mistral_common")
     _tokenizer.cache_clear()
     assert _tokenizer() is not None
@@ -253,7 +253,7 @@ def test_a_real_tokenizer_is_used_where_there_is_one() -> None:
 
 
 class Sabotage(UnspoolSession):
-    """unspool, with something wrong with it."""
+    """unspool with a deliberate fault."""
 
     def feed(self, chunk: str) -> list[DeltaMessage]:
         return [out for delta in super().feed(chunk) for out in self.spoil(delta)]
@@ -364,20 +364,20 @@ def result_of(
         (AlwaysStops, "order/call", "finish"),
     ],
 )
-def test_a_wrong_parser_is_caught(session: type[Sabotage], scenario: str, expected: str) -> None:
+def test_wrong_parser_fails(session: type[Sabotage], scenario: str, expected: str) -> None:
     result = result_of(session, scenario)
     assert (result.status, result.difference) == ("failed", expected)
     assert scenario in explain_failure(result)
 
 
-def test_the_ledger_is_for_others_only() -> None:
+def test_policy_differences_excuse_only_other_parsers() -> None:
     assert result_of(LosesText, "order/text-call").status == "failed"
     assert result_of(LosesText, "order/text-call", name="other").status == "xfailed"
     assert "dropped" in result_of(LosesText, "order/text-call", name="other").reason
 
 
 class MixesChoices(UnspoolSession):
-    """Keeps its state in the class: a second choice reads into the first."""
+    """Keeps its state in the class, so that a second choice continues the first."""
 
     shared: UnspoolSession | None = None
 
@@ -390,7 +390,7 @@ class MixesChoices(UnspoolSession):
         return UnspoolSession.feed(self.shared, chunk)
 
 
-def test_choices_that_know_of_each_other_are_caught() -> None:
+def test_shared_state_between_choices_fails() -> None:
     runner = Runner(InProcess(MixesChoices, "unspool"), ("tokens",), minimise=False)
     (one,) = cases(["hermes"], ["choices/2: two calls"])
     (alone,) = cases(["hermes"], ["order/call"])
@@ -400,7 +400,7 @@ def test_choices_that_know_of_each_other_are_caught() -> None:
     assert runner.check(alone).status == "passed"
 
 
-def test_what_a_parser_does_not_claim_does_not_count() -> None:
+def test_unclaimed_abilities_do_not_count() -> None:
     def factory(request: Request) -> UnspoolSession:
         if request.start == "reasoning":
             raise Unsupported("it cannot begin inside reasoning")
@@ -415,7 +415,7 @@ def test_what_a_parser_does_not_claim_does_not_count() -> None:
     assert refused.case.start == "reasoning"
 
 
-def test_the_parser_sees_the_request() -> None:
+def test_parser_sees_the_request() -> None:
     seen: list[Request] = []
 
     def factory(request: Request) -> UnspoolSession:
@@ -432,7 +432,7 @@ def test_the_parser_sees_the_request() -> None:
     assert seen[0].tools == case.tools
 
 
-def test_a_case_is_run_once_for_each_way() -> None:
+def test_case_runs_once_per_chunking() -> None:
     runner = Runner(unspool_adapter(), ALL_CHUNKINGS)
     (case,) = cases(["hermes"], ["order/text-call"])
     assert isinstance(case, TestCase)

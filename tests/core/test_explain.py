@@ -1,4 +1,4 @@
-"""Explanations: what is shown as a dialect's way of writing is read by it, as the page says."""
+"""Explanations: the dialect parses the shown example as the page says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = [dialect.name for dialect in list_dialects()]
 
 
 def parse_slowly(text: str, name: str) -> Message:
-    """What is read of a text that comes a character at a time."""
+    """Parse a text that arrives character by character."""
     dialect = get_dialect(name)
     parser = Parser(dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
     fold = parser.fold()
@@ -32,7 +32,7 @@ def parse_slowly(text: str, name: str) -> Message:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_page_shows_is_read_as_the_page_says(name: str) -> None:
+def test_explain_example_is_read_as_described(name: str) -> None:
     page = explain(name)
     shown = re.search(r"^~~~~text\n(.*?)\n~~~~$", page, re.DOTALL | re.MULTILINE)
     assert shown is not None
@@ -49,7 +49,7 @@ def test_what_a_page_shows_is_read_as_the_page_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_holds_what_the_dialect_has_words_for_and_nothing_else(name: str) -> None:
+def test_example_contains_exactly_what_the_dialect_supports(name: str) -> None:
     dialect = get_dialect(name)
     _, message = example(dialect)
     assert message.reasoning in (None, EXAMPLE.reasoning)
@@ -61,7 +61,7 @@ def test_an_example_holds_what_the_dialect_has_words_for_and_nothing_else(name: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_without_reasoning_has_none(name: str) -> None:
+def test_example_without_reasoning_has_none(name: str) -> None:
     dialect = get_dialect(name)
     text, message = example(dialect, reasoning=False)
     assert message.reasoning is None
@@ -71,17 +71,17 @@ def test_an_example_without_reasoning_has_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["generic_json", "llama3_json", "llama4_json", "watt", "xlam"])
-def test_content_before_calls_is_not_shown_where_it_makes_prose_of_them(name: str) -> None:
+def test_example_leaves_out_content_that_would_hide_calls(name: str) -> None:
     assert str(EXAMPLE.content) not in example(get_dialect(name))[0]
 
 
-def test_an_example_may_hold_backticks() -> None:
+def test_example_may_contain_backticks() -> None:
     text, _ = example(get_dialect("command_r"))
     assert "```" in text
     assert f"~~~~text\n{text}\n~~~~\n" in explain("command_r")
 
 
-def test_an_id_behind_the_arguments_hides_no_call() -> None:
+def test_id_after_arguments_is_shown() -> None:
     late = Envelope(name_keys=("fn",), args_keys=("with",), id_keys=("ref",), order=("name", "args", "id"))
     dialect = Dialect("late", call=("<run>{envelope}</run>",), envelope=late, request="hermes")
     assert '"fn": "get_weather"' in explain(dialect)

@@ -28,7 +28,7 @@ def trees() -> Iterator[tuple[Path, ast.Module]]:
 
 
 def written(tree: ast.Module) -> Iterator[ast.Attribute]:
-    """Attributes that are assigned to."""
+    """Return the attributes that a function assigns to."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node
@@ -38,7 +38,7 @@ def of_the_ledger(node: ast.Attribute) -> bool:
     return ast.unparse(node.value).endswith("ledger")
 
 
-def test_only_the_ledger_writes_what_the_ledger_keeps() -> None:
+def test_only_the_ledger_modifies_its_state() -> None:
     found = [
         f"{file.name}:{node.lineno} {ast.unparse(node)}"
         for file, tree in trees()
@@ -50,7 +50,7 @@ def test_only_the_ledger_writes_what_the_ledger_keeps() -> None:
     assert found == []
 
 
-def test_only_the_ledger_makes_events_that_account_for_input() -> None:
+def test_only_the_ledger_makes_span_events() -> None:
     made_by = {
         file.name
         for file, tree in trees()
@@ -80,9 +80,7 @@ OPERATIONS = st.lists(
 
 
 @given(st.lists(st.text("ab<\n", max_size=6), max_size=6), st.lists(OPERATIONS, min_size=6, max_size=6))
-def test_whatever_is_done_spans_tile_the_input(
-    pieces: list[str], operations: list[list[tuple[str, int]]]
-) -> None:
+def test_spans_tile_the_input(pieces: list[str], operations: list[list[tuple[str, int]]]) -> None:
     ledger = Ledger(base=0, keep_raw=True)
     events: list[Event] = []
     for piece, todo in zip(pieces, operations, strict=False):
@@ -124,7 +122,7 @@ def test_whatever_is_done_spans_tile_the_input(
 
 @pytest.mark.parametrize("status", ["malformed", "truncated"])
 @pytest.mark.parametrize("size", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
-def test_the_text_of_a_broken_call_is_whole_however_long(status: str, size: int) -> None:
+def test_raw_text_of_a_malformed_call_is_complete(status: str, size: int) -> None:
     ledger = Ledger(base=0, keep_raw=True)
     text = "".join(chr(ord("a") + at % 26) for at in range(size))
     events: list[Event] = []

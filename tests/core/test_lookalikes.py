@@ -1,4 +1,4 @@
-"""An answer stays an answer: what nothing but its shape could make a call, or reasoning, is text."""
+"""Answers that only resemble a call or reasoning stay text."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ NO_CALLS = (
     "[]",
     "```json\n[]\n```",
 )
-"""Answers in JSON that no tool is called by, in whatever dialect."""
+"""JSON answers that call no tool, in any dialect."""
 
 
 @each_dialect
 @pytest.mark.parametrize("answer", NO_CALLS)
-def test_an_answer_in_json_is_no_call(name: str, answer: str) -> None:
+def test_json_answer_is_not_a_call(name: str, answer: str) -> None:
     dialect = get_dialect(name)
     reading = assert_laws(dialect, answer, chunkings(answer, splits=0))
     message = reading.message
@@ -48,7 +48,7 @@ def test_an_answer_in_json_is_no_call(name: str, answer: str) -> None:
     assert (message.content, message.tool_calls) == (dialect.prompt.echo + answer, ())
 
 
-def test_what_may_be_an_answer_is_held_until_its_members_tell() -> None:
+def test_possible_json_answer_is_held_until_its_members_decide() -> None:
     parser = Parser("llama3_json")
     assert parser.feed('{"name": "find", ') == []
     assert parser.max_pending == 1024
@@ -56,14 +56,14 @@ def test_what_may_be_an_answer_is_held_until_its_members_tell() -> None:
     assert [event.name for event in events if isinstance(event, CallStart)] == ["find"]
 
 
-def test_an_answer_that_was_held_is_given_back_whole() -> None:
+def test_held_answer_is_released_whole() -> None:
     parser = Parser("llama3_json")
     answer = '{"name": "Alice", "about": "' + "x" * 400 + '"}'
     assert parser.feed(answer[:-1]) == []
     assert parser.feed("}") == [Text("content", answer, 0, len(answer))]
 
 
-def test_a_long_answer_is_not_held_to_its_end() -> None:
+def test_long_answer_is_released_early() -> None:
     parser = Parser("llama3_json")
     answer = '{"name": "Alice", "about": "' + "x" * 600
     assert parser.feed(answer) == [Text("content", answer, 0, len(answer))]
@@ -85,8 +85,8 @@ PROSE = (
 
 @pytest.mark.parametrize("name", FRAMED)
 @pytest.mark.parametrize("prose", PROSE)
-def test_what_never_becomes_a_header_is_text(name: str, prose: str) -> None:
-    """Words of prose look like fields of a header, whether or not the prompt has opened one."""
+def test_text_that_never_becomes_a_header_is_text(name: str, prose: str) -> None:
+    """Words of prose resemble header fields, whether or not the prompt has opened a header."""
     for prompt in (None, ""):
         reading = assert_laws(name, ModelOutput(prose, prompt=prompt), chunkings(prose, splits=0))
         message = reading.message
@@ -103,7 +103,7 @@ def test_text_before_the_first_header_is_text(name: str) -> None:
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["broken_header"]
 
 
-def test_text_before_the_header_of_a_call_is_text() -> None:
+def test_text_before_a_call_header_is_text() -> None:
     text = "One moment. to=functions.f<|message|>{}<|call|>"
     message = assert_laws("harmony", text).message
     assert message is not None
@@ -111,7 +111,7 @@ def test_text_before_the_header_of_a_call_is_text() -> None:
 
 
 @pytest.mark.parametrize("word", ["analysis", "commentary", "final", "json"])
-def test_a_bare_word_of_headers_between_messages_is_filler(word: str) -> None:
+def test_header_word_between_messages_is_dropped(word: str) -> None:
     text = f"<|channel|>analysis<|message|>Hm.<|end|>{word}<|start|>assistant<|channel|>final<|message|>Hi."
     message = assert_laws("harmony", text).message
     assert message is not None
@@ -120,13 +120,13 @@ def test_a_bare_word_of_headers_between_messages_is_filler(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["analysis", "final", "finally", "final answer"])
-def test_a_word_of_headers_that_is_the_answer_is_text(word: str) -> None:
+def test_header_word_that_is_the_answer_is_text(word: str) -> None:
     message = assert_laws("harmony", ModelOutput(word, prompt="")).message
     assert message is not None
     assert message.content == word
 
 
-def test_no_tools_were_offered_and_the_header_of_a_call_is_no_text() -> None:
+def test_call_header_without_tools_is_not_text() -> None:
     text = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>'
     message = assert_laws("harmony", ModelOutput(text, tools=())).message
     assert message is not None
@@ -150,14 +150,14 @@ def test_no_tools_were_offered_and_the_header_of_a_call_is_no_text() -> None:
         ),
     ],
 )
-def test_what_no_api_accepts_as_a_name_is_none(name: str, text: str) -> None:
+def test_invalid_function_name_is_not_a_call(name: str, text: str) -> None:
     message = assert_laws(name, text, chunkings(text, splits=0)).message
     assert message is not None
     assert (message.content, message.tool_calls) == (text, ())
 
 
 @pytest.mark.parametrize("function", ["`ls`", "查询天气", "server/tool", "a.b:c-d"])
-def test_a_declared_name_is_a_name_and_so_is_one_in_any_script(function: str) -> None:
+def test_declared_name_in_any_script_is_a_call(function: str) -> None:
     text = f"[TOOL_CALLS]{function}" + "{}"
     tools = ({"name": function},) if function == "`ls`" else None
     message = assert_laws("mistral", ModelOutput(text, tools)).message
@@ -175,7 +175,7 @@ WORDED = [
 
 
 @pytest.mark.parametrize("dialect", WORDED, ids=[dialect.name for dialect in WORDED])
-def test_an_answer_about_the_tags_of_reasoning_is_an_answer(dialect: Dialect) -> None:
+def test_answer_about_reasoning_tags_is_text(dialect: Dialect) -> None:
     """The rest of the answer became reasoning, which few clients show."""
     answer = "Models write <think> first and </think> last. Parsers split there."
     message = assert_laws(dialect, answer, chunkings(answer, splits=60)).message
@@ -184,13 +184,13 @@ def test_an_answer_about_the_tags_of_reasoning_is_an_answer(dialect: Dialect) ->
 
 
 @pytest.mark.parametrize("before", ["", " ", "\n", "Hi.\n", CALL, CALL + "\n"])
-def test_reasoning_opens_at_the_start_of_a_line_and_behind_markup(before: str) -> None:
+def test_reasoning_opens_at_line_start_and_after_markup(before: str) -> None:
     message = assert_laws("hermes", f"{before}<think>Hm.</think>Noon.").message
     assert message is not None
     assert message.reasoning == "Hm."
 
 
-def test_with_ids_the_id_decides() -> None:
+def test_token_ids_decide_whether_a_marker_counts() -> None:
     class Vocabulary:
         words = (b"Noon. ", b"<think>", b"Hm.", b"</think>", b"<th", b"ink>")
 
@@ -218,8 +218,8 @@ UNFRAMED = [
 
 
 @pytest.mark.parametrize("dialect", UNFRAMED, ids=[dialect.name for dialect in UNFRAMED])
-def test_a_call_that_is_text_because_there_are_no_tools_is_whole(dialect: Dialect) -> None:
-    """Its own markers are no furniture then."""
+def test_call_without_tools_is_text_as_a_whole(dialect: Dialect) -> None:
+    """The call's own markers are text then."""
     text = render(dialect, ANYWAY, check=False)
     message = assert_laws(dialect, ModelOutput(text, tools=()), chunkings(text, splits=0)).message
     assert message is not None
@@ -227,7 +227,7 @@ def test_a_call_that_is_text_because_there_are_no_tools_is_whole(dialect: Dialec
 
 
 @each_dialect
-def test_a_call_of_an_unknown_tool_that_is_text_is_whole(name: str) -> None:
+def test_call_of_an_unknown_tool_is_text_as_a_whole(name: str) -> None:
     spec = get_dialect(name)
     if spec.frame is not None or spec.names.fixed:
         return
@@ -245,7 +245,7 @@ def test_a_call_of_an_unknown_tool_that_is_text_is_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mistral", "mistral_v3", "mistral_v11"])
-def test_the_closer_of_calls_stays_in_what_is_given_back(name: str) -> None:
+def test_closing_marker_stays_in_released_text(name: str) -> None:
     body = '{"name": "f", "arguments": {}}' if name == "mistral_v3" else "f{}"
     text = f"[TOOL_CALLS]{body}[/TOOL_CALLS]"
     policies = Policies(unknown_tool="text")

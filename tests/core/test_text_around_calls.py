@@ -1,4 +1,4 @@
-"""What stands around calls: missing openers, closers that are no markers, text that is for nobody."""
+"""Text around calls: missing opening markers, stray closing markers, dropped text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FENCE = "Look:\n```py\nprint(1)\n```\nBye."
 
 
 def message_of(dialect: str | Dialect, text: str, **request: object) -> Message:
-    """The message, after the laws have been tried on the text."""
+    """Return the message after checking the laws for the text."""
     case = ModelOutput(text, **request)  # type: ignore[arg-type]
     assert_laws(dialect, case)
     reading: ParseRun = run_parser(dialect, case)
@@ -43,7 +43,7 @@ def kinds(message: Message) -> list[str]:
 
 @pytest.mark.parametrize("policies", [Policies(), Policies(malformed_call="repair")], ids=["text", "repair"])
 @pytest.mark.parametrize("name", CALLERS)
-def test_a_code_fence_behind_a_call_is_text(name: str, policies: Policies) -> None:
+def test_code_fence_after_a_call_is_text(name: str, policies: Policies) -> None:
     dialect = get_dialect(name)
     call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
     try:
@@ -56,7 +56,7 @@ def test_a_code_fence_behind_a_call_is_text(name: str, policies: Policies) -> No
     assert "```py\nprint(1)\n```" in found.content
 
 
-def test_a_stray_closer_takes_its_fence_along() -> None:
+def test_stray_closing_marker_takes_its_fence_along() -> None:
     found = message_of("deepseek_v3", "One. ```<｜tool▁call▁end｜>Two. ``` Three.")
     assert (found.content, kinds(found)) == ("One.Two. ``` Three.", ["stray_closer"])
 
@@ -70,22 +70,22 @@ WITH_RESULTS = Dialect(
 )
 
 
-def test_what_stands_between_markers_is_dropped_with_a_note() -> None:
+def test_text_between_dropped_markers_is_noted() -> None:
     found = message_of(WITH_RESULTS, "One.<|result|>4 <b> <call>{}</call> <think><|/result|>Two.<|br|>")
     assert (found.content, found.tool_calls, kinds(found)) == ("One.Two.", (), ["dropped_text"])
 
 
-def test_reasoning_goes_on_behind_dropped_text() -> None:
+def test_reasoning_continues_after_dropped_text() -> None:
     found = message_of(WITH_RESULTS, "<think>Hm.<|result|>4<|/result|>So.</think>Four.")
     assert (found.reasoning, found.content) == ("Hm.So.", "Four.")
 
 
-def test_dropped_text_that_does_not_end_is_dropped() -> None:
+def test_unterminated_dropped_text_is_dropped() -> None:
     found = message_of(WITH_RESULTS, "One.<|result|>4", finish_reason="length")
     assert (found.content, kinds(found)) == ("One.", ["dropped_text"])
 
 
-def test_dropped_text_keeps_the_laws() -> None:
+def test_dropped_text_obeys_the_laws() -> None:
     check_dialect(WITH_RESULTS, ["One.<|result|>4<|/result|>Two.", "<think>A<|result|>b"], examples=20)
 
 
@@ -95,7 +95,7 @@ def test_dropped_text_needs_its_markers(template: str) -> None:
         Dialect(name="wrong", drop=(template,))
 
 
-def test_results_in_the_prompt_are_not_the_models() -> None:
+def test_tool_results_in_the_prompt_are_not_output() -> None:
     results = (
         "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜><think><｜tool▁output▁end｜><｜tool▁outputs▁end｜>"
     )
@@ -108,7 +108,7 @@ def test_results_in_the_prompt_are_not_the_models() -> None:
 
 @pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
 @pytest.mark.parametrize("name", ["hy_v3", "hy_v4"])
-def test_the_plain_name_reads_every_suffix(name: str, suffix: str) -> None:
+def test_base_dialect_reads_every_suffix_variant(name: str, suffix: str) -> None:
     def tagged(text: str) -> str:
         return re.sub("(｜?>)", rf"{suffix}\1", text)
 
@@ -125,7 +125,7 @@ def test_the_plain_name_reads_every_suffix(name: str, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
-def test_a_plan_for_the_plain_name_reads_the_prompt_of_every_suffix(suffix: str) -> None:
+def test_plan_for_the_base_dialect_reads_every_variant_prompt(suffix: str) -> None:
     request = {"messages": [{"role": "user", "content": "Hi"}]}
     prompt = f"<｜hy_User{suffix}｜>Hi<｜hy_Assistant{suffix}｜><think{suffix}>"
     assert plan("hy_v4", request, prompt=prompt).start == "reasoning"
@@ -144,14 +144,14 @@ UNOPENED = {
 
 
 @pytest.mark.parametrize("name", UNOPENED)
-def test_a_missing_opener_is_noted(name: str) -> None:
+def test_missing_opening_marker_is_noted(name: str) -> None:
     found = message_of(name, UNOPENED[name], tools=TOOLS)
     assert [call.name for call in found.tool_calls] == ["get_weather"]
     assert kinds(found) == ["missing_opener"]
 
 
 @pytest.mark.parametrize("name", UNOPENED)
-def test_without_tools_a_missing_opener_leaves_text(name: str) -> None:
+def test_missing_opening_marker_without_tools_leaves_text(name: str) -> None:
     for reason in ("stop", "length"):
         for end in range(len(UNOPENED[name])):
             found = run_parser(name, ModelOutput(UNOPENED[name][:end], finish_reason=reason))
@@ -160,7 +160,7 @@ def test_without_tools_a_missing_opener_leaves_text(name: str) -> None:
             assert "cut_head" not in kinds(found.message)
 
 
-def test_words_that_open_an_answer_mean_nothing_in_a_prompt() -> None:
+def test_answer_openers_in_a_prompt_have_no_effect() -> None:
     results = '<|turn>model\n<|tool_response>response:f{value:<|"|>a thought\nor two<|"|>}<tool_response|>'
     found = message_of("gemma4", "It rains.", prompt=results)
     assert (found.reasoning, found.content) == (None, "It rains.")
@@ -178,14 +178,14 @@ ECHOING = Dialect(
 CALLS = '[{"name": "a", "arguments": {"x": 1}} , {"name": "b", "arguments": {}} ]<|/calls|>'
 
 
-def test_repeated_calls_are_dropped_with_a_note() -> None:
+def test_repeated_calls_are_dropped_with_a_diagnostic() -> None:
     found = message_of(ECHOING, f"<|calls|>{CALLS}\n{CALLS}{CALLS}Done.")
     assert [call.name for call in found.tool_calls] == ["a", "b"]
     assert (found.content, kinds(found)) == ("Done.", ["dropped_text", "dropped_text"])
 
 
 @pytest.mark.parametrize("end", range(1, len(CALLS)))
-def test_a_repetition_that_is_not_finished_is_text_unless_the_output_was_cut(end: int) -> None:
+def test_unfinished_repetition_is_text_unless_cut(end: int) -> None:
     text = f"<|calls|>{CALLS}{CALLS[:end]}"
     assert message_of(ECHOING, text, finish_reason="length").content is None
     found = message_of(ECHOING, f"{text}#")
@@ -193,13 +193,13 @@ def test_a_repetition_that_is_not_finished_is_text_unless_the_output_was_cut(end
     assert found.content == CALLS[:end] + "#"
 
 
-def test_long_calls_are_not_waited_for() -> None:
+def test_long_calls_are_not_held_for_repetition() -> None:
     long = CALLS.replace("1", f'"{"y" * 2000}"')
     found = message_of(ECHOING, f"<|calls|>{long}{long}")
     assert found.content is not None
 
 
-def test_repeated_calls_keep_the_laws() -> None:
+def test_repeated_calls_obey_the_laws() -> None:
     check_dialect(
         ECHOING, [f"<|calls|>{CALLS}{CALLS}Done.", f"One.<|calls|>{CALLS} \n{CALLS[1:]}"], examples=20
     )
@@ -208,6 +208,6 @@ def test_repeated_calls_keep_the_laws() -> None:
 @pytest.mark.parametrize(
     "template", ["{calls}", "[{calls}\n", "{calls}{_}<|/calls|>", "{calls}{calls}<|/calls|>"]
 )
-def test_repeated_calls_need_a_marker(template: str) -> None:
+def test_repetition_needs_a_marker(template: str) -> None:
     with pytest.raises(SpecError):
         Dialect(name="wrong", drop=(template,))

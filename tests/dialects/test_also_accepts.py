@@ -1,4 +1,4 @@
-"""Calls in the words of another family that shares the marker."""
+"""Calls in the form of another family that shares the marker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SHARING = (
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("name", SHARING)
-def test_families_that_share_a_marker_read_each_other(name: str, body: str) -> None:
+def test_families_sharing_a_marker_read_each_other(name: str, body: str) -> None:
     dialect = get_dialect(name)
     for tools in (None, TOOLS):
         text = f"Now.\n{BODIES[body]}\n{BODIES[body]}"
@@ -71,7 +71,7 @@ def test_families_that_share_a_marker_read_each_other(name: str, body: str) -> N
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_what_is_written_is_the_familys_own(name: str) -> None:
+def test_rendering_uses_the_native_form(name: str) -> None:
     dialect = get_dialect(name)
     for body in BODIES.values():
         message = parse(body, dialect, tools=TOOLS)
@@ -81,7 +81,7 @@ def test_what_is_written_is_the_familys_own(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in SHARING if get_dialect(name).also_accepts[-1].name == "glm45"]
 )
-def test_a_name_alone_is_another_familys_call_only_if_it_is_declared(name: str) -> None:
+def test_bare_name_is_another_family_call_only_if_declared(name: str) -> None:
     prose = "Write <tool_call>tags</tool_call>, or <tool_call>."
     for tools in (None, TOOLS):
         assert parse(prose, name, tools=tools).content == prose
@@ -97,13 +97,13 @@ def test_a_name_alone_is_another_familys_call_only_if_it_is_declared(name: str) 
         ("hermes", BODIES["qwen3_coder"].replace(TEXT, "{}")),
     ],
 )
-def test_markup_of_the_other_families_is_data_in_a_value(name: str, text: str) -> None:
+def test_markup_of_other_families_in_a_value_is_data(name: str, text: str) -> None:
     other = "qwen3_coder" if name == "glm45" else "glm45"
     quoted = f"x\n{BODIES[other].replace('text', 'path').replace('</tool_call>', '')}\ny"
     message = parse(text.replace("{}", quoted), name, tools=TOOLS)
     assert [json.loads(call.arguments) for call in message.tool_calls] == [{"text": quoted}]
 
 
-def test_a_guest_has_calls_and_no_frame() -> None:
+def test_accepted_dialect_needs_calls_and_no_frame() -> None:
     with pytest.raises(SpecError, match="also_accepts"):
         Dialect(name="host", also_accepts=(Dialect(name="guest"),))

@@ -1,4 +1,4 @@
-"""Declarations: data, documented field by field, and true to what the documentation says of them."""
+"""Declarations: data only, documented per field, and as the documentation says."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ FAMILIES = sorted((ROOT / "src" / "unspool" / "dialects" / "families").glob("*.p
     ("word", "field"),
     [(word.__name__, field.name) for word in WORDS for field in fields(word)],
 )
-def test_the_page_explains_every_field(word: str, field: str) -> None:
+def test_docs_explain_every_field(word: str, field: str) -> None:
     prose = re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL)
     assert re.search(rf"`{field}(=[^`]*)?`", prose), f"docs/dialect-fields.md says nothing of {word}.{field}"
     assert word in PAGE
 
 
-def test_what_belongs_together_stands_together() -> None:
+def test_dialect_has_few_fields() -> None:
     assert len(fields(Dialect)) <= 22
 
 
 @pytest.mark.parametrize("module", FAMILIES, ids=lambda path: path.stem)
-def test_dialects_are_data(module: Path) -> None:
+def test_families_contain_only_data(module: Path) -> None:
     code = re.findall(r"^\s*(?:if|for|while|def|class|return)\b.*", module.read_text("utf-8"), re.MULTILINE)
     assert len(code) <= 6, "\n".join(code)
 
@@ -67,14 +67,14 @@ ODD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_dialects_keep_the_laws(kind: str) -> None:
+def test_unusual_dialects_obey_the_laws(kind: str) -> None:
     dialect = Dialect("odd", section=("\n{calls}",), reasoning=("(({text}))\n",), **ODD[kind])
     check_dialect(
         dialect, ["((Hm.))\nOk.\n@@call f(1)\n  - x := 1 ;\n@@end\n<script>x</script>"], examples=20
     )
 
 
-def test_blanks_before_a_parameter_are_white_space() -> None:
+def test_whitespace_before_a_parameter_is_ignored() -> None:
     dialect = Dialect("odd", **ODD["blanks before a parameter"])
     written = "@@call f(1)\n  - x := 1 ;\n  - y := 2 ;\n@@end"
     for text in (written, written.replace("\n  ", "\n"), written.replace("\n  ", "\n\n    ")):
@@ -82,7 +82,7 @@ def test_blanks_before_a_parameter_are_white_space() -> None:
     assert render(dialect, parse(written, dialect)) == written
 
 
-def test_role_markers_in_words_end_what_stands_before_them() -> None:
+def test_role_words_end_the_preceding_text() -> None:
     prompt = "### User:\nThink between (( and )).\n### Assistant:\n"
     forgetful = Dialect("odd", reasoning=("(({text}))",))
     begun = prompt.replace(" and ))", "")

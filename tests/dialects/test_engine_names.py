@@ -1,4 +1,4 @@
-"""Every name under which engines know a dialect gives that dialect."""
+"""Every engine's name for a dialect resolves to that dialect."""
 
 from __future__ import annotations
 
@@ -90,37 +90,37 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("dialect", "names"), NAMES.items())
-def test_engines_names(dialect: str, names: str) -> None:
+def test_engine_parser_names_are_aliases(dialect: str, names: str) -> None:
     for name in names.split():
         assert get_dialect(name).name == dialect
         assert get_dialect(name.upper().replace("_", "-")).name == dialect
         assert Parser(name).dialect.name == dialect
 
 
-def test_every_name_is_one_dialects() -> None:
+def test_every_name_belongs_to_one_dialect() -> None:
     every = [name for dialect in list_dialects() for name in (dialect.name, *dialect.family.aliases)]
     assert len(every) == len(set(every))
 
 
-def test_our_own_dialects_fit_their_facts() -> None:
-    """Those of others are asked when they are registered."""
+def test_dialects_agree_with_their_request_facts() -> None:
+    """The facts of third-party dialects are checked when they are registered."""
     for dialect in list_dialects():
         check_facts(dialect, facts_of(dialect))
 
 
-def test_calls_of_one_and_reasoning_of_another() -> None:
+def test_calls_and_reasoning_of_two_dialects_combine() -> None:
     pair = get_dialect("hermes+kimi")
     assert pair.call == get_dialect("hermes").call
     assert pair.reasoning == get_dialect("kimi").reasoning
 
 
 @pytest.mark.parametrize("name", ["hf", "response_template"])
-def test_a_tokenizers_own_template_is_asked_for(name: str) -> None:
+def test_tokenizer_template_decides_the_variant(name: str) -> None:
     with pytest.raises(UsageError, match="from_response_template"):
         get_dialect(name)
 
 
-def test_a_dialect_that_is_replaced_is_the_new_one_from_then_on() -> None:
+def test_replaced_dialect_takes_effect() -> None:
     old = register(Dialect("mine", call=("<call>{envelope}</call>",), request="hermes"))
     assert Parser("mine").dialect is old
     new = register(replace(old, call=("<tool>{envelope}</tool>",)), replace=True)

@@ -1,6 +1,6 @@
-"""Runs in vLLM's environment: what its own classes make of our plug-in, as JSON.
+"""Runs in vLLM's environment: prints how vLLM's classes see our plug-in, as JSON.
 
-One process answers everything, since importing vLLM takes longest.
+One process answers everything, because importing vLLM takes most of the time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 
 
 class _Lines(logging.Handler):
-    """Keeps what is logged."""
+    """Collects log lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _Lines(logging.Handler):
         self.lines.append(record.getMessage())
 
     def take(self) -> list[str]:
-        """What was logged since the last time."""
+        """Return what was logged since the last call."""
         lines, self.lines = self.lines, []
         return lines
 
@@ -55,7 +55,7 @@ LINES = _Lines()
 
 
 def main() -> None:
-    """Everything, in an order in which what comes later does not hide what comes before."""
+    """Run every check, ordered so that later checks do not hide the results of earlier ones."""
     parsers.log.addHandler(LINES)
     parsers.log.setLevel(logging.INFO)
     parsers.log.propagate = False
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def unregistrable() -> list[str]:
-    """What is said where a registry is missing."""
+    """Return what is logged where a registry is missing."""
     manager = vllm_reasoning.ReasoningParserManager
     del vllm_reasoning.ReasoningParserManager
     try:
@@ -93,7 +93,7 @@ def unregistrable() -> list[str]:
 
 
 def unknown_release() -> dict[str, Any]:
-    """What is served under our names where a class is missing, and what is said."""
+    """Return what serves our names where a class is missing, and what is logged."""
     register()
     for name in ("hermes", "kimi_k2"):  # what vLLM itself needs is loaded before it is taken away
         ToolParserManager.get_tool_parser(name)
@@ -122,7 +122,7 @@ def unknown_release() -> dict[str, Any]:
 
 
 def registered() -> dict[str, Any]:
-    """What the registries know, and what knowing it has loaded."""
+    """Return what the registries know, and what importing them has loaded."""
     register()
     register()
     return {
@@ -135,7 +135,7 @@ def registered() -> dict[str, Any]:
 
 @contextmanager
 def replacing(names: str) -> Iterator[None]:
-    """With these names asked for."""
+    """Request the replacement of these names."""
     kept = dict(ToolParserManager.lazy_parsers), dict(ReasoningParserManager.lazy_parsers)
     os.environ["UNSPOOL_REPLACE"] = names
     try:
@@ -149,7 +149,7 @@ def replacing(names: str) -> Iterator[None]:
 
 
 def replaced() -> dict[str, Any]:
-    """Which of vLLM's own names are ours, for what was asked."""
+    """Return which of vLLM's own names are replaced, for each setting."""
     found: dict[str, Any] = {}
     for asked in ("hermes,qwen3,nonsense", "all", ""):
         with replacing(asked):
@@ -169,7 +169,7 @@ def replaced() -> dict[str, Any]:
 
 
 def contracts() -> dict[str, list[str]]:
-    """By class: the methods whose parameters are not those of the class that they override."""
+    """Return, by class, the methods whose parameters differ from those of the overridden class."""
     ours: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
     pairs = {
         "Parser": (ours, Parser),
@@ -199,7 +199,7 @@ def _abstract(ours: type, theirs: type) -> Iterator[str]:
 
 
 def detected(tokenizer: Any) -> dict[str, Any]:
-    """What the name that stands for no dialect comes to."""
+    """Return how the name that selects the dialect from the template resolves."""
     LINES.take()
     made: Any = ParserManager.get_parser(
         "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
@@ -220,7 +220,7 @@ def detected(tokenizer: Any) -> dict[str, Any]:
 
 
 def forced(tokenizer: Any) -> list[bool]:
-    """Whether forced calls, and those of strict tools, are held to a structural tag."""
+    """Return whether forced calls, and calls of strict tools, use a structural tag."""
     made: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
     found = []
     for choice in ("required", {"type": "function", "function": {"name": "run_python"}}, "auto", "none"):
@@ -240,7 +240,7 @@ def _request(dialect: str, **options: Any) -> Any:
 
 
 def ends(dialect: str, tokenizer: Any) -> dict[str, Any]:
-    """Where the engine core is told that reasoning ends, token by token."""
+    """Return where the engine core is told that reasoning ends, token by token."""
     on, off = prompt_ends(dialect)
     part: Any = ReasoningParserManager.get_reasoning_parser(f"unspool_{dialect}")
     prompt = tokenizer.encode(on, add_special_tokens=False)
@@ -261,7 +261,7 @@ def ends(dialect: str, tokenizer: Any) -> dict[str, Any]:
 
 
 def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
-    """Whether the engine applies the grammar of a request from the first token on."""
+    """Return whether the engine applies the grammar of a request from the first token on."""
     made: Any = ParserManager.get_parser(f"unspool_{dialect}", f"unspool_{dialect}", enable_auto_tools=True)
     part: Any = ReasoningParserManager.get_reasoning_parser(f"unspool_{dialect}")
     prompt = tokenizer.encode(prompt_ends(dialect)[0], add_special_tokens=False)
@@ -289,7 +289,7 @@ def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
 
 
 def streams(dialect: str, tokenizer: Any) -> list[str]:
-    """In which chunkings, and of which cuts, the streamed answer is not the whole one."""
+    """Return the chunkings and cuts in which the streamed answer differs from the whole one."""
     name = f"unspool_{dialect}"
     unified: Any = ParserManager.get_parser(name, name, enable_auto_tools=True)
     composed: Any = ParserManager.get_parser.__func__.__wrapped__(

@@ -1,6 +1,6 @@
-"""What llama.cpp makes of a chat template: the grammar of a required call.  A template in, JSON out.
+"""The grammar that llama.cpp derives from a chat template for a required call: a template in, JSON out.
 
-It takes a process of its own: a server does not go away when it is dropped.
+It needs a process of its own: a server does not end when its object is deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an engine's parsers make of outputs: runs where the engine is installed, JSON in and JSON out."""
+"""How an engine's parsers read outputs: runs where the engine is installed, JSON in and JSON out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = ("<eos>", "<bos>", "<pad>")
 
 
 def tokenizer(case: dict[str, Any]) -> Any:
-    """Bytes, and the tokens of the case."""
+    """Return a tokenizer of bytes plus the special tokens of the case."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     small = Tokenizer(models.BPE(vocab={char: id for id, char in enumerate(alphabet)}, merges=[]))
     small.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -36,7 +36,7 @@ def tokenizer(case: dict[str, Any]) -> Any:
 
 
 def model_types(root: Path) -> list[str]:
-    """What ``model_type`` may be in a config.json, as far as Transformers and the engine know."""
+    """Return the values of ``model_type`` in config.json that Transformers and the engine know."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     own = (path.read_text("utf-8") for path in root.rglob("configs/*.py"))
@@ -90,7 +90,7 @@ def sglang() -> tuple[dict[str, Any], Read]:
     from sglang.srt.server_args import ServerArgs
 
     def read(case: dict[str, Any], tools: list[Any]) -> dict[str, Any]:
-        """As its server does: reasoning first, calls in what is left."""
+        """Parse as the engine's server does: reasoning first, then calls in the rest."""
         vocabulary = tokenizer(case)
         reasoning, content, calls = None, case["text"], []
         if case["reasoning"]:

@@ -1,8 +1,7 @@
-"""What a reader of response templates makes of outputs; runs where that reader is installed.
+"""How a reader of response templates reads outputs; runs where that reader is installed.
 
-``python template_reads.py transformers|vllm|sglang`` reads a JSON list of
-cases (``template``, ``prefix``, ``text``, ``tools``, ``size``: of the pieces that
-the text comes in, 0 for all at once) and writes a list of what was read:
+``python template_reads.py transformers|vllm|sglang`` reads a JSON list of cases (``template``, ``prefix``,
+``text``, ``tools``, and ``size``: the chunk length, 0 for one chunk) and writes a list of results:
 ``reasoning``, ``content``, ``calls``, or ``error``.
 """
 
@@ -52,7 +51,7 @@ def transformers() -> Callable[[Case], Read]:
 
 
 class Codepoints:
-    """A tokenizer whose ids are code points: the prefix comes to vLLM as ids."""
+    """A tokenizer whose ids are code points, because vLLM receives the prefix as ids."""
 
     def decode(self, ids: list[int], **_: Any) -> str:
         return "".join(map(chr, ids))

@@ -1,4 +1,4 @@
-"""What Transformers makes of chat templates: runs where it is installed, JSON in and JSON out."""
+"""How Transformers renders chat templates: runs where it is installed, JSON in and JSON out."""
 
 from __future__ import annotations
 

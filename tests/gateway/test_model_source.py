@@ -1,4 +1,4 @@
-"""``unspool serve MODEL``: what it takes to serve a model is found out, and said."""
+"""``unspool serve MODEL`` finds the settings for a model and prints them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changed(**given: Any) -> dict[str, object]:
-    """What is set in the end."""
+    """Return the settings that differ from the defaults."""
     return resolve_sources(Settings(**given)).settings.shown()
 
 
-def test_nothing_is_asked_of_settings_that_say_all() -> None:
+def test_complete_settings_are_not_probed() -> None:
     settings = Settings(upstream="chat", url="http://127.0.0.1:9", dialect="hermes")
     assert resolve_sources(settings).settings is settings
     assert not resolve_sources(settings).notes
 
 
-def test_a_gguf_runs_here(tmp_path: Path) -> None:
+def test_gguf_file_runs_embedded(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "Qwen3-8B-Q4_K_M.gguf", HERMES)
     assert changed(source=str(path)) == {"file": str(path), "model": "Qwen3-8B", "dialect": "hermes"}
     said = resolve_sources(Settings(source=str(path))).notes
@@ -56,7 +56,7 @@ def test_a_gguf_runs_here(tmp_path: Path) -> None:
     assert said[2].startswith("It writes calls as hermes: hermes recovers exactly the calls")
 
 
-def test_what_is_set_stays(tmp_path: Path) -> None:
+def test_explicit_settings_win(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
     found = changed(source=str(path), model="mine", dialect="qwen3_coder", context=512)
     assert found == {"file": str(path), "model": "mine", "dialect": "qwen3_coder", "context": 512}
@@ -81,7 +81,7 @@ EIGHT_BILLION = {
         (1, 40960, 4096, 1),
     ],
 )
-def test_the_context_is_what_agents_need_and_memory_has_room_for(
+def test_context_size_fits_agents_and_memory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     gigabytes: int,
@@ -96,18 +96,18 @@ def test_the_context_is_what_agents_need_and_memory_has_room_for(
     assert resolve_sources(Settings(source=str(path), context=512)).settings.context == 512
 
 
-def test_the_machine_has_memory() -> None:
+def test_available_memory_is_detected() -> None:
     assert finding.memory_bytes() > 1 << 28
 
 
-def test_a_model_of_ollamas_runs_here(tmp_path: Path) -> None:
+def test_ollama_model_runs_embedded(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES)
     found = changed(source="qwen3:8b")
     assert found["model"] == "qwen3:8b"
     assert str(found["file"]).startswith(str(tmp_path / "models" / "blobs" / "sha256-"))
 
 
-def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
+def test_template_without_tools_is_reported(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     path = write_gguf(tmp_path / "m.gguf", template)
     settled = resolve_sources(Settings(source=str(path)))
@@ -121,7 +121,7 @@ def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
     )
 
 
-def test_a_template_that_is_set_tells_the_dialect(tmp_path: Path) -> None:
+def test_configured_template_selects_the_dialect(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
     file = tmp_path / "chat_template.jinja"
     file.write_text(HERMES, encoding="utf-8")
@@ -130,7 +130,7 @@ def test_a_template_that_is_set_tells_the_dialect(tmp_path: Path) -> None:
     assert settled.notes[2].startswith("It writes calls as hermes: hermes recovers")
 
 
-def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -> None:
+def test_weights_without_a_template_are_refused(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
     with pytest.raises(UsageError, match=r"has no chat template.*or give the URL of Ollama"):
         resolve_sources(Settings(source="qwen3:8b"))
@@ -139,7 +139,7 @@ def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -
     assert changed(source="qwen3:8b", template=str(file))["template"] == str(file)
 
 
-def test_a_model_without_a_gguf_needs_an_engine(tmp_path: Path) -> None:
+def test_model_without_gguf_needs_an_engine(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
     with pytest.raises(UsageError, match="start an engine with it"):
         resolve_sources(Settings(source=str(tmp_path)))
@@ -152,7 +152,7 @@ def test_a_model_without_a_gguf_needs_an_engine(tmp_path: Path) -> None:
     }
 
 
-def test_standard_input_cannot_be_served() -> None:
+def test_standard_input_is_refused() -> None:
     with pytest.raises(UsageError, match="standard input cannot be served"):
         resolve_sources(Settings(source="-"))
 
@@ -166,7 +166,7 @@ def card(name: str, root: str) -> dict[str, Any]:
     return {"/v1/models": {"data": [{"id": name, "owned_by": "vllm", "root": root, "max_model_len": 4096}]}}
 
 
-def test_llama_cpp() -> None:
+def test_llama_cpp_server_is_recognised() -> None:
     with answering({"/props": PROPS}) as url:
         expected = {"upstream": "completions", "url": url, "engine": "llamacpp", "dialect": "hermes"}
         assert changed(source=f"{url}/v1") == expected
@@ -174,7 +174,7 @@ def test_llama_cpp() -> None:
     assert said[1].startswith(f"Requests go to {url} (llama.cpp); the gateway renders the prompt")
 
 
-def test_vllm_with_its_files_here(tmp_path: Path) -> None:
+def test_vllm_with_local_files_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
     with answering(card("m", str(tmp_path))) as url:
         assert changed(source=url) == {
@@ -187,7 +187,7 @@ def test_vllm_with_its_files_here(tmp_path: Path) -> None:
         }
 
 
-def test_vllm_with_its_files_elsewhere() -> None:
+def test_vllm_with_remote_files_is_recognised() -> None:
     with answering(card("m", "Qwen/Qwen3-Coder-30B")) as url:
         expected = {"upstream": "chat", "url": url, "engine": "vllm", "upstream_model": "m"}
         assert changed(source=url) == {**expected, "dialect": "qwen3_coder"}
@@ -198,14 +198,14 @@ def test_vllm_with_its_files_elsewhere() -> None:
         assert changed(source=url, dialect="hermes")["dialect"] == "hermes"
 
 
-def test_sglang_was_told_a_parser() -> None:
+def test_sglang_with_a_parser_is_reported() -> None:
     info = {"model_path": "mine", "is_generation": True, "tool_call_parser": "qwen3_coder"}
     with answering({"/model_info": info}) as url:
         found = changed(source=url)
     assert (found["upstream"], found["engine"], found["dialect"]) == ("chat", "sglang", "qwen3_coder")
 
 
-def test_ollama_elsewhere_is_asked_for_chats() -> None:
+def test_remote_ollama_is_used_through_its_chat_api() -> None:
     answers = {
         "/api/version": {"version": "0.13.0"},
         "/api/tags": {"models": [{"model": "qwen3:8b"}]},
@@ -219,7 +219,7 @@ def test_ollama_elsewhere_is_asked_for_chats() -> None:
 # -- where it may be said
 
 
-def test_each_model_of_a_file_may_have_one(tmp_path: Path) -> None:
+def test_each_model_of_a_file_may_have_a_source(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
     config = tmp_path / "unspool.toml"
     config.write_text(
@@ -234,7 +234,7 @@ def test_each_model_of_a_file_may_have_one(tmp_path: Path) -> None:
     assert len(settled.notes) == 3
 
 
-def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_prints_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
     assert main(["serve", str(path), "--host", "203.0.113.1", "--api-keys", "k"]) == 2
     said = capsys.readouterr().err
@@ -244,7 +244,7 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.startswith("unspool: no/such does not exist")
 
 
-def test_json_can_be_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_source_is_in_json_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
     for command in ("detect", "doctor"):
         assert main([command, "--json", str(path)]) == 0

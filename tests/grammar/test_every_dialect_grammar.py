@@ -1,7 +1,6 @@
-"""Every dialect's grammar, held against the real engines' matchers.
+"""Every dialect's grammar in the matchers of real engines.
 
-What the dialect itself would write is accepted; a tool that does not exist and
-arguments of the wrong type are not.
+Rendered output is accepted; an unknown tool and arguments of the wrong type are rejected.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ every_dialect = pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialec
 
 
 def written(dialect: Dialect, *calls: tuple[str, dict[str, Any]], **text: str) -> str:
-    """What the model would write."""
+    """Render the calls as the model writes them."""
     made = [
         ToolCall(dialect.id_format.new(name, index), name, json.dumps(arguments, ensure_ascii=False))
         for index, (name, arguments) in enumerate(calls)
@@ -107,7 +106,7 @@ def standard(
     reasoning: bool = True,
     start: Start = "message",
 ) -> tuple[Matcher, ...]:
-    """Matchers for the tools above."""
+    """Return matchers for the tools above."""
     wanted: Choice = {"name": "now"} if choice == "now" else choice
     return matchers(
         grammar_for(dialect, TOOLS, choice=wanted, parallel=parallel, reasoning=reasoning, start=start)
@@ -131,7 +130,7 @@ def rejects(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
 
 @every_dialect
 @pytest.mark.parametrize("choice", ["auto", "required"])
-def test_what_the_model_writes_is_accepted(dialect: Dialect, choice: Literal["auto", "required"]) -> None:
+def test_rendered_calls_are_accepted(dialect: Dialect, choice: Literal["auto", "required"]) -> None:
     texts = [
         written(dialect, ("get_weather", ALL)),
         written(dialect, ("get_weather", FEW)),
@@ -148,7 +147,7 @@ def test_what_the_model_writes_is_accepted(dialect: Dialect, choice: Literal["au
 
 
 @every_dialect
-def test_a_misspelt_tool_is_rejected(dialect: Dialect) -> None:
+def test_misspelled_tool_is_rejected(dialect: Dialect) -> None:
     texts = [written(dialect, (name, FEW)) for name in ("get_wether", "get_weather2", "get", "Get_weather")]
     rejects(standard(dialect, "required"), *texts)
     rejects(standard(dialect, "auto"), *texts)
@@ -162,12 +161,12 @@ def test_arguments_of_the_wrong_type_are_rejected(dialect: Dialect) -> None:
 
 
 @every_dialect
-def test_required_means_a_call(dialect: Dialect) -> None:
+def test_required_choice_needs_a_call(dialect: Dialect) -> None:
     rejects(standard(dialect, "required"), "", "Hello.", written(dialect, content="Hello."))
 
 
 @every_dialect
-def test_one_call_or_several(dialect: Dialect) -> None:
+def test_parallel_calls_follow_the_setting(dialect: Dialect) -> None:
     one, two = written(dialect, ("now", {})), written(dialect, ("now", {}), ("now", {}))
     single = standard(dialect, "required", parallel=False)
     accepts(single, one)
@@ -178,7 +177,7 @@ def test_one_call_or_several(dialect: Dialect) -> None:
 
 
 @every_dialect
-def test_reasoning_only_where_it_may_be(dialect: Dialect) -> None:
+def test_reasoning_is_accepted_only_where_allowed(dialect: Dialect) -> None:
     if not thinks(dialect):
         pytest.skip("does not reason")
     text = written(dialect, ("now", {}), reasoning="Hm.")
@@ -193,14 +192,14 @@ def test_reasoning_only_where_it_may_be(dialect: Dialect) -> None:
 @needs_llama
 @needs_xgrammar
 @every_dialect
-def test_xgrammar_reads_our_gbnf_as_well(dialect: Dialect) -> None:
+def test_xgrammar_accepts_our_gbnf(dialect: Dialect) -> None:
     match = XGrammar.from_gbnf(grammar_for(dialect, TOOLS, choice="required").gbnf())
     assert not match.explain(written(dialect, ("get_weather", ALL), ("now", {})))
     assert not match(written(dialect, ("get_weather", WRONG["parameter missing"])))
 
 
 @every_dialect
-def test_one_tool(dialect: Dialect) -> None:
+def test_single_tool_is_accepted(dialect: Dialect) -> None:
     for choice in ("auto", "required"):
         grammar = grammar_for(dialect, TOOLS[:1], choice=choice)
         accepts(grammar, *(written(dialect, *[("get_weather", ALL)] * count) for count in (1, 2)))
@@ -226,7 +225,7 @@ XGRAMMAR_MODELS = {
 
 @needs_xgrammar
 @pytest.mark.parametrize("name", XGRAMMAR_MODELS)
-def test_what_the_model_writes_is_what_xgrammar_thinks_it_writes(name: str) -> None:
+def test_rendered_reasoning_is_what_xgrammar_expects(name: str) -> None:
     dialect = unspool.get_dialect(name)
     white_space = dialect.section[0][: len(dialect.section[0]) - len(dialect.section[0].lstrip())]
     match = XGrammar.built_in(XGRAMMAR_MODELS[name], TOOLS)
@@ -247,12 +246,12 @@ def test_what_the_model_writes_is_what_xgrammar_thinks_it_writes(name: str) -> N
         {"type": "tool", "name": "now"},
     ],
 )
-def test_every_spelling_of_a_named_choice(choice: dict[str, Any]) -> None:
+def test_every_form_of_a_named_choice_is_accepted(choice: dict[str, Any]) -> None:
     expected = grammar_for("hermes", TOOLS, choice={"name": "now"})
     assert grammar_for("hermes", TOOLS, choice=choice).root == expected.root
 
 
-def test_tools_in_the_shape_of_messages() -> None:
+def test_tools_may_have_the_messages_shape() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     tools: list[dict[str, Any]] = [{"name": "get_weather", "input_schema": WEATHER}, search]
     text = written(unspool.get_dialect("hermes"), ("get_weather", FEW))
@@ -260,7 +259,7 @@ def test_tools_in_the_shape_of_messages() -> None:
     assert "web_search" not in grammar_for("hermes", tools).gbnf()
 
 
-def test_a_tool_that_is_not_strict_takes_any_arguments() -> None:
+def test_non_strict_tool_takes_any_arguments() -> None:
     tools = [
         {"type": "function", "function": {"name": "get_weather", "parameters": WEATHER, "strict": False}}
     ]
@@ -275,7 +274,7 @@ def test_a_tool_that_is_not_strict_takes_any_arguments() -> None:
         rejects(grammar, written(dialect, ("get_wether", {})))
 
 
-def test_a_tool_without_parameters_takes_none() -> None:
+def test_tool_without_parameters_takes_none() -> None:
     for tool in ({"name": "now"}, {"name": "now", "parameters": None}, {"name": "now", "parameters": {}}):
         dialect = unspool.get_dialect("hermes")
         grammar = grammar_for(dialect, [tool], choice="required")
@@ -283,12 +282,12 @@ def test_a_tool_without_parameters_takes_none() -> None:
         rejects(grammar, written(dialect, ("now", {"a": 1})))
 
 
-def test_a_dialect_and_the_reasoning_of_another() -> None:
+def test_calls_and_reasoning_of_two_dialects_combine() -> None:
     grammar = grammar_for("llama3_json+deepseek_r1", TOOLS, choice="required")
     accepts(grammar, '<think>\nHm.\n</think>\n\n{"name": "now", "parameters": {}}')
 
 
-def test_the_prompt_may_have_opened_content() -> None:
+def test_prompt_may_have_opened_content() -> None:
     dialect = unspool.get_dialect("kimi_k3")
     call = written(dialect, ("now", {}))
     grammar = grammar_for(dialect, TOOLS, choice="required", start="content")
@@ -301,7 +300,7 @@ def test_the_prompt_may_have_opened_content() -> None:
     )
 
 
-def test_the_prompt_may_have_opened_a_message() -> None:
+def test_prompt_may_have_opened_a_message() -> None:
     call = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"
     harmony = unspool.get_dialect("harmony")
     answers = ("Hello.", "Hello.<|return|>")
@@ -312,13 +311,13 @@ def test_the_prompt_may_have_opened_a_message() -> None:
     accepts(standard(functionary, "required", start="content"), "Hm.>>>now\n{}")
 
 
-def test_an_envelope_with_an_id() -> None:
+def test_envelope_with_an_id_is_accepted() -> None:
     call = '{"tool_call_id": "0", "tool_name": "now", "parameters": {}}'
     grammar = grammar_for("cohere", TOOLS, choice="required")
     accepts(grammar, f"<|START_ACTION|>[\n    {call}\n]<|END_ACTION|>")
 
 
-def test_values_that_may_be_text_or_a_list() -> None:
+def test_union_of_string_and_array_is_accepted() -> None:
     schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     tools = [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, "required": ["x"]}}]
     for name in ("qwen3_coder", "glm47", "minicpm5"):
@@ -350,7 +349,7 @@ def test_patterns_hold_between_tags() -> None:
     rejects(grammar, written(dialect, ("f", {"x": "abc"})))
 
 
-def test_names_that_python_cannot_write_as_keywords() -> None:
+def test_keys_that_are_not_python_identifiers_are_accepted() -> None:
     schema = {
         "type": "object",
         "properties": {"content-type": {"type": "string"}, "n": {"type": "integer"}},
@@ -364,7 +363,7 @@ def test_names_that_python_cannot_write_as_keywords() -> None:
     rejects(grammar, written(dialect, ("f", {"content-type": "x"})))
 
 
-def test_a_schema_that_contains_itself() -> None:
+def test_recursive_schema_is_accepted() -> None:
     tree = {
         "type": "object",
         "properties": {"sub": {"$ref": "#/$defs/T"}, "n": {"type": "integer"}},
@@ -379,7 +378,7 @@ def test_a_schema_that_contains_itself() -> None:
         rejects(grammar, written(dialect, ("f", {"sub": {"sub": {}, "n": 2}, "n": 3})))
 
 
-def test_names_are_escaped_where_the_dialect_says_so() -> None:
+def test_names_are_escaped_where_the_dialect_does() -> None:
     dialect = unspool.get_dialect("kimi_k3")
     assert dialect.values.unescape
     schema = {"type": "object", "properties": {"a&b": {"type": "string"}}}
@@ -393,23 +392,23 @@ def test_names_are_escaped_where_the_dialect_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", ["kimi", "passthrough", "minimax_append_think"])
-def test_a_dialect_without_calls(name: str) -> None:
+def test_dialect_without_calls_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="has no tool calls"):
         grammar_for(name, TOOLS, choice="required")
 
 
-def test_there_must_be_functions() -> None:
+def test_tools_without_functions_are_refused() -> None:
     with pytest.raises(UsageError, match="tools contain no function"):
         grammar_for("hermes", [{"type": "web_search"}])
 
 
-def test_a_choice_that_is_none() -> None:
+def test_invalid_choice_is_refused() -> None:
     for choice in ("none", 1, {"type": "function"}):
         with pytest.raises(UsageError, match='choice must be "auto"'):
             grammar_for("hermes", TOOLS, choice=choice)  # type: ignore[arg-type]
 
 
-def test_a_choice_of_a_tool_that_is_not_offered() -> None:
+def test_choice_of_an_unoffered_tool_is_refused() -> None:
     with pytest.raises(UsageError, match="'later', which is not among the tools: get_weather, now"):
         grammar_for("hermes", TOOLS, choice={"name": "later"})
 
@@ -417,12 +416,12 @@ def test_a_choice_of_a_tool_that_is_not_offered() -> None:
 @pytest.mark.parametrize(
     ("name", "start"), [("llama3_json", "reasoning"), ("hermes", "content"), ("functionary_v32", "reasoning")]
 )
-def test_a_start_that_the_dialect_does_not_have(name: str, start: Any) -> None:
+def test_invalid_start_is_refused(name: str, start: Any) -> None:
     with pytest.raises(UsageError, match="so the output cannot start in it"):
         grammar_for(name, TOOLS, start=start)
 
 
-def test_names_that_a_dialect_cannot_write() -> None:
+def test_unwritable_names_are_refused() -> None:
     for dialect in ("kimi_k2", "harmony"):
         with pytest.raises(UsageError, match="cannot write the tool name 'two words'"):
             grammar_for(dialect, [{"name": "two words"}])
@@ -431,18 +430,18 @@ def test_names_that_a_dialect_cannot_write() -> None:
         grammar_for("qwen3_coder", [{"name": "f", "parameters": schema}])
 
 
-def test_values_in_tags_that_never_end() -> None:
+def test_recursive_schema_between_tags_is_refused() -> None:
     tree = {"type": "object", "properties": {"sub": {"$ref": "#/$defs/T"}}}
     with pytest.raises(UsageError, match="the definition T contains itself"):
         grammar_for("minimax_m3", [{"name": "f", "parameters": {**tree, "$defs": {"T": tree}}}])
 
 
-def test_raw_code() -> None:
+def test_raw_code_is_refused() -> None:
     with pytest.raises(UsageError, match="raw code"):
         grammar_for(Dialect("coder", call=("<code name={name}>{code}</code>",)), TOOLS)
 
 
-def test_a_dialect_of_one_function() -> None:
+def test_dialect_with_one_function_accepts_only_it() -> None:
     dialect = Dialect("one", call=("<c>{args}</c>",), names=Names(fixed="now"))
     accepts(grammar_for(dialect, TOOLS, choice="required"), "<c>{}</c>")
     with pytest.raises(UsageError, match="calls 'now' only"):

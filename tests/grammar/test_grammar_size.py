@@ -1,4 +1,4 @@
-"""Schemas without end: a grammar, a plan, a call cost what the schema is long, or are refused."""
+"""Very large schemas: a grammar, a plan, or a call has linear cost, or is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tool(schema: Mapping[str, Any], name: str = "f") -> Schema:
 
 
 def members(count: int, every: int = 0, **more: Any) -> Schema:
-    """An object; every second, third or no property of which is required."""
+    """Return an object schema in which every second, every third or no property is required."""
     names = [f"p{number}" for number in range(count)]
     needed = [name for number, name in enumerate(names) if every and number % every == 0]
     return {"type": "object", "properties": dict.fromkeys(names, TEXT), "required": needed, **more}
@@ -39,7 +39,7 @@ def matching(pattern: str) -> Schema:
 
 
 def definitions(count: int, body: Callable[[Schema], Schema]) -> Schema:
-    """So many definitions, each made of the next one."""
+    """Return a chain of definitions, each made of the next one."""
     made = {f"d{n}": body({"$ref": f"#/$defs/d{n + 1}"}) for n in range(count)}
     return member({"$ref": "#/$defs/d0"}, **{"$defs": {**made, f"d{count}": members(1)}})
 
@@ -78,7 +78,7 @@ def every_form(dialect: str, tools: list[Schema]) -> None:
 @counted
 @pytest.mark.parametrize("dialect", ["hermes", "minimax_m3", "pythonic"])
 @pytest.mark.parametrize("what", GROWING)
-def test_a_grammar_costs_what_its_schema_is_long(dialect: str, what: str) -> None:
+def test_grammar_cost_is_linear_in_the_schema(dialect: str, what: str) -> None:
     """The grammar of optional properties was cubic, that of an enum and of many tools quadratic."""
     # What little work there is for each of many shows among many only.
     assert_linear(lambda size: every_form(dialect, GROWING[what](size)), 150 if what == "an enum" else 12)
@@ -86,7 +86,7 @@ def test_a_grammar_costs_what_its_schema_is_long(dialect: str, what: str) -> Non
 
 @counted
 @pytest.mark.parametrize("what", ["optional", "an enum", "tools"])
-def test_a_plan_costs_what_its_request_is_long(what: str) -> None:
+def test_plan_cost_is_linear_in_the_request(what: str) -> None:
     def decide(size: int) -> None:
         request = {"messages": [{"role": "user", "content": "Hi"}], "tools": GROWING[what](size)}
         plan("hermes", {**request, "tool_choice": "required"}).parser().feed("Hi")
@@ -97,8 +97,8 @@ def test_a_plan_costs_what_its_request_is_long(what: str) -> None:
 @counted
 @pytest.mark.parametrize("dialect", ["hermes", "qwen3_coder", "minimax_m3", "pythonic"])
 @pytest.mark.parametrize("what", GROWING)
-def test_reading_and_writing_cost_what_schema_and_call_are_long(dialect: str, what: str) -> None:
-    """A call with a value for each property, or of the last alternative, by types that the schemas give."""
+def test_parse_and_render_cost_is_linear_in_schema_and_call(dialect: str, what: str) -> None:
+    """A call with a value for each property, or for the last alternative, typed by the schemas."""
 
     def there_and_back(size: int) -> None:
         tools = GROWING[what](size)
@@ -113,7 +113,7 @@ def test_reading_and_writing_cost_what_schema_and_call_are_long(dialect: str, wh
 
 
 @pytest.mark.parametrize("dialect", KINDS)
-def test_chains_of_references_are_as_long_as_they_like(dialect: str) -> None:
+def test_reference_chains_may_have_any_length(dialect: str) -> None:
     tools = [tool(definitions(400, member))]
     if dialect == "minimax_m3":  # which writes them in each other
         with pytest.raises(UsageError, match="more than 50 levels deep"):
@@ -123,7 +123,7 @@ def test_chains_of_references_are_as_long_as_they_like(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", KINDS)
-def test_what_is_nested_is_written_or_refused(dialect: str) -> None:
+def test_nested_schema_is_written_or_refused(dialect: str) -> None:
     every_form(dialect, [tool(nested(49))])
     for levels in (300, 20_000):
         with pytest.raises(UsageError, match="more than 100 levels deep"):
@@ -132,10 +132,10 @@ def test_what_is_nested_is_written_or_refused(dialect: str) -> None:
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
 @pytest.mark.parametrize("dialect", KINDS)
-def test_what_refers_twice_does_not_double(
+def test_double_references_do_not_grow_exponentially(
     dialect: str, keyword: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forty definitions, each of which asks for the next one twice: a million million, or forty."""
+    """Forty definitions that each use the next one twice must not grow exponentially."""
     monkeypatch.setattr("unspool.grammar._size_limit.LARGEST", 20_000)  # sooner
     tools = [tool(definitions(40, lambda other: {"type": "object", keyword: [other, other]}))]
     try:
@@ -146,7 +146,7 @@ def test_what_refers_twice_does_not_double(
 
 
 @pytest.mark.parametrize("dialect", KINDS)
-def test_a_definition_with_more_to_say_may_be_inside_itself(dialect: str) -> None:
+def test_recursive_definition_with_constraints_is_accepted(dialect: str) -> None:
     inside = {"$ref": "#/$defs/P", "type": "object", "title": "x"}
     node = {"type": "object", "properties": {"next": inside}}
     tools = [tool({"type": "object", "properties": {"p": inside}, "$defs": {"P": node}})]
@@ -157,18 +157,18 @@ def test_a_definition_with_more_to_say_may_be_inside_itself(dialect: str) -> Non
         every_form(dialect, tools)
 
 
-def test_patterns_that_nobody_can_hold_are_not_enforced() -> None:
+def test_oversized_patterns_are_not_enforced() -> None:
     plain = grammar_for("hermes", [tool(member(TEXT))], choice="required").gbnf()
     for pattern in ("(" * 3000 + "a" + ")" * 3000, "((a{200}){200}){200}", "^(((a|b){250}c){250})$"):
         schema = member(matching(pattern))
         assert grammar_for("hermes", [tool(schema)], choice="required").gbnf() == plain
 
 
-def test_numbers_beyond_every_double_bound_integers() -> None:
+def test_bounds_beyond_doubles_apply_to_integers() -> None:
     schema = member({"type": "integer", "minimum": -(10**400), "maximum": 10**400})
     assert '"-"' in grammar_for("hermes", [tool(schema)], choice="required").gbnf()
 
 
-def test_counts_beyond_what_engines_take_are_open() -> None:
+def test_counts_beyond_engine_limits_are_unbounded() -> None:
     schema = member({"type": "array", "items": TEXT, "minItems": 10**9})
     assert "{256,}" in grammar_for("minimax_m3", [tool(schema)], choice="required").gbnf()

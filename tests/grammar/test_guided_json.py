@@ -1,4 +1,4 @@
-"""Guided JSON: the schema of what ``generic_json`` reads."""
+"""Guided JSON: the schema of what ``generic_json`` parses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
-def test_the_shape_that_engines_share() -> None:
+def test_schema_has_the_shape_engines_share() -> None:
     parameters = {"type": "object", "properties": {"city": {"type": "string"}}}
     assert guided_schema([tool("get_weather", parameters)]) == {
         "type": "array",
@@ -40,7 +40,7 @@ def test_the_shape_that_engines_share() -> None:
     }
 
 
-def test_required_and_named_and_single() -> None:
+def test_choice_required_named_and_single_give_schemas() -> None:
     required = guided_schema(TOOLS)
     named = guided_schema(TOOLS, choice={"name": "get_time"})
     single = guided_schema(TOOLS, parallel=False)
@@ -63,7 +63,7 @@ def test_required_and_named_and_single() -> None:
 
 
 @needs_xgrammar
-def test_xgrammar_reads_it() -> None:
+def test_xgrammar_accepts_the_schema() -> None:
     match = XGrammar.from_schema(guided_schema(TOOLS))
     time, other = (
         {"name": "get_time", "parameters": {}},
@@ -78,7 +78,7 @@ def test_xgrammar_reads_it() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"parallel": False}, {"choice": {"name": "search_places"}}])
-def test_what_is_drawn_is_read_back(options: dict[str, Any]) -> None:
+def test_sampled_text_parses_back(options: dict[str, Any]) -> None:
     dialect = unspool.get_dialect("generic_json")
     sampler = Sampler(dialect, SchemaValue(guided_schema(TOOLS, **options)), seed=4)
     for _ in range(30):
@@ -88,14 +88,14 @@ def test_what_is_drawn_is_read_back(options: dict[str, Any]) -> None:
         assert message.content is None
 
 
-def test_a_grammar_gives_the_same() -> None:
+def test_grammar_is_equal_to_the_schema() -> None:
     grammar = grammar_for("qwen3_coder", TOOLS, choice="required", parallel=False)
     assert grammar.json_schema() == guided_schema(TOOLS, parallel=False)
     with pytest.raises(UsageError, match="forces a call"):
         grammar_for("qwen3_coder", TOOLS).json_schema()
 
 
-def test_bare_arguments_of_a_named_function() -> None:
+def test_named_function_takes_bare_arguments() -> None:
     grammar = grammar_for("hermes", [tool("f", {**NODE, "$defs": {"Node": NODE}})], choice={"name": "f"})
     assert grammar.json_schema(bare=True) == {**NODE, "$defs": {"Node": NODE}}
     with pytest.raises(UsageError, match="name it in choice"):
@@ -125,7 +125,7 @@ def test_definitions_of_the_same_name_are_kept_apart() -> None:
     assert validator.is_valid([{"name": "second", "parameters": {"x": {"n": 1}}}])
 
 
-def test_references_to_anywhere() -> None:
+def test_references_to_any_location_are_resolved() -> None:
     parameters = {
         "type": "object",
         "properties": {
@@ -151,7 +151,7 @@ def test_references_to_anywhere() -> None:
     assert not valid(of=None)
 
 
-def test_what_readers_of_values_understand_is_spelt_out() -> None:
+def test_keywords_unknown_to_value_readers_are_expanded() -> None:
     sloppy = {
         "type": "dict",
         "properties": {
@@ -183,7 +183,7 @@ def test_what_readers_of_values_understand_is_spelt_out() -> None:
     }
 
 
-def test_a_reference_with_company() -> None:
+def test_reference_with_siblings_is_merged() -> None:
     schema = {"$ref": "#/$defs/A", "minimum": 1, "$defs": {"A": {"type": "integer"}}}
     assert self_contained(schema) == {
         "allOf": [{"$ref": "#/$defs/A"}, {"minimum": 1}],

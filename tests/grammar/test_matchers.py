@@ -1,4 +1,4 @@
-"""The matchers of llama.cpp and xgrammar, as the tests drive them."""
+"""The test wrappers of the matchers of llama.cpp and xgrammar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GBNF = 'root ::= "a" [^<]* "</x>" end?\nend ::= [\\x00-\\x1F] | "｜"{2,3}\n'
 
 
 @needs_llama
-def test_llama_matches() -> None:
+def test_llama_matcher_matches() -> None:
     match = Llama(GBNF)
     assert [match(text) for text in ("abc</x>", "a</x>｜｜", "a</x>\n")] == [True] * 3
     assert [match(text) for text in ("abc", "ab<c</x>", "b</x>", "a</x>｜", "a</x>x", "")] == [False] * 6
@@ -18,13 +18,13 @@ def test_llama_matches() -> None:
 
 
 @needs_llama
-def test_llama_refuses_a_broken_grammar(capfd: pytest.CaptureFixture[str]) -> None:
+def test_llama_matcher_refuses_an_invalid_grammar(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="does not read"):
         Llama("root ::= missing")
 
 
 @needs_xgrammar
-def test_xgrammar_matches() -> None:
+def test_xgrammar_matcher_matches() -> None:
     match = XGrammar.from_gbnf(GBNF)
     assert [match(text) for text in ("abc</x>", "a</x>｜｜", "a</x>\n")] == [True] * 3
     assert [match(text) for text in ("abc", "ab<c</x>", "b</x>", "a</x>｜", "a</x>x", "")] == [False] * 6
@@ -32,7 +32,7 @@ def test_xgrammar_matches() -> None:
 
 
 @needs_xgrammar
-def test_xgrammar_reads_structural_tags() -> None:
+def test_xgrammar_matcher_reads_structural_tags() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tag = {
         "type": "tag",

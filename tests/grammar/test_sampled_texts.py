@@ -1,4 +1,4 @@
-"""Whatever a grammar allows, the parser reads back as calls that satisfy the schemas."""
+"""Any text that a grammar allows parses back as calls that satisfy the schemas."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ WITH_CALLS = [dialect for dialect in unspool.list_dialects() if dialect.call or 
 
 
 def check(message: Message, called: list[str], text: str) -> None:
-    """The calls are those that were drawn, and their arguments are what the tools want."""
+    """Assert that the calls are the sampled ones, and that their arguments satisfy the schemas."""
     diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
     assert not diagnostics, text
     assert [call.name for call in message.tool_calls] == called, text
@@ -80,7 +80,7 @@ def check(message: Message, called: list[str], text: str) -> None:
 
 
 def prompt_for(dialect: Dialect, start: Start) -> str | None:
-    """A prompt after which the output begins there."""
+    """Return a prompt after which the output begins in the given state."""
     if start == "message":
         return None
     if dialect.frame is not None:
@@ -91,7 +91,7 @@ def prompt_for(dialect: Dialect, start: Start) -> str | None:
 
 
 def starts(dialect: Dialect) -> list[Start]:
-    """Where an output may begin."""
+    """Return the states in which an output may begin."""
     templates: dict[Start, object] = {"reasoning": dialect.reasoning, "content": dialect.content}
     if dialect.frame is not None:
         into = {route.into for route in dialect.frame.routes if route.header}
@@ -100,7 +100,7 @@ def starts(dialect: Dialect) -> list[Start]:
 
 
 def read_back(dialect: Dialect, choice: ToolChoice, start: Start, count: int, seed: int) -> list[str]:
-    """Texts that were drawn and read back."""
+    """Parse sampled texts back."""
     sampler = Sampler(dialect, grammar_for(dialect, TOOLS, choice=choice, start=start).root, seed)
     texts: list[str] = []
     for _ in range(count):
@@ -120,13 +120,13 @@ every_dialect = pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialec
 
 @every_dialect
 @pytest.mark.parametrize("choice", ["auto", "required"])
-def test_what_is_drawn_is_read_back(dialect: Dialect, choice: ToolChoice) -> None:
+def test_sampled_text_parses_back(dialect: Dialect, choice: ToolChoice) -> None:
     read_back(dialect, choice, "message", count=12, seed=1)
 
 
 @every_dialect
 @pytest.mark.parametrize("choice", ["auto", "required"])
-def test_what_is_drawn_is_read_back_after_a_prompt(dialect: Dialect, choice: ToolChoice) -> None:
+def test_sampled_text_parses_back_after_a_prompt(dialect: Dialect, choice: ToolChoice) -> None:
     for start in starts(dialect)[1:]:
         read_back(dialect, choice, start, count=6, seed=2)
 
@@ -144,7 +144,7 @@ def test_what_is_drawn_is_read_back_after_a_prompt(dialect: Dialect, choice: Too
     ids=str,
 )
 @pytest.mark.parametrize("name", ["hermes", "deepseek_v3_1", "xlam", "pythonic"])
-def test_arguments_are_an_object_whatever_their_schema_says(name: str, schema: dict[str, Any]) -> None:
+def test_sampled_arguments_are_an_object_for_any_schema(name: str, schema: dict[str, Any]) -> None:
     dialect = unspool.get_dialect(name)
     tools = [{"name": "f", "parameters": schema}]
     sampler = Sampler(dialect, grammar_for(dialect, tools, choice="required").root, seed=1)
@@ -157,7 +157,7 @@ def test_arguments_are_an_object_whatever_their_schema_says(name: str, schema: d
 @pytest.mark.slow
 @every_dialect
 @pytest.mark.parametrize("choice", ["auto", "required", {"name": "search_places"}], ids=str)
-def test_what_is_drawn_is_accepted_and_read_back(dialect: Dialect, choice: ToolChoice) -> None:
+def test_sampled_text_is_accepted_and_parses_back(dialect: Dialect, choice: ToolChoice) -> None:
     for start in starts(dialect):
         texts = read_back(dialect, choice, start, count=50, seed=3)
         grammar = grammar_for(dialect, TOOLS, choice=choice, start=start)

@@ -1,4 +1,4 @@
-"""Schemas as grammars: what they accept, and that nothing they allow breaks the schema."""
+"""Schemas as grammars: they accept valid values, and allow nothing that violates the schema."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
 
 
 def spell(value: Any, notation: str) -> str:
-    """A value as the codecs of the dialects write it."""
+    """Write a value as the dialects' codecs write it."""
     if notation == "json":
         return json.dumps(value, ensure_ascii=False)
     if notation == "python":
@@ -202,7 +202,7 @@ def value_node(schema: Schema, notation: str) -> Node:
 @needs_llama
 @pytest.mark.parametrize("notation", ["json", "python", "bare"])
 @pytest.mark.parametrize("name", CASES)
-def test_llama_takes_what_satisfies_the_schema_and_nothing_else(name: str, notation: str) -> None:
+def test_llama_accepts_exactly_valid_values(name: str, notation: str) -> None:
     schema, good, bad = CASES[name]
     match = Llama(to_gbnf(value_node(schema, notation)))
     for value in good:
@@ -214,7 +214,7 @@ def test_llama_takes_what_satisfies_the_schema_and_nothing_else(name: str, notat
 @needs_xgrammar
 @pytest.mark.parametrize("notation", ["json", "python", "bare"])
 @pytest.mark.parametrize("name", CASES)
-def test_xgrammar_reads_the_same_grammar(name: str, notation: str) -> None:
+def test_xgrammar_accepts_the_same_grammar(name: str, notation: str) -> None:
     schema, good, bad = CASES[name]
     match = XGrammar.from_gbnf(to_gbnf(value_node(schema, notation)))
     for value in good:
@@ -224,7 +224,7 @@ def test_xgrammar_reads_the_same_grammar(name: str, notation: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_drawn_satisfies_the_schema(name: str) -> None:
+def test_sampled_value_satisfies_the_schema(name: str) -> None:
     schema = self_contained(CASES[name][0])
     sampler = Sampler(unspool.get_dialect("hermes"), SchemaValue(schema), seed=3)
     for _ in range(50):
@@ -233,7 +233,7 @@ def test_what_is_drawn_satisfies_the_schema(name: str) -> None:
 
 
 @needs_llama
-def test_white_space_is_free_but_not_endless() -> None:
+def test_whitespace_is_flexible_but_bounded() -> None:
     match = Llama(to_gbnf(SchemaValue({"type": "object", "properties": {"a": {"type": "integer"}}})))
     assert match('{"a":1}')
     assert match('{\n  "a": 1\n}')
@@ -241,7 +241,7 @@ def test_white_space_is_free_but_not_endless() -> None:
 
 
 @needs_llama
-def test_other_keys_are_none_of_those_declared() -> None:
+def test_additional_keys_differ_from_declared_ones() -> None:
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "no": {"type": "string"}},
@@ -254,7 +254,7 @@ def test_other_keys_are_none_of_those_declared() -> None:
 
 
 @needs_llama
-def test_strings_without_markers() -> None:
+def test_strings_exclude_markers() -> None:
     match = Llama(
         to_gbnf(SchemaValue({"type": "array", "items": {"type": "string"}}, without=("</v>", "<v")))
     )
@@ -275,7 +275,7 @@ def test_strings_without_markers() -> None:
         ("abab", ("ba",)),
     ],
 )
-def test_text_up_to_a_marker(end: str, without: tuple[str, ...]) -> None:
+def test_text_ends_before_a_marker(end: str, without: tuple[str, ...]) -> None:
     match = Llama(to_gbnf(TextUpTo(end, without)))
     letters = sorted(set(end + "".join(without) + "z"))
     draw = random.Random(0)  # noqa: S311 - reproducible, not secret
@@ -287,7 +287,7 @@ def test_text_up_to_a_marker(end: str, without: tuple[str, ...]) -> None:
 
 
 @needs_llama
-def test_a_marker_that_contains_what_must_not_occur() -> None:
+def test_marker_containing_excluded_text_is_handled() -> None:
     match = Llama(to_gbnf(up_to("]<[</city>", ("]<[",))))
     assert match("Paris]<[</city>")
     assert not match("a]<[b]<[</city>")
@@ -298,7 +298,7 @@ def test_a_marker_that_contains_what_must_not_occur() -> None:
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 0), (3, 7), (0, 99), (7, 1234), (95, 105), (-20, -3), (-105, 98), (1000, 1999)]
 )
-def test_integers_between(low: int, high: int) -> None:
+def test_integer_ranges_are_exact(low: int, high: int) -> None:
     match = Llama(to_gbnf(integer_range(low, high)))
     edges = {low - 1, low, low + 1, high - 1, high, high + 1, 0, 5, 10, 99, 100, 1000, -1, -9, -10, -100}
     for number in edges:
@@ -310,18 +310,18 @@ def test_integers_between(low: int, high: int) -> None:
 @pytest.mark.parametrize(
     "pattern", ["a(?=b)", "\\bword", "(a)\\1", "(a*)*", "a**", "[b-a]", "(", "a{,2}", "[]", "a{2"]
 )
-def test_patterns_that_no_grammar_has(pattern: str) -> None:
+def test_unsupported_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(UnsupportedPattern):
         parse_pattern(pattern)
 
 
-def test_a_pattern_that_cannot_be_had_is_not_enforced() -> None:
+def test_unsupported_pattern_in_a_schema_is_not_enforced() -> None:
     assert to_gbnf(SchemaValue({"type": "string", "pattern": "a(?=b)"})) == to_gbnf(
         SchemaValue({"type": "string"})
     )
 
 
-def test_rules_have_names_of_their_own() -> None:
+def test_rule_names_are_unique() -> None:
     rules = Rules()
     names = [rules.reserve(hint) for hint in ("a", "a", "a-2", "a 2", "A", "é", "")]
     assert len(set(names)) == len(names)

@@ -1,8 +1,7 @@
-"""Run in SGLang's environment: what the plug-in makes of the installed SGLang, as JSON.
+"""Runs in SGLang's environment: prints how the installed SGLang sees the plug-in, as JSON.
 
-Lines come in that name a part, what it is given and the file for what it finds;
-``test_sglang.py`` judges that.  SGLang takes seconds to import, so one process does
-several parts.
+Each input line names a part, its arguments and the output file; ``test_sglang.py`` checks the results.
+SGLang takes seconds to import, so one process runs several parts.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ REGISTRIES = ("sglang.srt.function_call.function_call_parser", "sglang.srt.parse
 
 
 def names() -> Any:
-    """What is known to the command line, and what to the registries."""
+    """Return the names known to the command line and to the registries."""
     sys.meta_path.insert(0, server._WithoutEngine())
     if "dist-info" in os.environ.get("UNSPOOL_TEST_PATH", ""):
         sys.path.insert(0, str(Path(os.environ["UNSPOOL_TEST_PATH"]).parent))
@@ -58,18 +57,18 @@ def names() -> Any:
 
 
 def _kinds(registry: dict[str, type]) -> dict[str, list[str]]:
-    """By name: the modules of the classes that a detector is made of."""
+    """Return, by name, the modules of a detector's classes."""
     return {name: [kind.__module__ for kind in found.__mro__] for name, found in registry.items()}
 
 
 @cache
 def begin() -> None:
-    """Load SGLang's servers, once."""
+    """Load SGLang's servers once."""
     server.load_servers()
 
 
 def halves(cases: list[dict[str, Any]]) -> Any:
-    """Both detectors, as SGLang's own classes call them, in pieces of several lengths and whole."""
+    """Run both detectors as SGLang's own classes call them, in chunks of several lengths and whole."""
     begin()
     from sglang.srt.entrypoints.openai.protocol import Tool
     from sglang.srt.function_call.function_call_parser import FunctionCallParser
@@ -120,7 +119,7 @@ def _take(out: dict[str, Any], thought: str | None, rest: tuple[str, list[Any]])
 
 
 def served(given: dict[str, Any]) -> Any:
-    """The servers' answers, for cases with requests and parsers of their own."""
+    """Return the servers' answers for cases with requests and parsers of their own."""
     begin()
     models = server.Models(Path(given["vocabulary"]), given["facts"])
     found = []
@@ -142,7 +141,7 @@ def served(given: dict[str, Any]) -> Any:
 
 
 def detected(templates: dict[str, str]) -> Any:
-    """What the name `unspool` finds in chat templates, when the server starts."""
+    """Return what the name `unspool` detects in chat templates at server start."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
@@ -165,7 +164,7 @@ def detected(templates: dict[str, str]) -> Any:
 
 
 def main() -> None:
-    """Do each part, and write what came out."""
+    """Run each part and write its results."""
     parts: dict[str, Callable[..., Any]] = {
         "names": names,
         "halves": halves,

@@ -1,4 +1,4 @@
-"""Deltas for an engine's server: what the wire of Chat shows, in any chunking, also of cut outputs."""
+"""Deltas for an engine's server equal the Chat Completions stream, in any chunking, also for cut outputs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def shown(text: str, dialect: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("dialect", NAMES)
-def test_deltas_add_up_to_what_the_wire_of_chat_shows(dialect: str) -> None:
+def test_deltas_add_up_to_the_chat_stream(dialect: str) -> None:
     text = example(get_dialect(dialect))[0]
     for end in (len(text), len(text) * 2 // 3, len(text) - 3):
         expected = shown(text[:end], dialect)
@@ -66,7 +66,7 @@ def test_deltas_add_up_to_what_the_wire_of_chat_shows(dialect: str) -> None:
             assert merged(text[:end], dialect, size) == expected
 
 
-def test_a_call_that_was_cut_can_not_be_run() -> None:
+def test_cut_call_cannot_be_run() -> None:
     _, _, ((_, name, arguments),), finish = merged(
         '<tool_call>{"name": "now", "arguments": {"tz": "Eu', "hermes", 4
     )
@@ -76,14 +76,14 @@ def test_a_call_that_was_cut_can_not_be_run() -> None:
         json.loads(arguments)
 
 
-def test_what_the_policies_call_an_error_is_one() -> None:
+def test_policy_errors_are_errors() -> None:
     parser = Parser("hermes", policies=Policies(malformed_call="error"))
     deltas = DeltaEncoder(parser)
     with pytest.raises(MalformedOutput):
         deltas.push(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
 
 
-def test_a_step_that_brings_nothing_is_empty() -> None:
+def test_empty_step_gives_an_empty_delta() -> None:
     assert not Delta()
     parser = Parser("hermes")
     assert not DeltaEncoder(parser).push(parser.feed("<tool"))

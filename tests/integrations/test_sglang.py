@@ -1,4 +1,4 @@
-"""The plug-in inside SGLang: the installed one (`make peer-sglang`), and one that differs."""
+"""The plug-in inside SGLang: the installed release (`make peer-sglang`), and a modified one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Inside:
         )
 
     def run(self, part: str, *given: object) -> Any:
-        """What a part of the script finds."""
+        """Run a part of the script."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         asked = {"part": part, "given": given, "out": str(self._out)}
@@ -69,13 +69,13 @@ class Inside:
         return json.loads(self._out.read_text(encoding="utf-8"))
 
     def close(self) -> None:
-        """No more is asked."""
+        """End the process."""
         self._process.communicate()
         self._errors.close()
 
 
 def run(part: str, folder: Path, **variables: str) -> Any:
-    """What a part of the script finds, first of all in its process."""
+    """Run a part of the script in a new process."""
     process = Inside(folder, **variables)
     try:
         return process.run(part)
@@ -85,7 +85,7 @@ def run(part: str, folder: Path, **variables: str) -> Any:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    """SGLang with our names."""
+    """Start SGLang with our names."""
     process = Inside(tmp_path_factory.mktemp("plain"))
     yield process
     process.close()
@@ -93,7 +93,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 
 @pytest.fixture(scope="module")
 def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    """SGLang with its names for ours."""
+    """Start SGLang with its own names replaced."""
     process = Inside(tmp_path_factory.mktemp("replaced"), UNSPOOL_REPLACE="all")
     yield process
     process.close()
@@ -103,7 +103,7 @@ def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 
 
 @installed
-def test_our_names_are_choices_before_any_registry_is_imported(tmp_path: Path) -> None:
+def test_names_are_registered_before_sglang_imports(tmp_path: Path) -> None:
     found = run("names", tmp_path)
     assert not found["imported"], "the plug-in makes a process import what it may not need"
     for choices in (*found["choices"], *found["afterwards"]):
@@ -117,7 +117,7 @@ def test_our_names_are_choices_before_any_registry_is_imported(tmp_path: Path) -
 
 
 @installed
-def test_sglang_finds_the_plug_in_by_its_entry_point(tmp_path: Path) -> None:
+def test_sglang_finds_the_entry_point(tmp_path: Path) -> None:
     points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     info = tmp_path / "unspool-0.dist-info"
     info.mkdir()
@@ -130,7 +130,7 @@ def test_sglang_finds_the_plug_in_by_its_entry_point(tmp_path: Path) -> None:
 
 
 @installed
-def test_a_name_of_sglangs_own_is_ours_only_where_the_user_asks(tmp_path: Path) -> None:
+def test_sglang_names_are_replaced_only_on_request(tmp_path: Path) -> None:
     found = run("names", tmp_path, UNSPOOL_REPLACE="hermes, qwen3")
     ours = {
         (kind, name)
@@ -162,7 +162,7 @@ def _recorded() -> Iterator[dict[str, Any]]:
 
 
 @installed
-def test_streamed_is_whole_and_what_unspool_says_in_every_dialect(plain: Inside) -> None:
+def test_streamed_equals_whole_in_every_dialect(plain: Inside) -> None:
     cases = list(_recorded())
     assert {case["dialect"] for case in cases} == {dialect.name for dialect in list_dialects()}
     for case, answers in zip(cases, plain.run("halves", cases), strict=True):
@@ -253,7 +253,7 @@ BY_NAME = {
 
 
 @installed
-def test_under_sglangs_own_names_the_answers_are_ours_and_its_branches_go_on(replaced: Inside) -> None:
+def test_replaced_names_use_our_parser_and_keep_sglang_branches(replaced: Inside) -> None:
     cases = []
     for dialect, (tool, reasoning) in BY_NAME.items():
         (recording,) = sample_outputs.list_samples([dialect])
@@ -294,7 +294,7 @@ def test_under_sglangs_own_names_the_answers_are_ours_and_its_branches_go_on(rep
 
 
 @installed
-def test_kimi_k3_is_stopped_behind_its_calls_and_they_are_complete(plain: Inside) -> None:
+def test_kimi_k3_stops_after_complete_calls(plain: Inside) -> None:
     call = (
         '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
         '<|open|>argument key="city" type="string"<|sep|>Oslo<|close|>argument<|sep|><|close|>call<|sep|>'
@@ -307,7 +307,7 @@ def test_kimi_k3_is_stopped_behind_its_calls_and_they_are_complete(plain: Inside
 
 
 @installed
-def test_what_a_request_says_is_done(plain: Inside) -> None:
+def test_request_options_are_honoured(plain: Inside) -> None:
     two = f"{CALL}\n{CALL}"
     named = {"type": "function", "function": {"name": "get_weather"}}
     cases = [
@@ -344,7 +344,7 @@ def test_what_a_request_says_is_done(plain: Inside) -> None:
 
 
 @installed
-def test_a_broken_call_never_looks_complete(plain: Inside) -> None:
+def test_broken_call_never_looks_complete(plain: Inside) -> None:
     apis = ["chat", "responses", "messages"]
     cut = CALL[: CALL.index('"}}')]
     malformed = CALL.replace('"Oslo"', "Oslo")
@@ -372,7 +372,7 @@ def test_a_broken_call_never_looks_complete(plain: Inside) -> None:
 
 
 @installed
-def test_the_dialect_is_found_in_the_template_or_refused_with_a_sentence(plain: Inside) -> None:
+def test_dialect_comes_from_the_template_or_is_refused(plain: Inside) -> None:
     chatml = (
         "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}"
         "{%- for call in m.tool_calls or [] %}\n<tool_call>\n"
@@ -405,7 +405,7 @@ OTHER = {
 }
 
 
-def test_an_unknown_release_runs_without_us_and_says_so_in_one_line(tmp_path: Path) -> None:
+def test_unknown_release_falls_back_with_one_log_line(tmp_path: Path) -> None:
     for name, text in OTHER.items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -457,7 +457,7 @@ def test_only_the_continued_message_counts(quoted: str) -> None:
     assert Turn(None, request).parser_start(get_dialect("hermes"), said) == {"prompt": said}
 
 
-def test_problems_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_diagnostics_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     diagnostics = _diagnostic_log.DiagnosticLog(logging.getLogger("unspool.test"))
     parser = Parser("hermes")
     with caplog.at_level(logging.INFO, "unspool.test"):

@@ -1,4 +1,4 @@
-"""unspool inside verl, TRL and slime: their contracts, without them.
+"""unspool inside verl, TRL and slime: their contracts, without the packages.
 
 ``make peer-trainers`` runs the same with the trainers' own packages.
 """
@@ -36,7 +36,7 @@ BROKEN = '<tool_call>\n{"name": "get_weather", "arguments": {"days": }}\n</tool_
 
 
 class Tokenizer(Bytes):
-    """As much of a tokenizer of Transformers as trainers ask for."""
+    """The part of a Transformers tokenizer that trainers use."""
 
     chat_template: str | None = CHATML
     response_template: Any = None
@@ -72,7 +72,7 @@ class ToolParser:
 
 
 class Schema:
-    """A tool in a class of the trainer's own."""
+    """A tool in a trainer's own class."""
 
     def model_dump(self, **options: bool) -> dict[str, Any]:
         assert options
@@ -109,7 +109,7 @@ def test_verl_gets_the_text_of_a_broken_call(registry: dict[str, type]) -> None:
     assert (content, calls) == (f"Look: {BROKEN}", [])
 
 
-def test_verl_gets_the_model_s_own_ids(registry: dict[str, type]) -> None:
+def test_verl_gets_native_ids(registry: dict[str, type]) -> None:
     tokenizer = Tokenizer("kimi_k2")
     text = (
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
@@ -119,14 +119,14 @@ def test_verl_gets_the_model_s_own_ids(registry: dict[str, type]) -> None:
     assert calls == [FunctionCall("get_weather", '{"days": 3}', "functions.get_weather:0")]
 
 
-def test_reasoning_of_framed_messages_is_not_content(registry: dict[str, type]) -> None:
+def test_reasoning_in_framed_messages_is_not_content(registry: dict[str, type]) -> None:
     tokenizer = Tokenizer("harmony")
     text = "<|channel|>analysis<|message|>Rain?<|end|>"
     text += "<|start|>assistant<|channel|>final<|message|>Rain.<|return|>"
     assert registry["unspool_harmony"](tokenizer).parse(tokenizer.encode(text)) == ("Rain.", [])
 
 
-def test_a_verl_without_a_registry_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verl_without_a_registry_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verl", None)
     with pytest.raises(UsageError, match="no registry of tool parsers"):
         verl.register()
@@ -152,7 +152,7 @@ def test_trl_gets_a_message(dialect: str | None) -> None:
     assert parse([ids, ids]) == [expected, expected]
 
 
-def test_trl_s_prefix_says_where_the_output_begins() -> None:
+def test_trl_prefix_decides_the_start_channel() -> None:
     tokenizer = trl.attach(Tokenizer("hermes"), "hermes")
     parse: Any = tokenizer.parse_response  # type: ignore[attr-defined]
     ids = tokenizer.encode("Three days.\n</think>\n\nIt rains.<|im_end|>")
@@ -162,14 +162,14 @@ def test_trl_s_prefix_says_where_the_output_begins() -> None:
     assert parse(tokenizer.decode(ids), prefix=prefix) == expected
 
 
-def test_trl_s_trainers_see_a_broken_call_as_text() -> None:
+def test_trl_shows_a_broken_call_as_text() -> None:
     tokenizer = trl.attach(Tokenizer("hermes"), "hermes")
     parse: Any = tokenizer.parse_response  # type: ignore[attr-defined]
     found = parse(tokenizer.encode(f"Look: {BROKEN}<|im_end|>"), tools=TOOLS)
     assert found == {"role": "assistant", "content": f"Look: {BROKEN}"}
 
 
-def test_a_tokenizer_without_a_template_needs_a_name() -> None:
+def test_tokenizer_without_a_template_needs_a_dialect_name() -> None:
     tokenizer = Tokenizer("hermes")
     tokenizer.chat_template = None
     with pytest.raises(UsageError, match="no chat template"):
@@ -189,7 +189,7 @@ def test_slime_gets_normal_text_and_calls(name: str) -> None:
     assert slime.parse_tools(output, [], name) == {"normal_text": output, "calls": []}
 
 
-def test_slime_gets_a_mask_by_ids() -> None:
+def test_slime_gets_a_mask_from_ids() -> None:
     vocabulary = bytes_for("hermes")
     ids = vocabulary.encode(OUTPUT)
     found, mask = slime.parse_tool_ids(ids, TOOLS, tokenizer=vocabulary)

@@ -1,4 +1,4 @@
-"""unspool inside vLLM, as far as it goes without an engine: its registries, its classes, its server's calls.
+"""unspool inside vLLM without an engine: registries, classes, and calls of its server.
 
 ``make peer-vllm`` installs what is needed; ``make engine-vllm`` runs the engine itself.
 """
@@ -39,13 +39,13 @@ def inside() -> Any:
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def test_every_dialect_has_a_name_in_both_registries(inside: Any) -> None:
+def test_every_dialect_is_in_both_registries(inside: Any) -> None:
     names = {"unspool", *(f"unspool_{dialect.name}" for dialect in list_dialects())}
     assert names <= set(inside["tools"])
     assert names <= set(inside["reasoning"])
 
 
-def test_registration_leaves_the_engines_own_names(inside: Any) -> None:
+def test_registration_keeps_vllm_names(inside: Any) -> None:
     assert set(inside["before"]) <= set(inside["tools"])
     assert inside["replaced"][""] == {
         "tools": [name for name in inside["tools"] if name.startswith("unspool")],
@@ -59,13 +59,13 @@ def test_registration_loads_no_parser(inside: Any) -> None:
     assert inside["said"] == []
 
 
-def test_a_release_without_a_registry_is_told_in_one_line(inside: Any) -> None:
+def test_release_without_a_registry_is_reported_once(inside: Any) -> None:
     (line,) = inside["unregistrable"]
     assert "unspool" in line
     assert "ReasoningParserManager" in line
 
 
-def test_a_release_without_a_class_serves_its_own_parsers_and_says_so_once(inside: Any) -> None:
+def test_release_without_a_class_falls_back_and_logs_once(inside: Any) -> None:
     served = inside["unknown_release"]["served"]
     assert served["unspool_hermes"].startswith("vllm.")
     assert served["unspool_kimi_k2"].startswith("vllm.")
@@ -75,7 +75,7 @@ def test_a_release_without_a_class_serves_its_own_parsers_and_says_so_once(insid
     assert "StructuredOutputsParams" in line
 
 
-def test_only_what_was_asked_for_is_replaced(inside: Any) -> None:
+def test_only_requested_names_are_replaced(inside: Any) -> None:
     asked = inside["replaced"]["hermes,qwen3,nonsense"]
     assert [name for name in asked["tools"] if not name.startswith("unspool")] == ["hermes"]
     assert [name for name in asked["reasoning"] if not name.startswith("unspool")] == ["qwen3"]
@@ -84,46 +84,46 @@ def test_only_what_was_asked_for_is_replaced(inside: Any) -> None:
     assert inside["replaced"]["composed"] == "UnspoolParser"
 
 
-def test_all_replaces_whatever_is_a_dialect(inside: Any) -> None:
+def test_all_replaces_every_dialect_name(inside: Any) -> None:
     found = set(inside["replaced"]["all"]["tools"])
     kept = {"hf", "openai"}
     assert set(inside["before"]) - found == kept
 
 
 @pytest.mark.parametrize("name", ["Parser", "ReasoningParser", "ToolParser"])
-def test_methods_take_what_the_engines_classes_take(inside: Any, name: str) -> None:
+def test_methods_take_the_arguments_of_vllm_classes(inside: Any, name: str) -> None:
     assert inside["contracts"][name] == []
 
 
-def test_the_dialect_is_found_in_the_template_and_said(inside: Any) -> None:
+def test_dialect_comes_from_the_template_and_is_logged(inside: Any) -> None:
     found = inside["detected"]
     assert found["made"] == "UnspoolParser"
     (line,) = found["said"]
     assert "hermes" in line
 
 
-def test_a_template_that_tells_nothing_is_refused_with_a_sentence(inside: Any) -> None:
+def test_template_without_a_dialect_is_refused(inside: Any) -> None:
     assert "unspool_DIALECT" in inside["detected"]["refused"]
 
 
-def test_forced_calls_are_held_to_a_structural_tag_and_others_are_not(inside: Any) -> None:
+def test_forced_calls_use_a_structural_tag(inside: Any) -> None:
     assert inside["forced"] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_streamed_answers_are_the_whole_ones(inside: Any, dialect: str) -> None:
+def test_streamed_equals_whole(inside: Any, dialect: str) -> None:
     assert inside[f"streams {dialect}"] == []
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str) -> None:
+def test_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str) -> None:
     ends = inside[f"ends {dialect}"]
     assert "Oslo or Rome" in ends["before"]
     assert dialect == "harmony" or ends["before"].endswith(ends["end"])
 
 
-def test_a_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
-    """Also for a response format behind messages; a forced call has the messages in its grammar."""
+def test_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
+    """Also for a response format after messages; a forced call has the messages in its grammar."""
     waits = {
         "chat, forced": False,
         "chat, format": False,
@@ -135,8 +135,6 @@ def test_a_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["qwen3_coder", "kimi_k2"])
-def test_a_prompt_that_opens_reasoning_is_waited_for_and_one_that_closes_it_is_not(
-    inside: Any, dialect: str
-) -> None:
+def test_prompt_decides_whether_reasoning_is_awaited(inside: Any, dialect: str) -> None:
     ends = inside[f"ends {dialect}"]
     assert (ends["prompt"], ends["off"]) == (False, True)

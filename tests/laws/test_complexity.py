@@ -1,4 +1,4 @@
-"""How work grows: the law of effort, what broke it once, and the measure itself."""
+"""How work grows: the complexity law, its past violations, and the measurement itself."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ def work(times: int) -> None:
 
 
 @counted
-def test_it_is_the_same_whatever_else_the_machine_does() -> None:
+def test_line_count_is_reproducible() -> None:
     work(1)
     assert count_lines(lambda: work(1)) * 7 == count_lines(lambda: work(7)) > 0
 
 
 @counted
-def test_quadratic_work_is_noticed() -> None:
+def test_quadratic_work_is_detected() -> None:
     assert_linear(work, 10)
     with pytest.raises(AssertionError, match="lines for 10"):
         assert_linear(lambda size: work(size * size), 10)
 
 
 @counted
-def test_less_work_for_more_is_no_growth() -> None:
+def test_sublinear_work_passes() -> None:
     assert_linear(lambda size: work(5 if size == 1 else 1), 10)
 
 
-def test_an_output_of_every_state_is_found() -> None:
+def test_every_state_has_an_output() -> None:
     assert {"start", "reasoning", "content", "trial", "payload", "string", "tail", "between", "junk"} <= set(
         states("hermes")
     )
@@ -83,18 +83,18 @@ def test_an_output_of_every_state_is_found() -> None:
 
 @counted
 @pytest.mark.parametrize("name", NAMES)
-def test_hostile_texts_cost_their_length(name: str) -> None:
-    """One for each dialect; ``make complexity`` tries all."""
+def test_hostile_texts_cost_linear_work(name: str) -> None:
+    """One text for each dialect; ``make complexity`` tries all of them."""
     assert_complexity(hostile(name, Random(crc32(name.encode()))), 400)  # noqa: S311 - reproducible
 
 
 @counted
-def test_repairs_before_the_name_cost_their_number() -> None:
-    """All notes were written anew at every step."""
+def test_repairs_before_the_name_cost_linear_work() -> None:
+    """All diagnostics were rewritten at every step."""
     assert_complexity(HostileText("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
 
 
-def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> None:
+def test_combined_dialects_do_not_evict_others() -> None:
     names = [name for name in NAMES if "+" not in name][:11]
     kept = {name: compiled_dialect(get_dialect(name)) for name in names}
     gc.collect()
@@ -109,14 +109,14 @@ def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> Non
 
 
 class Unread(list[str]):
-    """What nobody looks through."""
+    """A string that must not be scanned."""
 
     def __iter__(self) -> NoReturn:
         raise AssertionError("somebody looks through all that is held")
 
 
 @counted
-def test_what_is_held_is_known_without_looking_at_it() -> None:
+def test_pending_is_known_without_scanning() -> None:
     """Arguments before the name are set aside in pieces, and a gateway asks after every delta."""
     parser = Parser("hermes")
     pieces = Unread()
@@ -130,8 +130,8 @@ def test_what_is_held_is_known_without_looking_at_it() -> None:
 
 
 @counted
-def test_the_stages_of_a_plan_cost_their_length() -> None:
-    """One summed up all that it held, others joined it."""
+def test_plan_stages_cost_linear_work() -> None:
+    """One stage summed everything it held, others joined it."""
     request = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"type": "function", "function": {"name": "f"}}],
@@ -152,7 +152,7 @@ def test_the_stages_of_a_plan_cost_their_length() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_without_end_is_not_held(name: str) -> None:
+def test_endless_name_is_not_held(name: str) -> None:
     forms = compiled_dialect(get_dialect(name)).forms.calls
     nameless = any(form.unnamed for form in forms)  # an object of arguments that tell the function
     heads = {head for state, head in states(name).items() if "trial" in state}
@@ -165,7 +165,7 @@ def test_a_name_without_end_is_not_held(name: str) -> None:
             assert parser.max_pending is None or parser.pending <= parser.max_pending <= 1024
 
 
-def test_a_head_that_goes_on_is_text_with_a_problem() -> None:
+def test_overlong_head_is_text_with_a_diagnostic() -> None:
     output = '<tool_call>\n{"name": "' + "a" * 8000
     for chunks in chunkings(output, random=1, splits=0):
         parser = Parser("hermes")
@@ -176,7 +176,7 @@ def test_a_head_that_goes_on_is_text_with_a_problem() -> None:
         ]
 
 
-def test_arguments_before_the_name_are_held_to_the_name() -> None:
+def test_arguments_before_the_name_are_held_until_the_name() -> None:
     parser = Parser("hermes")
     assert parser.feed('<tool_call>{"arguments": {"a": "' + "x" * 5000 + '"}') == []
     assert parser.max_pending is None
@@ -184,7 +184,7 @@ def test_arguments_before_the_name_are_held_to_the_name() -> None:
     assert [type(event) for event in found] == [CallStart, CallArgs, CallArgs, CallEnd]
 
 
-def test_the_second_of_two_calls_may_have_its_arguments_first() -> None:
+def test_second_call_may_have_its_arguments_first() -> None:
     parser = Parser("mistral_v3")
     parser.feed('[TOOL_CALLS][{"name": "f", "arguments": {}}, {"arguments": {"a": "' + "x" * 2000)
     assert (parser.pending > 2000, parser.max_pending) == (True, None)
@@ -195,8 +195,8 @@ def test_the_second_of_two_calls_may_have_its_arguments_first() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("what", ["text", "drop", "keep", "error"])
-def test_calls_that_do_not_get_through_leave_no_holes(name: str, what: str) -> None:
-    """``commit=call``: the calls that do are counted from 0, whatever becomes of broken ones."""
+def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None:
+    """With ``commit=call`` the remaining calls are numbered from 0, whatever happens to broken ones."""
     policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]
     found = states(name)
     whole = found.get("late between") or found.get("tail") or ""
@@ -211,7 +211,7 @@ def test_calls_that_do_not_get_through_leave_no_holes(name: str, what: str) -> N
 
 
 @counted
-def test_alternatives_of_a_schema_cost_their_number() -> None:
+def test_schema_alternatives_cost_linear_work() -> None:
     def ask(size: int) -> None:
         kind = ValueType({"anyOf": [{"properties": {f"p{i}": {"type": "integer"}}} for i in range(size)]})
         assert len(kind.keys() or ()) == size
@@ -222,14 +222,14 @@ def test_alternatives_of_a_schema_cost_their_number() -> None:
     assert_linear(ask, 50)
 
 
-def test_a_reference_into_a_list_is_found() -> None:
+def test_reference_into_a_list_is_resolved() -> None:
     kind = ValueType({"anyOf": [{"type": "integer"}, {"$ref": "#/anyOf/0"}]})
     assert kind.types == {"integer"}
     assert ValueType({"$ref": "#/anyOf/1"}, {"anyOf": [{}, {"type": "string"}]}).types == {"string"}
     assert ValueType({"$ref": "#/anyOf/9"}, {"anyOf": []}).is_any
 
 
-def test_many_problems_are_all_told() -> None:
+def test_many_diagnostics_are_all_reported() -> None:
     broken = '<tool_call>{"name": "f", "arguments": {]}</tool_call>\n'
     message = parse(broken * 50, "hermes", policies=Policies(commit="call", malformed_call="drop"))
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["malformed_call"] * 50
@@ -238,8 +238,8 @@ def test_many_problems_are_all_told() -> None:
 # -- ids and their text
 
 
-def test_blanks_where_a_special_token_was_left_out_are_shown() -> None:
-    """They may stand before it, if it is on its way; all were held, not counted, and read each time."""
+def test_spaces_around_omitted_special_tokens_are_shown() -> None:
+    """They may stand before a special token that is still to come; all were held, uncounted and rescanned."""
     vocabulary = CharacterVocabulary(["<tool_call>"])
     parser = Parser("hermes", tokenizer=vocabulary)
     parser.feed_decoded("", [vocabulary.id("<tool_call>")])
@@ -283,7 +283,7 @@ COPIED = {
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="callgrind counts the instructions")
 @pytest.mark.parametrize("what", COPIED)
-def test_texts_that_were_copied_again_and_again_are_not(what: str) -> None:
-    """Lines do not tell how much is copied in them."""
+def test_texts_are_not_copied_repeatedly(what: str) -> None:
+    """Line counts do not show how much a line copies."""
     few, many = counted_instructions("src", asdict(COPIED[what]))
     assert many <= MARGIN * few * (LENGTHS[1] / LENGTHS[0])

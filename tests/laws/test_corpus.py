@@ -1,4 +1,4 @@
-"""The corpus: what models wrote, and what must come out, in whatever pieces it arrives."""
+"""The corpus: outputs of models and their expected messages, in every chunking."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ RULINGS = {
     ("response_template", "cut call region"): "arguments stream, so what came of them is shown",
     ("minicpmv", "Newline repair"): "rewriting text is a filter behind the parser, not parsing",
 }
-"""Vectors where we rule otherwise, and why.  They must fail: a ruling that no longer applies goes."""
+"""Cases where we decide otherwise, and why. They must fail: an obsolete ruling is removed."""
 
 
 def dialect_of(vector: Vector) -> Dialect | None:
-    """The dialect that a vector is about; None if it is not registered."""
+    """Return the dialect of a case; None if it is not registered."""
     if vector.response_template is not None:
         return from_response_template(vector.response_template)
     found = _registered(vector)
@@ -93,7 +93,7 @@ def _registered(vector: Vector) -> Dialect | None:
 
 
 def case_of(vector: Vector, dialect: Dialect) -> ModelOutput:
-    """The vector as a request and its answer."""
+    """Return the case as a request and its answer."""
     return ModelOutput(
         vector.raw,
         tools=vector.tools,
@@ -104,7 +104,7 @@ def case_of(vector: Vector, dialect: Dialect) -> ModelOutput:
 
 
 def _prompt(vector: Vector, dialect: Dialect) -> str | None:
-    """A prompt that leaves the parser where the vector starts."""
+    """Return a prompt that leaves the parser in the start state of the case."""
     if vector.prefix is not None:
         return vector.prefix
     wrappers = {"reasoning": dialect.reasoning, "think": dialect.reasoning, "response": dialect.content}
@@ -116,7 +116,7 @@ def _prompt(vector: Vector, dialect: Dialect) -> str | None:
 
 
 def difference(vector: Vector, reading: ParseRun) -> str:
-    """What did not come out as the vector says; empty if everything did."""
+    """Return the differences from the expected result; empty if there are none."""
     message = reading.message
     if message is None:
         return "no message"
@@ -150,7 +150,7 @@ def difference(vector: Vector, reading: ParseRun) -> str:
 
 
 def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
-    """Name, arguments, id and status of every call that was not malformed, as a stream shows them."""
+    """Return name, arguments, id and status of every call that was not malformed, as streamed."""
     names: dict[int, tuple[str, str]] = {}
     arguments: dict[int, str] = {}
     out = []
@@ -167,7 +167,7 @@ def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
 
 
 def registered() -> list[tuple[Vector, Dialect]]:
-    """Every vector of a dialect that is there."""
+    """Return every case of a registered dialect."""
     found = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
     return [(vector, dialect) for vector, dialect in found if dialect is not None]
 
@@ -186,7 +186,7 @@ REGISTERED = registered()
 @pytest.mark.parametrize(
     ("vector", "dialect"), parameters([pair for pair in REGISTERED if key(pair[0]) not in RULINGS])
 )
-def test_vector(vector: Vector, dialect: Dialect) -> None:
+def test_case_parses_as_documented(vector: Vector, dialect: Dialect) -> None:
     case = case_of(vector, dialect)
     for chunks in chunkings(case.text, splits=0, random=1):
         reading = run_parser(dialect, case, chunks)
@@ -205,12 +205,12 @@ def test_ruling_still_applies(vector: Vector, dialect: Dialect) -> None:
     assert difference(vector, reading), f"{vector} comes out as the corpus says: remove the ruling"
 
 
-def test_rulings_are_about_vectors() -> None:
+def test_rulings_refer_to_cases() -> None:
     assert RULINGS.keys() <= {key(vector) for vector in corpus_cases.load()}
 
 
 @pytest.mark.parametrize("name", sorted({*corpus_cases.dialects(), *(dialect.name for dialect in callers())}))
-def test_two_halves_read_what_the_parser_reads(name: str) -> None:
+def test_reasoning_split_equals_the_parser(name: str) -> None:
     found = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
     if name in {dialect.name for dialect in callers()}:
         found += [(vector, get_dialect(name)) for vector in vectors_of(name)]

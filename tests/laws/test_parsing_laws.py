@@ -1,11 +1,10 @@
-"""Each law, for each dialect that is registered.
+"""Each law for each registered dialect.
 
-``unspool.testing`` states the laws; here they meet everything we have: the
-corpus, broken variants of it, and invented messages.  A dialect is tested by
-existing.
+``unspool.testing`` states the laws; these tests apply them to the corpus, to broken variants of it, and to
+invented messages. A dialect is tested because it is registered.
 
-The broken texts are the same in every run, so that a change is judged by what it
-changes; ``UNSPOOL_SEED`` gives others.  The slow tests try many more.
+The broken texts are equal in every run, so that a failure points to the change; ``UNSPOOL_SEED`` selects
+others. The slow tests try many more.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ patient = [HealthCheck.too_slow]
 
 @cache
 def cases(name: str) -> tuple[ModelOutput, ...]:
-    """What models of a dialect wrote; for one with little or nothing in the corpus, messages in its words."""
+    """Return outputs of a dialect; for a dialect with few in the corpus, rendered messages."""
     dialect = get_dialect(name)
     found = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
     # The standard patterns are much alike, and have laws of their own in test_standard_scenarios.py.
@@ -120,7 +119,7 @@ def rng_for(what: str) -> Random:
 
 
 def splits(text: str, number: int) -> Iterator[list[str]]:
-    """The text in single characters, in two at random places, and in random pieces."""
+    """Yield the text in single characters, split at two random places, and in random chunks."""
     yield from chunkings(text, splits=0, random=1)
     rng = rng_for(text)
     for at in rng.sample(range(1, len(text)), min(number, len(text) - 1)) if text else ():
@@ -128,7 +127,7 @@ def splits(text: str, number: int) -> Iterator[list[str]]:
 
 
 def broken(name: str, number: int) -> Iterator[ModelOutput]:
-    """Cases of a dialect with one to three things wrong with them, under any policy."""
+    """Yield cases of a dialect with one to three faults, under any policy."""
     rng = rng_for(name)
     marks = markers(name)
     for _ in range(number):
@@ -154,14 +153,14 @@ def invented(name: str) -> st.SearchStrategy[SampleMessage]:
 
 
 @each_dialect
-def test_corpus_in_pieces(name: str) -> None:
+def test_corpus_obeys_laws_in_pieces(name: str) -> None:
     for case in cases(name):
         assert_laws(name, case, splits(case.text, 12))
 
 
 @each_dialect
-def test_corpus_under_policies(name: str) -> None:
-    """Each case under two of the policies, with tools unknown or none; all of them over the corpus."""
+def test_corpus_obeys_laws_under_policies(name: str) -> None:
+    """Each case under two of the policies, with tools unknown or none; all policies over the corpus."""
     ways = list(product(POLICIES.values(), (None, ())))
     for number, case in enumerate(cases(name)):
         for policies, tools in (ways[number % len(ways)], ways[(number * 7 + 5) % len(ways)]):
@@ -171,15 +170,15 @@ def test_corpus_under_policies(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hermes", "mistral", "qwen3_coder", "deepseek_v3_2", "harmony"])
-def test_corpus_in_two_pieces_cut_everywhere(name: str) -> None:
-    """One dialect of each kind at every place; the others are cut so in the long run."""
+def test_corpus_obeys_laws_for_every_split_in_two(name: str) -> None:
+    """One dialect of each kind is cut at every place; the slow tests do so for the others."""
     for case in cases(name):
         assert_laws(name, case, chunkings(case.text, splits=10_000, random=0))
 
 
 @pytest.mark.slow
 @each_dialect
-def test_corpus_under_every_split_and_policy(name: str) -> None:
+def test_corpus_obeys_laws_for_every_split_and_policy(name: str) -> None:
     for case in cases(name):
         assert_laws(name, case, chunkings(case.text, splits=10_000, random=30))
         for policies, tools in product(POLICIES.values(), (case.tools, None, ())):
@@ -188,20 +187,20 @@ def test_corpus_under_every_split_and_policy(name: str) -> None:
 
 
 @each_dialect
-def test_broken_text(name: str) -> None:
+def test_broken_text_obeys_laws(name: str) -> None:
     for case in broken(name, 100):
         assert_laws(name, case, chunkings(case.text, splits=0, random=2))
 
 
 @pytest.mark.slow
 @each_dialect
-def test_much_broken_text(name: str) -> None:
+def test_much_broken_text_obeys_laws(name: str) -> None:
     for case in broken(name, 2000):
         assert_laws(name, case, chunkings(case.text, splits=40, random=3))
 
 
 def on_the_wires(name: str, given: Iterable[ModelOutput]) -> None:
-    """Each case under another policy, and with another end."""
+    """Check each case under another policy and with another finish reason."""
     for number, case in enumerate(given):
         policies = list(POLICIES.values())[number % len(POLICIES)]
         reason: FinishReason = ("stop", "length")[number // len(POLICIES) % 2]
@@ -209,7 +208,7 @@ def on_the_wires(name: str, given: Iterable[ModelOutput]) -> None:
 
 
 @each_dialect
-def test_clients_run_what_the_model_wrote(name: str) -> None:
+def test_clients_run_only_calls_the_model_wrote(name: str) -> None:
     on_the_wires(name, broken(name, 40))
     for case in cases(name):
         assert_wires(name, case, [list(case.text)])
@@ -218,20 +217,20 @@ def test_clients_run_what_the_model_wrote(name: str) -> None:
 
 @pytest.mark.slow
 @each_dialect
-def test_clients_run_what_the_model_wrote_however_broken(name: str) -> None:
+def test_clients_run_only_calls_the_model_wrote_however_broken(name: str) -> None:
     on_the_wires(name, broken(name, 1500))
     for case in cases(name):
         on_the_wires(name, cut(case, 1))
 
 
 def cut(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
-    """The case, cut off in many places."""
+    """Yield the case truncated in many places."""
     for end in range(len(case.text), 0, -step):
         yield replace(case, text=case.text[:end], finish_reason="length")
 
 
 @each_dialect
-def test_nothing_raises(name: str) -> None:
+def test_parser_never_raises(name: str) -> None:
     for number, case in enumerate(broken(name, 6)):
         assert_never_raises(name, case, list(case.text) if number % 2 else None)
 
@@ -239,7 +238,7 @@ def test_nothing_raises(name: str) -> None:
 @each_dialect
 @settings(max_examples=25, suppress_health_check=patient)
 @given(data=st.data())
-def test_random_markup(name: str, data: st.DataObject) -> None:
+def test_random_markup_obeys_laws(name: str, data: st.DataObject) -> None:
     text = "".join(data.draw(_markup(name)))
     assert_laws(name, text, chunkings(text, splits=0, random=1))
 
@@ -251,7 +250,7 @@ def _markup(name: str) -> st.SearchStrategy[list[str]]:
 
 
 @each_dialect
-def test_a_cut_is_a_cut(name: str) -> None:
+def test_cut_output_is_truncated(name: str) -> None:
     for case in cases(name):
         assert_cuts(name, case)
 
@@ -261,8 +260,8 @@ TAGGED = [dialect.name for dialect in list_dialects() if dialect.param and Sampl
 
 @pytest.mark.parametrize("name", TAGGED)
 @pytest.mark.parametrize("reason", ["length", "stop", None])
-def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) -> None:
-    """Values between tags do not say which is the last: a call that is not closed may lack some."""
+def test_unclosed_parameters_are_truncated(name: str, reason: FinishReason | None) -> None:
+    """Values between tags do not say which is the last: an unclosed call may lack parameters."""
     wording = SampleCall(get_dialect(name))
     (tool,) = wording.tools(city="string", days="integer")
     parameters = {**tool["function"]["parameters"], "required": ["city", "days"]}  # type: ignore[index]
@@ -314,8 +313,8 @@ def test_arguments_are_an_object(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_JSON)
 @pytest.mark.parametrize("value", ["null", '""', '"{\\"city\\": \\"Oslo\\"}"'])
-def test_what_stands_for_arguments(name: str, value: str) -> None:
-    """Nothing at all, or an object in a string: models write both, and mean arguments."""
+def test_missing_or_quoted_arguments_become_an_object(name: str, value: str) -> None:
+    """Models write nothing at all, or an object in a string, and mean arguments."""
     wording = SampleCall(get_dialect(name))
     if wording.capabilities.payload != "envelope":
         return
@@ -328,7 +327,7 @@ def test_what_stands_for_arguments(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("name", IN_JSON)
 @pytest.mark.parametrize("policies", ["default", "repair", "strict"])
-def test_brackets_behind_a_call_are_framing(name: str, policies: str) -> None:
+def test_brackets_after_a_call_are_framing(name: str, policies: str) -> None:
     wording = SampleCall(get_dialect(name))
     text = wording.write()
     end = (
@@ -346,8 +345,8 @@ VALUES = ("VALUE-A", "VALUE-B", "VALUE-C")
 
 
 @pytest.mark.parametrize("name", TAGGED)
-def test_an_argument_that_was_written_is_not_missing(name: str) -> None:
-    """However the markup is broken: what stands inside a complete call is in its arguments."""
+def test_present_argument_is_not_reported_missing(name: str) -> None:
+    """However the markup is broken, the text inside a complete call is in its arguments."""
     wording = SampleCall(get_dialect(name))
     text = wording.write(wording.call(json.dumps(dict(zip(("city", "days", "unit"), VALUES, strict=True)))))
     tools = wording.tools(city="string", days="string", unit="string")
@@ -379,14 +378,14 @@ def test_an_argument_that_was_written_is_not_missing(name: str) -> None:
 @each_dialect
 @settings(max_examples=25, suppress_health_check=patient)
 @given(data=st.data())
-def test_round_trip(name: str, data: st.DataObject) -> None:
+def test_invented_messages_round_trip(name: str, data: st.DataObject) -> None:
     assert_round_trip(name, data.draw(invented(name)))
 
 
 @each_dialect
 @settings(max_examples=8, suppress_health_check=patient)
 @given(data=st.data())
-def test_rendered_messages_obey_the_laws(name: str, data: st.DataObject) -> None:
+def test_rendered_messages_obey_laws(name: str, data: st.DataObject) -> None:
     sample = data.draw(invented(name))
     text = render(name, sample.message, check=False)
     cut = text[: data.draw(st.integers(0, len(text)))]
@@ -398,14 +397,14 @@ def test_rendered_messages_obey_the_laws(name: str, data: st.DataObject) -> None
 @each_dialect
 @settings(suppress_health_check=patient)
 @given(data=st.data())
-def test_many_round_trips(name: str, data: st.DataObject) -> None:
+def test_many_invented_messages_round_trip(name: str, data: st.DataObject) -> None:
     sample = data.draw(invented(name))
     text = assert_round_trip(name, sample)
     assert_laws(name, ModelOutput(text, sample.tools), chunkings(text, splits=0, random=2))
 
 
 @each_dialect
-def test_reasoning_that_the_prompt_opened(name: str) -> None:
+def test_reasoning_opened_by_the_prompt_continues(name: str) -> None:
     dialect = get_dialect(name)
     for template in dialect.reasoning:
         marks, body = split_marks(template)
@@ -419,24 +418,24 @@ def test_reasoning_that_the_prompt_opened(name: str) -> None:
 
 
 @each_dialect
-def test_quotations_in_a_prompt_say_nothing(name: str) -> None:
+def test_quoted_calls_in_a_prompt_have_no_effect(name: str) -> None:
     assert_quotations(name)
 
 
 @pytest.mark.slow
 @each_dialect
-def test_quotations_say_nothing_under_any_policy(name: str) -> None:
+def test_quoted_calls_have_no_effect_under_any_policy(name: str) -> None:
     assert_quotations(name, policies=every_policy())
 
 
 @each_dialect
-def test_only_continued_turns_continue(name: str) -> None:
+def test_only_continued_turns_continue_a_call(name: str) -> None:
     assert_continuations(name)
 
 
 @each_dialect
-def test_the_prompt_may_end_anywhere(name: str) -> None:
-    """A prefilled answer, thought or call: events are about the output only, whatever the prompt began."""
+def test_prompt_may_end_anywhere(name: str) -> None:
+    """A prefilled answer, reasoning or call: events cover only the output, whatever the prompt began."""
     rng = rng_for(name)
     for case in cases(name):
         at = rng.randint(0, len(case.text))
@@ -450,8 +449,8 @@ def test_the_prompt_may_end_anywhere(name: str) -> None:
 
 @pytest.mark.parametrize("long", [0, 300, 70_000])
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
-def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, long: int) -> None:
-    """However long ago it began, and whatever ended it: the output begins as after no prompt at all."""
+def test_finished_framed_message_of_the_prompt_has_no_effect(name: str, long: int) -> None:
+    """However long ago the message began, and whatever ended it, the output begins as without a prompt."""
     dialect = get_dialect(name)
     assert dialect.frame is not None
     written = [dialect.prompt.start + render(dialect, message) for message in _plain_messages(dialect)]
@@ -467,8 +466,8 @@ def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, lon
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
-def test_a_header_with_more_than_fields(name: str) -> None:
-    """Words, or another field, anywhere in the header of a call: name and arguments keep their places."""
+def test_header_with_additional_fields_is_read(name: str) -> None:
+    """Words or other fields anywhere in a call's header do not move name and arguments."""
     wording = SampleCall(get_dialect(name))
     frame = wording.spec.frame
     assert frame is not None
@@ -490,15 +489,15 @@ def test_a_header_with_more_than_fields(name: str) -> None:
     assert called
 
 
-def test_python_literals_that_happen_to_be_json_are_spelt_as_json() -> None:
-    """Only their end shows that they are, so nothing could be sent as it is written before that."""
+def test_python_literals_that_are_json_keep_their_spelling() -> None:
+    """Only their end shows that they are JSON, so nothing can be sent verbatim before it."""
     text = '<|tool_calls|>[{"name": "f", "arguments": {"a":[1,2], "b" :"é\\n"}}]'
     message = assert_laws("sarashina", text, chunkings(text)).message
     assert message is not None
     assert [call.arguments for call in message.tool_calls] == ['{"a": [1, 2], "b": "é\\n"}']
 
 
-def test_a_field_that_contradicts_another_is_noted() -> None:
+def test_contradicting_header_field_is_noted() -> None:
     for fields, kinds in (("to=functions.f to=functions.g", ["broken_header"]), ("to=functions.g", [])):
         text = f"<|channel|>commentary {fields}<|message|>{{}}<|call|>"
         message = parse(text, "harmony")
@@ -508,8 +507,8 @@ def test_a_field_that_contradicts_another_is_noted() -> None:
 
 @each_dialect
 @pytest.mark.parametrize("policy", ["malformed_call", "truncated_call"])
-def test_the_text_of_a_broken_call_is_whole_however_long(name: str, policy: str) -> None:
-    """It is kept in pieces, which are joined whenever there are many."""
+def test_raw_text_of_a_malformed_call_is_complete(name: str, policy: str) -> None:
+    """The raw text is kept in pieces, which are joined when there are many."""
     shown = assert_policy(name, policy)
     if shown is None:
         return  # it has no calls
@@ -530,14 +529,14 @@ def test_the_text_of_a_broken_call_is_whole_however_long(name: str, policy: str)
 
 @each_dialect
 def test_corpus_has_calls(name: str) -> None:
-    """A dialect that can write calls reads one in its corpus, or the laws above are about prose."""
+    """A dialect that can write calls must parse one in its corpus; otherwise the laws only cover prose."""
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
         messages_ = [run_parser(name, case).message for case in cases(name)]
         assert any(message is not None and message.tool_calls for message in messages_)
 
 
-def test_check_dialect() -> None:
+def test_check_dialect_finds_violations() -> None:
     good = Dialect("good", call=("<c>{envelope}</c>",))
     check_dialect(good, ["Hi <c>", ModelOutput('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
     # A model that thinks "H" would write "<<HmH", of which "Hm" is dropped, and nothing closes it.
@@ -582,14 +581,14 @@ CALLED = run_parser("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</
         ),
     ],
 )
-def test_laws_can_be_broken(law: Callable[[ParseRun], None], reading: ParseRun) -> None:
+def test_violated_laws_are_detected(law: Callable[[ParseRun], None], reading: ParseRun) -> None:
     for intact in (HELLO, CALLED):
         law(intact)
     with pytest.raises(AssertionError, match=reading.dialect.name):
         law(reading)
 
 
-def test_a_different_chunking_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunking_difference_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = Parser.feed
 
     def hasty(parser: Parser, text: str) -> list[Event]:
@@ -601,13 +600,13 @@ def test_a_different_chunking_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "chunks:  ['<tool_call', '>{" in str(caught.value), "one cut is enough to show it"
 
 
-def test_arguments_of_another_reading_are_no_prefix() -> None:
+def test_changed_arguments_are_not_a_prefix() -> None:
     other = run_parser("hermes", CALLED.case.text.replace("1", "2"))
     with pytest.raises(AssertionError, match="not a prefix"):
         assert_argument_prefixes(CALLED, other)
 
 
-def test_policies_exercise_every_choice() -> None:
+def test_policies_cover_every_choice() -> None:
     for field in Policies.__slots__:
         if field not in ("reasoning_field", "forced_finish_reason"):  # of the wire
             assert len({getattr(policies, field) for policies in POLICIES.values()}) > 1, field

@@ -1,4 +1,4 @@
-"""Bugs of other parsers that cannot happen here: every row of ``museum.py``, in all kinds of chunks."""
+"""Reported bugs of other parsers: every row of ``regressions.py``, in all kinds of chunks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CUT = {"malformed_call", "truncated_call"}
 
 
 def _named_cases() -> Iterator[object]:
-    """The cases with the row's id as the name of the test, and what else it takes to tell them apart."""
+    """Return the cases with the row's id as test name, and a suffix where several share it."""
     for row in ROWS:
         for case in row.cases:
             of_dialect = [other for other in row.cases if other.name == case.name]
@@ -66,7 +66,7 @@ def request(case: Case) -> Request:
 
 
 def ways(case: Case) -> Iterator[list[str]]:
-    """At the border that the report names, and all others."""
+    """Yield the chunking that the report names, and all others."""
     if BORDER in case.raw:
         yield case.raw.split(BORDER)
     yield from chunkings(case.raw.replace(BORDER, ""), splits=300, random=5)
@@ -86,11 +86,11 @@ def same(arguments: str, expected: Any) -> bool:
 
 
 FIELDS = ("content", "reasoning", "finish_reason", "calls", "ids")
-"""What a client gets to see."""
+"""Fields that a client sees."""
 
 
 def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str]:
-    """Which of the fields are not as they should be."""
+    """Return the fields that differ from the expected ones."""
     calls = [(call.name, call.arguments) for call in message.tool_calls]
     alike = len(calls) == len(case.calls) and all(
         name == expected_name and same(arguments, expected)
@@ -123,7 +123,7 @@ def check(row: Row, case: Case, reading: ParseRun) -> None:
 
 
 @pytest.mark.parametrize(("row", "case"), NAMED)
-def test_exhibit(row: Row, case: Case) -> None:
+def test_reported_bug_is_absent(row: Row, case: Case) -> None:
     check(row, case, run_parser(case.dialect, request(case)))
     assert_laws(case.dialect, request(case), ways(case))  # the same events, however it is cut
     if case.ids is not None:
@@ -132,8 +132,8 @@ def test_exhibit(row: Row, case: Case) -> None:
 
 
 @pytest.mark.parametrize(("row", "case"), NAMED)
-def test_exhibit_on_the_wire(row: Row, case: Case) -> None:
-    """Where most of these bugs were seen: in a client that puts the deltas together."""
+def test_reported_bug_is_absent_on_the_wire(row: Row, case: Case) -> None:
+    """Most of these bugs were reported from a client that joins the deltas."""
     text = request(case).text
     message = run_parser(case.dialect, request(case)).message
     assert message is not None
@@ -150,7 +150,7 @@ Wire = ChatStream | ResponsesStream | MessagesStream
 def stream(
     case: Case, chunks: Sequence[str], api: Callable[[Parser], Wire] = ChatStream, *, forced: bool = False
 ) -> list[dict[str, Any]]:
-    """What a server sends for these chunks: by default, as Chat Completions."""
+    """Return what a server sends for these chunks; by default, as Chat Completions."""
     parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies, forced=forced)
     wire = api(parser)
     sent = [wire.encode(parser.feed(chunk)) for chunk in chunks]
@@ -159,7 +159,7 @@ def stream(
 
 
 def client(chunks: Sequence[dict[str, Any]]) -> Message:
-    """What a client makes of them, by way of real JSON."""
+    """Return what a client makes of the stream, through real JSON."""
     reader = ChatStreamDecoder(check_json=False)
     for chunk in chunks:
         reader.feed(json.loads(sse(chunk).removeprefix("data: ")))
@@ -167,7 +167,7 @@ def client(chunks: Sequence[dict[str, Any]]) -> Message:
 
 
 def deltas(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The call deltas among them."""
+    """Return the call deltas of a stream."""
     return [
         delta
         for chunk in chunks
@@ -194,7 +194,7 @@ def test_a14_every_item_is_done() -> None:
         assert sent[-1]["type"] == "response.completed"
 
 
-def test_b10_a_marker_that_was_typed_out_is_text_if_ids_are_given() -> None:
+def test_b10_spelled_marker_is_text_with_ids() -> None:
     """llama.cpp#27661: cut at a mention of the marker."""
     vocabulary = byte_level("<think>", "</think>")
     think, close = (
@@ -222,7 +222,7 @@ def byte_level(*special: str) -> Tokenizer:
 
 
 def spelled(text: str) -> list[int]:
-    """Text in ordinary tokens, a byte each, whatever it looks like."""
+    """Return text as ordinary tokens, one per byte, whatever it spells."""
     return list(byte_level().encode(text, add_special_tokens=False).ids)
 
 
@@ -232,7 +232,7 @@ def spelled(text: str) -> list[int]:
 @pytest.mark.parametrize(
     "text", ['{"a":[1, 2]}', '{"a": {"b": [1, {"c": "d"}]}, "e": "f"}', '{"a": 1.5, "b": true}']
 )
-def test_f05_nothing_is_sent_before_the_model_wrote_it(text: str) -> None:
+def test_f05_nothing_is_sent_before_the_model_writes_it(text: str) -> None:
     """vllm PR #10398 (#9693, #9908, #10395): brackets that a partial-JSON parser closed are sent."""
     parser = Parser("hermes")
     raw = f'<tool_call>\n{{"name":"f","arguments":{text}}}\n</tool_call>'
@@ -306,7 +306,7 @@ def done(sent: Sequence[dict[str, Any]], kind: str, field: str) -> list[Any]:
 # -- crashes on malformed output
 
 
-def test_g10_broken_arguments_in_the_history_reach_no_template() -> None:
+def test_g10_broken_arguments_in_history_do_not_reach_the_template() -> None:
     """vllm#43995; llama.cpp#25510; mistral-vibe#615: a cut call, replayed, ends the conversation."""
     source = (
         "{% for message in messages %}{% for call in message.tool_calls or [] %}"
@@ -328,7 +328,7 @@ def test_g10_broken_arguments_in_the_history_reach_no_template() -> None:
 # -- tool_choice, guided output
 
 
-def test_i01_a_response_without_content_is_valid() -> None:
+def test_i01_response_without_content_is_valid() -> None:
     """vllm#40147, PR #40148: a named tool_choice, but only reasoning: an assertion fails."""
     message = parse("<think>only reasoning</think>", "glm45", tools=[tool("f")])
     assert (message.reasoning, message.content, message.tool_calls) == ("only reasoning", None, ())
@@ -339,7 +339,7 @@ def test_i01_a_response_without_content_is_valid() -> None:
 
 
 @pytest.mark.parametrize("sent", ['{"a":', ""])
-def test_i02_a_cut_call_is_an_incomplete_response(sent: str) -> None:
+def test_i02_cut_call_is_an_incomplete_response(sent: str) -> None:
     """vllm PR #37258: tool_choice=required, and max_output_tokens: 500."""
     case = Case("generic_json", '[{"name":"f","parameters":' + sent, backend_reason="length")
     for chunks in chunkings(case.raw):
@@ -362,7 +362,7 @@ NATIVE = {
 
 @pytest.mark.parametrize("constraints", [("native", "json"), ("json",), ()], ids=str)
 @pytest.mark.parametrize("dialect", NATIVE)
-def test_i05_what_the_backend_is_held_to_is_what_is_read(dialect: str, constraints: tuple[str, ...]) -> None:
+def test_i05_constrained_output_is_parsed(dialect: str, constraints: tuple[str, ...]) -> None:
     """vllm PRs #45795 #46486 #39870: tool_choice=required, JSON is expected, and native output leaks."""
     body = {"messages": USER, "tools": [tool("f", a="integer")], "tool_choice": "required"}
     decided = plan(dialect, body, constraints=constraints)
@@ -375,7 +375,7 @@ def test_i05_what_the_backend_is_held_to_is_what_is_read(dialect: str, constrain
         assert (message.content, message.finish_reason) == (None, "tool_calls")
 
 
-def test_i04_the_object_of_a_named_choice_is_the_arguments() -> None:
+def test_i04_object_of_a_named_choice_is_the_arguments() -> None:
     """dynamo PR #14556: the request names the function, and its argument `name` becomes the name."""
     choice = {"type": "function", "function": {"name": "create_user"}}
     body = {"messages": USER, "tools": [tool("create_user", name="string")], "tool_choice": choice}
@@ -389,7 +389,7 @@ USER = [{"role": "user", "content": "?"}]
 
 
 def planned(decided: Plan, chunks: Sequence[str]) -> Message:
-    """What a plan's parser makes of these chunks."""
+    """Return what a plan's parser makes of these chunks."""
     parser = decided.parser()
     fold = parser.fold()
     for chunk in chunks:
@@ -399,7 +399,7 @@ def planned(decided: Plan, chunks: Sequence[str]) -> Message:
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
-def test_i10_the_finish_reason_of_a_forced_call_is_a_policy(reason: Any) -> None:
+def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> None:
     """vllm PR #9209: stop.  OpenAI itself says stop, so there is a choice."""
     assert Policies().forced_finish_reason == "tool_calls"
     case = Case(named("f"), '{"a":1}', policies=Policies(forced_finish_reason=reason))
@@ -418,7 +418,7 @@ def test_j01_strict_policies_raise() -> None:
         parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies=STRICT)
 
 
-def test_j04_a_cut_call_is_kept_among_the_problems() -> None:
+def test_j04_cut_call_is_kept_as_a_diagnostic() -> None:
     """ollama PR #17284, #17274: everything behind the tag vanishes."""
     raw = '<tool_call>{"name":"nope","arguments":{'
     assert [diagnostic.raw for diagnostic in parse(raw, "hermes").diagnostics] == [raw]
@@ -438,18 +438,18 @@ def call_deltas(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     return deltas(stream(TWO_CALLS, chunks))
 
 
-def test_l01_the_name_is_sent_once(call_deltas: list[dict[str, Any]]) -> None:
+def test_l01_name_is_sent_once(call_deltas: list[dict[str, Any]]) -> None:
     """llama.cpp#13774 PR #13800: final_resultfinal_result."""
     names = [delta["function"]["name"] for delta in call_deltas if "name" in delta["function"]]
     assert names == ["f", "g"]
 
 
-def test_l02_the_index_is_always_sent(call_deltas: list[dict[str, Any]]) -> None:
+def test_l02_index_is_always_sent(call_deltas: list[dict[str, Any]]) -> None:
     """codex#7517: one call per fragment."""
     assert sorted({delta["index"] for delta in call_deltas}) == [0, 1]
 
 
-def test_l04_what_does_not_change_is_left_out(call_deltas: list[dict[str, Any]]) -> None:
+def test_l04_unchanged_fields_are_left_out(call_deltas: list[dict[str, Any]]) -> None:
     """opencode#26412 #24137; vllm#42696; bitrouter#560: name null on continuations."""
     for delta in call_deltas:
         if "id" not in delta:
@@ -458,7 +458,7 @@ def test_l04_what_does_not_change_is_left_out(call_deltas: list[dict[str, Any]])
         assert None not in [*delta.values(), *delta["function"].values()]
 
 
-def test_l08_calls_are_counted_from_0(call_deltas: list[dict[str, Any]]) -> None:
+def test_l08_calls_are_counted_from_zero(call_deltas: list[dict[str, Any]]) -> None:
     """pipecat#4987: text before, so that the first call has index 1: a phantom call."""
     assert call_deltas[0]["index"] == 0
 
@@ -471,7 +471,7 @@ def test_l08_calls_are_counted_from_0(call_deltas: list[dict[str, Any]]) -> None
         ("reasoning_content", {"reasoning_content"}),
     ],
 )
-def test_l10_reasoning_has_the_name_that_the_client_reads(field: Any, keys: set[str]) -> None:
+def test_l10_reasoning_has_the_field_the_client_reads(field: Any, keys: set[str]) -> None:
     """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: renamed, and thoughts are silently gone."""
     assert Policies().reasoning_field == "both"
     case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
@@ -482,10 +482,10 @@ def test_l10_reasoning_has_the_name_that_the_client_reads(field: Any, keys: set[
 
 
 EVERYTHING = Case("hermes", f"<think>Hm.</think>{TWO_CALLS.raw}\nBye.\n<think>Oh.</think>")
-"""Reasoning also behind text, where it is easy to send it into the wrong block."""
+"""Reasoning also after text, where it is easily sent into the wrong block."""
 
 
-def test_l05_a_delta_goes_to_a_block_of_its_own_type() -> None:
+def test_l05_delta_goes_to_a_block_of_its_type() -> None:
     """litellm#33224: a thinking delta in a text block: "Content block is not a thinking block"."""
     types = {
         "text_delta": "text",
@@ -511,7 +511,7 @@ def test_l05_a_delta_goes_to_a_block_of_its_own_type() -> None:
         assert blocks == ["thinking", "text", "tool_use", "tool_use", "text", "thinking"]
 
 
-def test_l07_an_item_keeps_its_id() -> None:
+def test_l07_item_keeps_its_id() -> None:
     """vllm#42407 #45742 PR #56285; llama.cpp#20607 PR #24957; lemonade#3607; litellm#22102 PR #36356;
     sub2api#2875; llm-rosetta#56: events without item or index, ids that change."""
     for chunks in chunkings(EVERYTHING.raw, splits=200):
@@ -534,8 +534,8 @@ def test_l07_an_item_keeps_its_id() -> None:
                 assert event["output_index"] == len(opened) - 1
 
 
-def test_l10_both_names_of_reasoning_are_read() -> None:
-    """The same on the way back, in the history."""
+def test_l10_both_reasoning_fields_are_read() -> None:
+    """The history uses the field that the client sent."""
     source = "{% for message in messages %}{{ message.reasoning_content }}{% endfor %}"
     for name in ("reasoning", "reasoning_content"):
         history = [{"role": "assistant", "content": "Hi.", name: "Hm."}]
@@ -574,15 +574,15 @@ def test_m04_ids_are_unique(dialect: str) -> None:
         assert len({call.id for call in message.tool_calls}) == len(message.tool_calls) == 3
 
 
-def test_m04_ids_the_model_gave_twice_are_replaced() -> None:
-    """The same, if it is the model's fault."""
+def test_m04_duplicate_native_ids_are_replaced() -> None:
+    """The model repeats an id."""
     raw = 2 * "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
     message = parse(raw, "kimi_k2")
     assert [call.id for call in message.tool_calls] == ["functions.f:0", "functions.f:1"]
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["bad_id"]
 
 
-def test_m05_the_id_is_in_the_first_delta_and_stays() -> None:
+def test_m05_id_is_in_the_first_delta_and_stays() -> None:
     """vllm #32768 #18412: the native id is lost, or missing in a stream."""
     raw = "<|tool_call_begin|>functions.f:7<|tool_call_argument_begin|>{}<|tool_call_end|>"
     for chunks in chunkings(raw):
@@ -598,7 +598,7 @@ def test_m05_the_id_is_in_the_first_delta_and_stays() -> None:
 # -- Unicode
 
 
-def test_n01_no_half_characters() -> None:
+def test_n01_characters_are_never_cut() -> None:
     """vllm PR #46159: a character of several tokens at the end of reasoning: U+FFFD leaks."""
     vocabulary = byte_level("<think>", "</think>")
     think, close = (
@@ -636,7 +636,7 @@ def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
 # -- no arguments
 
 
-def test_o04_the_input_of_a_call_without_arguments_is_an_object() -> None:
+def test_o04_input_of_a_call_without_arguments_is_an_object() -> None:
     """ollama PR #15105: the input is null, and Anthropic's clients fail."""
     raw = '<tool_call>{"name":"f","arguments":{}}</tool_call><tool_call>{"name":"g"}</tool_call>'
     whole = MessagesStream(Parser("hermes")).response(parse(raw, "hermes"))
@@ -652,7 +652,7 @@ def test_o04_the_input_of_a_call_without_arguments_is_an_object() -> None:
 
 
 @pytest.mark.parametrize("dialect", CALLERS)
-def test_p02_one_policy_for_undeclared_tools_in_every_dialect(dialect: str) -> None:
+def test_p02_undeclared_tools_follow_one_policy_in_every_dialect(dialect: str) -> None:
     """sglang#39640: 26 of 31 parsers honour the flag."""
     spec = get_dialect(dialect)
     if spec.names.fixed:
@@ -682,7 +682,7 @@ def test_q01_markers_that_are_special_tokens_are_kept() -> None:
         assert not plan(dialect, {"messages": USER, "tools": [tool("f")]}).skip_special_tokens
 
 
-def test_q02_markers_of_reasoning_too() -> None:
+def test_q02_reasoning_markers_are_kept() -> None:
     """mlx-vlm#1351: all special tokens are removed: the text `thought`, and a call that is none."""
     assert not plan("gemma4", {"messages": USER, "tools": [tool("f")]}).skip_special_tokens
     assert not plan("gemma4", {"messages": USER}).skip_special_tokens
@@ -691,7 +691,7 @@ def test_q02_markers_of_reasoning_too() -> None:
 # -- work: it grows as its input does
 
 
-def test_r01_arguments_without_end() -> None:
+def test_r01_endless_arguments_are_linear() -> None:
     """sglang#31912 #18347: 22 arguments without end take 8 seconds, each further one doubles that."""
     for end in ("", ")", ")]", "]" * 50):
         for tools in (None, [tool("search")]):
@@ -703,7 +703,7 @@ def test_r01_arguments_without_end() -> None:
     assert_linear(lambda size: parse("[search(" * size, "pythonic"), 500)
 
 
-def test_r02_separators_without_end() -> None:
+def test_r02_endless_separators_are_linear() -> None:
     """vllm PR #55473: 520 KB of separators stall the event loop for 11 to 18 seconds."""
     text = "<｜tool▁calls▁begin｜>" + "<｜tool▁sep｜>" * 4_000
 
@@ -717,7 +717,7 @@ def test_r02_separators_without_end() -> None:
     assert_linear(work, 10_000)
 
 
-def test_r04_a_long_prompt_costs_nothing_per_token() -> None:
+def test_r04_long_prompt_costs_nothing_per_token() -> None:
     """vllm#54453 PRs #55223 #30056 #50886: every token scans the history."""
 
     def work(turns: int) -> int:
@@ -745,7 +745,7 @@ def test_r04_a_long_prompt_costs_nothing_per_token() -> None:
         ("gemma4", '<|tool_call>call:f{t:<|"|>', '<|"|>}<tool_call|>'),
     ],
 )
-def test_r05_a_long_argument_is_read_once(dialect: str, before: str, after: str) -> None:
+def test_r05_long_argument_is_read_once(dialect: str, before: str, after: str) -> None:
     """vllm#44873: all text so far is parsed again for every delta."""
 
     def work(size: int) -> None:
@@ -758,8 +758,8 @@ def test_r05_a_long_argument_is_read_once(dialect: str, before: str, after: str)
     assert_linear(work, 1_000)
 
 
-def test_r05_long_text_is_put_together_once() -> None:
-    """The same, for the text of a message that arrives in many deltas."""
+def test_r05_long_text_is_joined_once() -> None:
+    """Text of a message that arrives in many deltas is joined once."""
 
     def seconds(deltas: int) -> float:
         parser = Parser("hermes")
@@ -778,7 +778,7 @@ def test_r05_long_text_is_put_together_once() -> None:
 # -- completeness
 
 
-def test_every_row_is_here_or_listed_for_later() -> None:
+def test_every_reported_bug_has_a_test_or_is_listed() -> None:
     known = {letter + number for letter, numbers in IDS.items() for number in numbers.split()}
     functions = {found[1].upper() for name in globals() if (found := re.match(r"test_([a-r]\d\d)_", name))}
     tested = {row.id for row in ROWS} | functions

@@ -1,7 +1,7 @@
-"""The ten standard patterns in every dialect: what was meant comes out, however the text is cut.
+"""The ten standard patterns in every dialect parse as intended in every chunking.
 
-The texts are rendered here and now, and nothing that a parser once found is kept: what must come out is
-what went in.  That ``render`` writes what models write is tested in ``test_render.py``.
+The texts are rendered during the test and compared with the input, never with stored results of the parser.
+``test_render.py`` checks that ``render`` writes what models write.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ TYPES = {
     for tool in STANDARD_TOOLS
 }
 FILES = ("harmony", "hermes", "qwen3_coder")
-"""A dialect of each form, messages with headers, JSON and tags, has its scenarios as a file for people."""
+"""One dialect of each form (messages with headers, JSON, tags) has its scenarios as a readable file."""
 each_dialect = pytest.mark.parametrize("name", NAMES)
 
 
 @each_dialect
-def test_every_pattern_is_there(name: str) -> None:
+def test_every_pattern_has_a_case(name: str) -> None:
     there = {case.pattern for case in standard_scenarios.cases(name)}
     lacks = Capabilities(get_dialect(name)).missing
     assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in lacks else set())
 
 
 @each_dialect
-def test_what_was_meant_comes_out(name: str) -> None:
-    """The laws hold, at once, in single characters and in random pieces; and so does the message."""
+def test_scenario_parses_as_intended(name: str) -> None:
+    """The laws and the expected message hold for one chunk, single characters and random chunks."""
     dialect = get_dialect(name)
     for case in standard_scenarios.cases(name):
         given = case_of(case.vector, dialect)
@@ -59,7 +59,7 @@ def test_what_was_meant_comes_out(name: str) -> None:
 
 
 def order_of(message: Message) -> list[tuple[str, str]]:
-    """Channels and texts, and the names of calls, as they follow on each other."""
+    """Return channels, texts and names of calls in order."""
     return [
         (part.channel, part.text.strip()) if isinstance(part, TextPart) else ("call", part.name)
         for part in message.parts
@@ -78,14 +78,14 @@ def meant_order(case: Case) -> list[tuple[str, str]]:
 
 
 def cut_cases(name: str) -> list[Case]:
-    """The cases that say how to cut them."""
+    """Return the cases that define their own chunkings."""
     found = [case for case in standard_scenarios.cases(name) if case.sizes or case.splits]
     assert {case.pattern for case in found} == {9, 10}
     return found
 
 
 def ways(case: Case) -> Iterator[list[str]]:
-    """The chunks that a case asks for: of every size, at every place, and at all places at once."""
+    """Yield the chunkings of a case: every size, every place, and all places at once."""
     for size in case.sizes:
         yield list(pieces(case.raw, range(size, len(case.raw), size)))
     for place in case.splits:
@@ -99,7 +99,7 @@ def pieces(text: str, places: Sequence[int]) -> Iterator[str]:
 
 
 @each_dialect
-def test_cuts(name: str) -> None:
+def test_scenario_chunkings_give_the_same_message(name: str) -> None:
     dialect = get_dialect(name)
     for case in cut_cases(name):
         for chunks in ways(case):
@@ -109,7 +109,7 @@ def test_cuts(name: str) -> None:
 
 
 @each_dialect
-def test_a_client_puts_the_cuts_together(name: str) -> None:
+def test_client_reassembles_every_chunking(name: str) -> None:
     dialect = get_dialect(name)
     for case in cut_cases(name):
         vector = case.vector
@@ -124,7 +124,7 @@ def test_a_client_puts_the_cuts_together(name: str) -> None:
 
 
 def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
-    """What a client of Chat Completions makes of the stream."""
+    """Return what a client of Chat Completions receives."""
     parser = Parser(dialect, tools=vector.tools)
     chat, client = ChatStream(parser), ChatStreamDecoder()
     for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
@@ -134,8 +134,8 @@ def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message
 
 
 @each_dialect
-def test_what_is_wrong_is_told(name: str) -> None:
-    """Malformed text does not pass for good."""
+def test_malformed_scenario_is_reported(name: str) -> None:
+    """Malformed text is never reported as valid."""
     dialect = get_dialect(name)
     for case in standard_scenarios.cases(name):
         title = case.vector.title
@@ -153,8 +153,8 @@ def test_what_is_wrong_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_files_for_people_have_every_scenario(name: str) -> None:
-    """They are read with the rest of the corpus; here, that they and the scenarios say the same."""
+def test_example_files_match_the_scenarios(name: str) -> None:
+    """The files are parsed with the rest of the corpus; this test compares them with the scenarios."""
     written = {v.title: v for v in corpus_cases.load(name) if v.file == f"{name}/standard.md"}
     meant = {vector.title: vector for vector in standard_scenarios.vectors_of(name)}
     assert written.keys() == meant.keys()
@@ -163,7 +163,7 @@ def test_the_files_for_people_have_every_scenario(name: str) -> None:
 
 
 def said(vector: Vector) -> tuple[object, ...]:
-    """What a vector is about, but for where it stands."""
+    """Return what a case states, without its location."""
     calls = [
         (call.name, call.text if call.cut else json.dumps(call.value), call.cut, call.id)
         for call in vector.calls
@@ -171,11 +171,11 @@ def said(vector: Vector) -> tuple[object, ...]:
     return vector.raw, vector.content, vector.reasoning, calls, vector.tools, vector.finish, vector.policies
 
 
-def test_there_are_no_other_files() -> None:
+def test_no_other_example_files_exist() -> None:
     assert sorted(path.parent.name for path in CORPUS.glob("*/standard.md")) == sorted(FILES)
 
 
-def test_the_tools_of_the_patterns_are_those_of_the_corpus() -> None:
+def test_scenario_tools_are_the_corpus_tools() -> None:
     assert list(STANDARD_TOOLS) == json.loads((CORPUS / "tools.json").read_text("utf-8"))
 
 

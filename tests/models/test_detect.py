@@ -1,9 +1,7 @@
-"""Detection: every real chat template speaks its family's dialect, and what none speaks is inferred.
+"""Detection: every real chat template maps to its family's dialect, and unknown ones are inferred.
 
-The expected families were written down by hand, from the tables "Choosing the
-family from a chat template" in the catalogue of formats.  ``make templates`` fetches
-the templates; without them the tests of real templates are skipped, and
-synthetic ones remain.
+The expected families were written down by hand from the catalogue of formats. ``make templates`` fetches
+the templates; without them only synthetic templates are tested.
 """
 
 from __future__ import annotations
@@ -95,10 +93,10 @@ EXPECTED = {
     "tencent-Hy3": "hy_v3:opensource",
     "unsloth-Apriel-1.5": "apriel",
 }
-"""The family of each template; None: it renders no tool calls."""
+"""The family of each template; None if it renders no tool calls."""
 
 HINTS = {"LFM2-8B-A1B": "lfm2", "LFM2.5-Instruct": "lfm2", "ibm-granite-granite-3.3-2B-Instruct": "granite"}
-"""Templates that render no calls, but speak of them."""
+"""Templates that render no calls but mention them."""
 
 SEEDS = {
     "MiniMax-M2": "<think>\n",
@@ -107,7 +105,7 @@ SEEDS = {
     "llama-cpp-deepseek-r1": "<think>\n",
     "Kimi-K3": "<|open|>think<|sep|>",
 }
-"""Templates that open reasoning in the prompt of a request that says nothing."""
+"""Templates that open reasoning in the prompt of a request without options."""
 
 BEYOND_INFERENCE = {
     "Kimi-K3",  # content and reasoning are blocks of the same kind as calls
@@ -130,13 +128,13 @@ def detection(name: str) -> Detection:
 
 
 @real
-def test_every_template_has_an_expected_family() -> None:
+def test_every_template_has_an_expectation() -> None:
     assert set(TEMPLATES) == set(EXPECTED)
 
 
 @real
 @pytest.mark.parametrize("name", EXPECTED)
-def test_family(name: str) -> None:
+def test_family_is_detected(name: str) -> None:
     found = detection(name)
     assert (found.dialect.name if found.dialect else None) == EXPECTED[name]
     assert found.renders_calls == (EXPECTED[name] is not None)
@@ -152,8 +150,8 @@ def test_family(name: str) -> None:
 
 @real
 @pytest.mark.parametrize("name", EXPECTED)
-def test_takes_a_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No dialect reads what the template writes more than twice, and few conversations are written."""
+def test_detection_renders_few_conversations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No dialect parses the rendered text more than twice, and few conversations are rendered."""
     counts = {"read": 0, "written": 0}
 
     def counting(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,7 +171,7 @@ def test_takes_a_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @real
 @pytest.mark.parametrize("name", EXPECTED)
-def test_reasoning(name: str) -> None:
+def test_reasoning_is_detected(name: str) -> None:
     found = detection(name)
     assert found.reasoning.read
     assert found.reasoning.seed == SEEDS.get(name, "")
@@ -185,7 +183,7 @@ def test_reasoning(name: str) -> None:
 
 
 @real
-def test_reasoning_markers_and_switches() -> None:
+def test_reasoning_markers_and_switches_are_detected() -> None:
     found = detection("Qwen-Qwen3-0.6B").reasoning
     assert (found.key, found.opener, found.closer) == ("reasoning_content", "<think>", "</think>")
     assert found.switches == ("enable_thinking",)
@@ -194,7 +192,7 @@ def test_reasoning_markers_and_switches() -> None:
 
 
 @real
-def test_what_transformers_refuses_is_said() -> None:
+def test_template_rejected_by_transformers_is_reported() -> None:
     (warning,) = detection("Kimi-K2-Thinking").warnings
     assert "append" in warning
     assert warning.startswith("Histories with calls:")
@@ -205,7 +203,7 @@ def test_what_transformers_refuses_is_said() -> None:
 
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
-def test_inferred_where_no_dialect_is_known(name: str) -> None:
+def test_unknown_templates_are_inferred(name: str) -> None:
     found = detect_dialect(read_source(path(name)), dialects=())
     assert found.renders_calls
     if name in BEYOND_INFERENCE:
@@ -236,7 +234,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
         ),
     ],
 )
-def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
+def test_inferred_templates_belong_to_the_family(name: str, call: str, section: str) -> None:
     found = detect_dialect(read_source(path(name)), dialects=()).dialect
     assert found is not None
     assert found.call == (call,)
@@ -261,16 +259,16 @@ SEED{% endif %}"""
 
 
 def chatml(calls: str, seed: str = "") -> str:
-    """A ChatML template that writes calls so."""
+    """Return a ChatML template that writes calls in the given way."""
     return CHATML.replace("CALLS", calls).replace("SEED", seed)
 
 
 LINE = "{{ '\\n' }}"
-"""Jinja drops the line feed behind a block."""
+"""Jinja removes the newline after a block."""
 
 
 def each(call: str, between: str = "") -> str:
-    """A template of one call, for each of them."""
+    """Return a template fragment that repeats the template of one call."""
     return (
         "{% for c in m.tool_calls %}{% set f = c.function %}"
         + call
@@ -363,7 +361,7 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
 
 
 @pytest.mark.parametrize("kind", SYNTHETIC)
-def test_inference(kind: str) -> None:
+def test_dialect_is_inferred_from_a_template(kind: str) -> None:
     calls, expected = SYNTHETIC[kind]
     with pytest.warns(UserWarning, match="inferred"):
         found = detect(chatml(calls), dialects=())
@@ -377,13 +375,13 @@ def test_inference(kind: str) -> None:
     assert 0 < found.confidence < 0.8
 
 
-def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
+def test_registered_dialects_do_not_claim_synthetic_templates() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
         found = detect_dialect(read_source(chatml(calls)))
         assert found.inferred, (kind, found.dialect)
 
 
-def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
+def test_inferred_dialect_reads_prefilled_reasoning() -> None:
     found = detect_dialect(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
@@ -395,7 +393,7 @@ def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
     assert (message.reasoning, message.content) == ("Hm.", "Hi")
 
 
-def test_what_cannot_be_inferred_is_not_made_up() -> None:
+def test_uninferable_template_gives_no_dialect() -> None:
     found = detect(chatml(each("Please run {{ f.name | reverse }} now.")))
     assert not found.renders_calls
     found = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
@@ -410,8 +408,8 @@ NEVER_INFERRED = {"cohere_cofl", "functiongemma", "gemma4", "kimi_k3"}
 
 
 @pytest.mark.parametrize("name", RENDERED)
-def test_inference_from_our_own_writing(name: str) -> None:
-    """``render`` is a template, too: what is inferred from it reads what it writes."""
+def test_inference_recovers_our_own_dialects(name: str) -> None:
+    """``render`` serves as a template, too: the inferred dialect parses what it writes."""
     dialect = get_dialect(name)
 
     def write(message: Message) -> RenderedTurn:
@@ -434,14 +432,14 @@ def test_inference_from_our_own_writing(name: str) -> None:
 
 
 def evaluated(source: str) -> object:
-    """The dialect of a declaration that somebody pasted."""
+    """Evaluate a pasted declaration."""
     words = (Dialect, Envelope, IdFormat, Names, RequestFacts, Thinking, Values)
     names: dict[str, object] = {word.__name__: word for word in words}
     exec(source, names)  # noqa: S102 - our own
     return names["INFERRED"]
 
 
-def test_a_declaration_says_what_is_not_a_default() -> None:
+def test_printed_declaration_omits_defaults() -> None:
     dialect = Dialect(
         "my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), envelope=Envelope(keyed=True)
     )
@@ -469,7 +467,7 @@ STRICT_PARTS = "{% if m.content is string %}{{ raise_exception('Parts!') }}{% en
 
 @pytest.mark.parametrize("content", [PARTS, STRICT_PARTS], ids=["left out", "refused"])
 @pytest.mark.parametrize("calls", ["", HERMES_CALLS], ids=["no calls", "calls"])
-def test_a_template_that_reads_nothing_but_parts(content: str, calls: str) -> None:
+def test_template_that_reads_only_parts_is_detected(content: str, calls: str) -> None:
     source = chatml(calls).replace("{{ m.content or '' }}", content)
     found = detect(source)
     assert found.renders_calls == bool(calls)
@@ -480,7 +478,7 @@ def test_a_template_that_reads_nothing_but_parts(content: str, calls: str) -> No
     assert "What is the weather like?" in found.prompt
 
 
-def test_a_template_that_takes_text_is_not_given_parts() -> None:
+def test_template_that_reads_text_gets_text() -> None:
     source = chatml(HERMES_CALLS).replace(
         "{{ m.content or '' }}",
         "{% if m.content is string %}{{ m.content }}{% else %}" + PARTS + "{% endif %}",
@@ -491,7 +489,7 @@ def test_a_template_that_takes_text_is_not_given_parts() -> None:
 # -- look-alikes
 
 
-def test_a_copy_of_another_dialect_loses() -> None:
+def test_copy_of_another_dialect_loses() -> None:
     found = detect(chatml(HERMES_CALLS))
     assert found.dialect is get_dialect("hermes")
     assert "trinity" in found.runners_up
@@ -501,7 +499,7 @@ def test_a_copy_of_another_dialect_loses() -> None:
 @pytest.mark.parametrize(
     ("model_type", "family"), [("afmoe", "trinity"), ("qwen3", "hermes"), ("", "hermes")]
 )
-def test_the_kind_of_model_tells_look_alikes_apart(tmp_path: Path, model_type: str, family: str) -> None:
+def test_model_type_distinguishes_look_alikes(tmp_path: Path, model_type: str, family: str) -> None:
     (tmp_path / "chat_template.jinja").write_text(chatml(HERMES_CALLS), encoding="utf-8")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
     found = detect(tmp_path)
@@ -523,7 +521,7 @@ def test_reasoning_of_another_dialect_is_combined() -> None:
     assert found.reasoning.read
 
 
-def test_a_template_that_only_reasons() -> None:
+def test_template_that_only_reasons_is_detected() -> None:
     source = chatml("").replace("{% if m.tool_calls %}{% endif %}", "")
     found = detect(source)
     assert not found.renders_calls
@@ -533,7 +531,7 @@ def test_a_template_that_only_reasons() -> None:
     assert found.reasoning.key == "reasoning_content"
 
 
-def test_a_seed_alone_shows_reasoning() -> None:
+def test_prefilled_reasoning_alone_is_detected() -> None:
     source = chatml(each("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments | tojson }}"), seed="<mm:think>")
     found = detect(source.replace("reasoning_content", "nothing"))
     assert found.dialect is not None
@@ -545,7 +543,7 @@ def test_a_seed_alone_shows_reasoning() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "variant"), [(("[TOOL_CALLS]",), "mistral_v3"), ((), "mistral")])
-def test_the_vocabulary_selects_the_variant(tokens: tuple[str, ...], variant: str) -> None:
+def test_vocabulary_selects_the_variant(tokens: tuple[str, ...], variant: str) -> None:
     class Vocabulary:
         def token_bytes(self, id: int) -> bytes:
             raise KeyError(id)
@@ -563,7 +561,7 @@ def test_the_vocabulary_selects_the_variant(tokens: tuple[str, ...], variant: st
 # -- sources
 
 
-def test_sources(tmp_path: Path) -> None:
+def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
     source = chatml(HERMES_CALLS)
     config = {"chat_template": source, "eos_token": {"content": "<|im_end|>"}, "bos_token": None}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -587,13 +585,13 @@ ONE_LINE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
 
 
 @pytest.mark.parametrize("length", [1, 100, 5000])
-def test_a_template_of_one_line_is_no_path(length: int) -> None:
+def test_one_line_template_is_not_a_path(length: int) -> None:
     source = ONE_LINE + "." * length
     assert read_source(source).template == source
     assert not detect(source).renders_calls
 
 
-def test_what_text_means_does_not_depend_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_source_does_not_depend_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = "{{ messages[0].content }}"
     Path(name).write_text(chatml(HERMES_CALLS), encoding="utf-8")
@@ -601,7 +599,7 @@ def test_what_text_means_does_not_depend_on_files(tmp_path: Path, monkeypatch: p
     assert read_source(Path(name)).template == chatml(HERMES_CALLS)
 
 
-def test_of_named_templates_the_one_for_tools_counts() -> None:
+def test_tool_template_is_preferred_among_named_templates() -> None:
     named = [
         {"name": "default", "template": chatml("").replace("<think>", "")},
         {"name": "tool_use", "template": chatml(HERMES_CALLS)},
@@ -612,7 +610,7 @@ def test_of_named_templates_the_one_for_tools_counts() -> None:
     assert read_source({"chat_template": named[:1]}).template == named[0]["template"]
 
 
-def test_a_response_template_is_used_where_no_dialect_reads() -> None:
+def test_response_template_is_used_where_no_dialect_matches() -> None:
     calls, expected = SYNTHETIC["an object in tags"]
     fields = {
         "thinking": {"open": "<think>", "close": "</think>"},
@@ -646,12 +644,12 @@ def test_a_response_template_is_used_where_no_dialect_reads() -> None:
         ("{{ raise_exception('Not for chats') }}", "Not for chats"),
     ],
 )
-def test_refused(source: object, message: str) -> None:
+def test_invalid_sources_are_refused(source: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         detect(source)
 
 
-def test_a_template_that_is_cut_off_is_refused() -> None:
+def test_truncated_template_is_refused() -> None:
     with pytest.raises(ChatTemplateError, match="line"):
         detect(chatml(HERMES_CALLS)[:-40])
 
@@ -665,25 +663,25 @@ def test_a_template_that_is_cut_off_is_refused() -> None:
         ("x.txt", b"text", "is not a chat template"),
     ],
 )
-def test_refused_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_invalid_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=message):
         detect(tmp_path / name)
 
 
-def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_template_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"add chat_template\.jinja"):
         detect(tmp_path)
 
 
-def test_a_broken_response_template_does_not_matter() -> None:
+def test_broken_response_template_is_ignored() -> None:
     config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
     assert detect_dialect(read_source(config)).inferred
     with pytest.raises(SpecError):
         Dialect("")
 
 
-def test_detection_as_json() -> None:
+def test_detection_converts_to_json() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = detect(chatml(SYNTHETIC["other keys"][0]))
@@ -694,7 +692,7 @@ def test_detection_as_json() -> None:
     assert detect(chatml(HERMES_CALLS)).to_dict()["declaration"] == ""
 
 
-def test_a_model_is_a_value() -> None:
+def test_model_description_is_hashable() -> None:
     model = Source(chatml(HERMES_CALLS), "here")
     assert detect_dialect(model).dialect is get_dialect("hermes")
     call = ToolCall("a", "get_weather", "{}")

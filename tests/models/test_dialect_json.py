@@ -1,4 +1,4 @@
-"""Dialects as JSON: all of them, valid against the schema, and back again."""
+"""Dialects as JSON: all of them validate and round-trip."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
-def test_a_dialect_comes_back(dialect: Dialect) -> None:
+def test_dialect_round_trips(dialect: Dialect) -> None:
     written = json.loads(json.dumps(dialect_to_json(dialect)))
     VALIDATOR.validate([written])
     assert dialect_from_json(written) == dialect
 
 
-def test_the_schema_is_one() -> None:
+def test_schema_is_valid_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
 def test_every_field_of_every_class_is_described() -> None:
-    """A field that is added to the declarations is in the schema, with what its docstring says."""
+    """A field added to a declaration is in the schema, with its docstring."""
     for name, defined in SCHEMA["$defs"].items():
         assert defined["description"], name
         for field, schema in defined["properties"].items():
@@ -45,7 +45,7 @@ def test_every_field_of_every_class_is_described() -> None:
     assert {cls.__name__ for cls in inner if is_dataclass(cls)} <= set(SCHEMA["$defs"])
 
 
-def test_what_is_missing_has_its_default() -> None:
+def test_missing_fields_have_defaults() -> None:
     assert dialect_from_json({"name": "mine"}) == Dialect("mine")
 
 
@@ -67,12 +67,12 @@ def test_what_is_missing_has_its_default() -> None:
         ({"name": "mine", "id_format": {"pattern": "{random}", "length": True}}, "expected integer"),
     ],
 )
-def test_what_is_no_dialect_is_an_error_that_says_where(value: dict[str, Any], message: str) -> None:
+def test_invalid_dialect_names_the_place(value: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         dialect_from_json(value)
     assert not VALIDATOR.is_valid([value]), "the schema says so, too"
 
 
-def test_a_declaration_is_checked_as_ever() -> None:
+def test_declaration_is_validated() -> None:
     with pytest.raises(SpecError):
         dialect_from_json({"name": "mine", "call": ["<call>{nonsense}</call>"]})

@@ -1,4 +1,4 @@
-"""The doctor: what fits together is left alone, what does not is named, with what to change."""
+"""The doctor: valid setups give no findings; faults are named with a fix."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TOKENS = {
     "<think>": False,
     "</think>": False,
 }
-"""The tokens of a vocabulary like Qwen's, and whether they are flagged as special."""
+"""Tokens of a vocabulary like Qwen's, and whether they are flagged as special."""
 
 Make = Callable[..., Path]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Makes a model directory; what is None is left out."""
+    """Create a model directory; None leaves a file out."""
 
     def directory(
         template: str | None = chatml(HERMES_CALLS),
@@ -75,7 +75,7 @@ def found(report: Diagnosis, level: str) -> list[str]:
 # -- a healthy model
 
 
-def test_a_healthy_model(make: Make) -> None:
+def test_healthy_model_has_no_findings(make: Make) -> None:
     directory = make()
     report = diagnose(directory)
     assert report.healthy
@@ -117,7 +117,7 @@ def test_typical_requests_are_planned(make: Make) -> None:
     assert "the prompt ends with" in cases["tools"].decisions["start"]
 
 
-def test_flags(make: Make) -> None:
+def test_flags_are_recommended(make: Make) -> None:
     directory = make()
     flags = diagnose(directory).flags
     assert flags["vllm"].command == (
@@ -129,12 +129,12 @@ def test_flags(make: Make) -> None:
     assert flags["llama.cpp"].command == "llama-server -m MODEL.gguf --jinja"
 
 
-def test_no_reasoning_parser_for_a_model_that_does_not_reason(make: Make) -> None:
+def test_model_without_reasoning_needs_no_reasoning_parser(make: Make) -> None:
     flags = diagnose(make(chatml(HERMES_CALLS).replace("reasoning_content", "unread"))).flags
     assert "--reasoning-parser" not in flags["vllm"].command
 
 
-def test_a_checkpoint_that_opens_reasoning_is_planned_as_such(make: Make) -> None:
+def test_checkpoint_with_prefilled_reasoning_is_planned_so(make: Make) -> None:
     report = diagnose(make(chatml(HERMES_CALLS, seed="<think>\n")))
     assert report.checkpoint == "qwen3_thinking"
     assert report.healthy
@@ -146,7 +146,7 @@ def test_a_checkpoint_that_opens_reasoning_is_planned_as_such(make: Make) -> Non
 # -- what does not fit
 
 
-def test_a_missing_tokenizer(make: Make) -> None:
+def test_missing_tokenizer_is_reported(make: Make) -> None:
     directory = make(tokens=None)
     report = diagnose(directory)
     assert not report.healthy
@@ -159,7 +159,7 @@ def test_a_missing_tokenizer(make: Make) -> None:
     assert stripped.level == "warning"
 
 
-def test_a_template_alone_says_what_is_missing() -> None:
+def test_template_alone_lists_what_is_missing() -> None:
     report = diagnose(chatml(HERMES_CALLS))
     assert report.healthy
     (finding,) = report.findings
@@ -167,7 +167,7 @@ def test_a_template_alone_says_what_is_missing() -> None:
     assert finding.fix == "Give the model directory with its tokenizer.json"
 
 
-def test_the_template_of_another_model(make: Make) -> None:
+def test_template_of_another_model_is_reported(make: Make) -> None:
     report = diagnose(make(LLAMA))
     assert not report.healthy
     assert report.dialect is get_dialect("llama3_json")
@@ -180,14 +180,14 @@ def test_the_template_of_another_model(make: Make) -> None:
 
 
 @pytest.mark.parametrize("eos", [100, [100], [100, 105]])
-def test_an_end_of_turn_that_does_not_end_generation(make: Make, eos: object) -> None:
+def test_end_of_turn_that_does_not_stop_generation_is_reported(make: Make, eos: object) -> None:
     report = diagnose(make(eos=eos))
     (finding,) = (finding for finding in report.findings if finding.level == "problem")
     assert "so the model runs on, except in engines that stop at the tokenizer's eos_token" in finding.text
     assert finding.fix == "Add 101 to eos_token_id in generation_config.json"
 
 
-def test_no_generation_config(make: Make) -> None:
+def test_missing_generation_config_is_reported(make: Make) -> None:
     report = diagnose(make(eos=None))
     assert report.healthy
     assert any("vLLM and SGLang do" in text for text in found(report, "note"))
@@ -197,7 +197,7 @@ def test_no_generation_config(make: Make) -> None:
     assert finding.fix == "Add eos_token_id with the id of <|im_end|> (101)"
 
 
-def test_two_templates(make: Make) -> None:
+def test_two_templates_are_reported(make: Make) -> None:
     directory = make(config={"chat_template": LLAMA})
     report = diagnose(directory)
     (warning,) = found(report, "warning")
@@ -212,7 +212,7 @@ def test_two_templates(make: Make) -> None:
     assert any("cannot be used" in text for text in found(report, "warning"))
 
 
-def test_two_begins_of_sentence(make: Make) -> None:
+def test_double_bos_is_reported(make: Make) -> None:
     report = diagnose(
         make("{{ bos_token }}" + chatml(HERMES_CALLS), config={"bos_token": "<s>", "add_bos_token": True})
     )
@@ -220,14 +220,14 @@ def test_two_begins_of_sentence(make: Make) -> None:
     assert note == "Both the template and the tokenizer add <s> to the start of a prompt."
 
 
-def test_a_template_that_transformers_cannot_render(make: Make) -> None:
+def test_template_rejected_by_transformers_is_reported(make: Make) -> None:
     report = diagnose(make("{% set x = [] %}" + chatml("{% set _ = x.append(1) %}" + HERMES_CALLS)))
     assert report.dialect is get_dialect("hermes")
     (problem,) = found(report, "problem")
     assert problem.startswith("Histories with calls: Transformers cannot render the template")
 
 
-def test_a_template_without_calls_whose_text_speaks_of_them(make: Make) -> None:
+def test_template_without_calls_that_mentions_them_is_reported(make: Make) -> None:
     source = chatml("").replace("Tools: ", "List of tools: [").replace("reasoning_content", "unread")
     tokens = {**TOKENS, "<|tool_call_start|>": True, "<|tool_call_end|>": True}
     report = diagnose(make(source, tokens))
@@ -238,14 +238,14 @@ def test_a_template_without_calls_whose_text_speaks_of_them(make: Make) -> None:
     assert "--tool-call-parser lfm2" in report.flags["vllm"].command
 
 
-def test_our_parser_is_recommended_with_the_reasons(make: Make) -> None:
+def test_our_parser_is_recommended_with_reasons(make: Make) -> None:
     page = diagnose(make()).markdown()
     assert "Known faults of its own parsers:" in page
     assert "- An answer that mentions `<tool_call>` in its text ends there (streamed)." in page
     assert "--tool-call-parser unspool_hermes \\\n    --reasoning-parser unspool_hermes" in page
 
 
-def test_an_unknown_dialect(make: Make) -> None:
+def test_inferred_dialect_is_reported(make: Make) -> None:
     report = diagnose(make(chatml(SYNTHETIC["parameters in tags"][0])))
     assert report.healthy
     assert report.detection.inferred
@@ -255,7 +255,7 @@ def test_an_unknown_dialect(make: Make) -> None:
     assert "INFERRED = Dialect(" in report.markdown()
 
 
-def test_unreadable_calls(make: Make) -> None:
+def test_unreadable_calls_are_reported(make: Make) -> None:
     calls = each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")
     report = diagnose(make(chatml(calls).replace("reasoning_content", "unread")))
     assert not report.healthy
@@ -273,7 +273,7 @@ def breaks(report: Diagnosis, text: str) -> Finding:
     return finding
 
 
-def test_stripped_special_tokens(make: Make) -> None:
+def test_stripped_special_tokens_are_reported(make: Make) -> None:
     assert "no harm" in breaks(diagnose(make()), "skip_special_tokens").text
     special = dict.fromkeys(TOKENS, True)
     finding = breaks(diagnose(make(tokens=special)), "skip_special_tokens")
@@ -285,7 +285,7 @@ def test_stripped_special_tokens(make: Make) -> None:
     assert "skip_special_tokens=false" in finding.fix
 
 
-def test_a_special_token_that_is_not_always_written(make: Make) -> None:
+def test_optional_special_token_is_reported(make: Make) -> None:
     special = {
         "<|start_header_id|>": True,
         "<|end_header_id|>": True,
@@ -299,21 +299,21 @@ def test_a_special_token_that_is_not_always_written(make: Make) -> None:
     )
 
 
-def test_the_parser_of_another_family(make: Make) -> None:
+def test_parser_of_another_family_is_reported(make: Make) -> None:
     finding = breaks(diagnose(make()), "--tool-call-parser")
     assert finding.level == "problem"
     assert "qwen3_coder" in finding.text
     assert "hermes" not in finding.text
 
 
-def test_no_reasoning_parser(make: Make) -> None:
+def test_missing_reasoning_parser_is_reported(make: Make) -> None:
     report = diagnose(make())
     assert breaks(report, "No --reasoning-parser").level == "warning"
     # SGLang's parser of the same name waits for the marker.
     assert breaks(report, "reported as reasoning").text.startswith("--reasoning-parser qwen3 of vLLM: ")
 
 
-def test_nothing_about_reasoning_where_there_is_none(make: Make) -> None:
+def test_model_without_reasoning_gets_no_reasoning_findings(make: Make) -> None:
     report = diagnose(make(chatml(HERMES_CALLS).replace("reasoning_content", "unread")))
     assert not any("reasoning" in finding.text for finding in report.breaks)
 
@@ -321,14 +321,14 @@ def test_nothing_about_reasoning_where_there_is_none(make: Make) -> None:
 # -- vocabularies
 
 
-def test_a_vocabulary_in_the_configuration(make: Make) -> None:
+def test_vocabulary_in_the_configuration_is_read(make: Make) -> None:
     added = {"7": {"content": "<think>", "special": True}, "x": {}, "8": {"content": " "}}
     report = diagnose(make(tokens=None, config={"added_tokens_decoder": added}))
     assert report.tokenizer.startswith("added_tokens_decoder of")
     assert {marker.text: marker.ids for marker in report.markers}["<think>"] == (7,)
 
 
-def test_the_vocabulary_decides_on_the_variant(make: Make) -> None:
+def test_vocabulary_selects_the_variant(make: Make) -> None:
     directory = make(chatml("[TOOL_CALLS][" + each(ENVELOPE, ", ") + "]"), tokens=None)
     tekken = {"special_tokens": [{"rank": 9, "token_str": "[TOOL_CALLS]", "is_control": True}]}
     (directory / "tekken.json").write_text(json.dumps(tekken), encoding="utf-8")
@@ -340,7 +340,7 @@ def test_the_vocabulary_decides_on_the_variant(make: Make) -> None:
     assert (marker.kind, marker.ids) == ("special", (9,))
 
 
-def test_markers_in_pieces() -> None:
+def test_split_markers_are_reported() -> None:
     vocabulary = Vocabulary("here", {1: "<a>", 2: "<b>", 3: "<a><b>"}, [1])
     with pytest.raises(LookupError):
         vocabulary.token_bytes(1)
@@ -351,7 +351,7 @@ def test_markers_in_pieces() -> None:
     assert examination.marker("x", "call")[2:] == ("text", ())
 
 
-def test_a_broken_tokenizer_is_an_error(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_tokenizer_is_an_error(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     directory = make()
     (directory / "tokenizer.json").write_text('{"added_tokens": [', encoding="utf-8")
     assert main(["doctor", str(directory)]) == 2
@@ -377,12 +377,12 @@ def test_doctor_prints_a_page(make: Make, capsys: pytest.CaptureFixture[str]) ->
     assert "| tools | may be stripped | on | content | native | nothing | nothing |" in page
 
 
-def test_doctor_fails_if_something_must_be_changed(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_fails_on_problems(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", str(make(tokens=None))]) == 1
     assert "The setup has problems. Change this:" in capsys.readouterr().out
 
 
-def test_doctor_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_prints_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json", str(make(eos=[100]))]) == 1
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert report["healthy"] is False
@@ -403,19 +403,19 @@ def test_detect_prints_a_page(make: Make, capsys: pytest.CaptureFixture[str]) ->
     assert "Runners-up: " in page
 
 
-def test_detect_prints_a_declaration_to_paste(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_detect_prints_a_declaration(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detect", str(make(chatml(SYNTHETIC["an array in tags"][0])))]) == 0
     page = capsys.readouterr().out
     assert "**Warning**: this dialect was inferred" in page
     assert 'section=("\\n<calls>[{calls}]</calls>",),' in page
 
 
-def test_detect_says_that_there_are_no_calls(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_detect_reports_missing_calls(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detect", str(make(chatml("")))]) == 0
     assert capsys.readouterr().out.startswith("# This template does not render tool calls\n")
 
 
-def test_detect_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_detect_prints_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detect", "--json", str(make())]) == 0
     assert json.loads(capsys.readouterr().out)["dialect"] == "hermes"
 
@@ -429,7 +429,7 @@ def test_detect_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
         ("{{ messages | length }}", "leaves out the user's message"),
     ],
 )
-def test_unusable_templates(
+def test_unusable_templates_are_refused(
     make: Make, capsys: pytest.CaptureFixture[str], command: str, template: str | None, message: str
 ) -> None:
     assert main([command, str(make(template))]) == 2
@@ -451,7 +451,7 @@ def test_unusable_templates(
         ("/dev/null", "is neither a file nor a directory"),
     ],
 )
-def test_a_path_that_does_not_exist(
+def test_missing_path_is_refused(
     command: str, path: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, path]) == 2
@@ -467,24 +467,24 @@ def test_a_path_that_does_not_exist(
         ("other.json", "has no field chat_template"),
     ],
 )
-def test_files_that_are_something_else(tmp_path: Path, name: str, message: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / name).write_text("{}", encoding="utf-8")
     with pytest.raises(UsageError, match=message):
         diagnose(tmp_path / name)
 
 
-def test_a_directory_with_nothing_but_weights(tmp_path: Path) -> None:
+def test_directory_with_only_weights_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF\x03")
     with pytest.raises(UsageError, match="ends inside its GGUF header"):
         diagnose(tmp_path)
 
 
-def test_markers_with_backticks_are_code() -> None:
+def test_markers_with_backticks_are_escaped() -> None:
     page = diagnose(chatml(each("<x>\n```json\n" + ENVELOPE + "\n```</x>", "\n"))).markdown()
     assert "| ```` ```json ```` |" in page
 
 
-def test_one_flag_a_line(make: Make) -> None:
+def test_commands_have_one_flag_per_line(make: Make) -> None:
     assert (
         " \\\n    --tool-call-parser hermes \\\n    --reasoning-parser qwen3\n~~~~\n"
         in diagnose(make()).markdown()
@@ -496,7 +496,7 @@ def test_one_flag_a_line(make: Make) -> None:
 
 @real
 @pytest.mark.parametrize("name", EXPECTED)
-def test_real_templates(name: str) -> None:
+def test_real_templates_are_diagnosed(name: str) -> None:
     report = diagnose(TEMPLATES[name])
     expected = EXPECTED[name] or HINTS.get(name)
     assert (report.dialect.name if report.dialect else None) == expected

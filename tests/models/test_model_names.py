@@ -1,4 +1,4 @@
-"""Names of models: who knows only the name is told the dialect, and why."""
+"""Model names: a name alone leads to a dialect, with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unspool.models.detect.model_names import known_model, models_like, words
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_name_says_what_the_template_says(name: str) -> None:
+def test_name_agrees_with_the_template(name: str) -> None:
     """The names of real templates are those of their models."""
     expected = EXPECTED[name] or HINTS.get(name)
     found = known_model(name)
@@ -48,12 +48,12 @@ def test_every_declared_name_is_found(dialect: object) -> None:
         ("", None),
     ],
 )
-def test_names_as_people_write_them(name: str, dialect: str | None) -> None:
+def test_informal_names_are_found(name: str, dialect: str | None) -> None:
     found = known_model(name)
     assert (found.dialect.name if found else None) == dialect
 
 
-def test_what_begins_alike() -> None:
+def test_similar_names_are_listed() -> None:
     found = models_like("qwen3")
     assert (found[0].model, found[0].dialect.name) == ("Qwen3", "hermes")
     assert {"Qwen3 Coder", "Qwen3.5"} < {each.model for each in found}
@@ -64,6 +64,6 @@ def test_what_begins_alike() -> None:
     assert not models_like("")
 
 
-def test_words() -> None:
+def test_words_normalise_names() -> None:
     assert words("Qwen3-Coder-30B_A3B") == words("qwen 3 coder 30b a3b")
     assert words("qwen3_5") == words("Qwen3.5")

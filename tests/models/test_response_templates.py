@@ -1,4 +1,4 @@
-"""Dialects as response templates: read back by ourselves, and by the engines' own readers where they are."""
+"""Dialects as response templates: parsed back by unspool, and by the engines' readers where installed."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ REFUSED = {
     "mistral": "calls without a closing marker",
     "pythonic": "arguments as Python keywords",
 }
-"""One dialect for each thing that cannot be said."""
+"""One dialect for each feature that response templates cannot express."""
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
-def test_what_is_written_is_read_by_ourselves(dialect: Dialect) -> None:
+def test_exported_template_is_read_back(dialect: Dialect) -> None:
     again = from_response_template(template(dialect))
     for output in rendered(dialect):
         read = parse(output.text, again, tools=output.tools, prompt=output.seed)
@@ -49,7 +49,7 @@ def test_what_is_written_is_read_by_ourselves(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_written_is_read_by_the_engines(engine: str) -> None:
+def test_exported_template_is_read_by_engines(engine: str) -> None:
     if not tool.interpreter(engine).exists():
         pytest.skip(f"no {engine}: make peer-{engine}")
     asked = [(output, size) for dialect in DIALECTS for output in rendered(dialect) for size in SIZES]
@@ -63,7 +63,7 @@ def test_what_is_written_is_read_by_the_engines(engine: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
-def test_a_dialect_is_written_or_refused_by_name(dialect: Dialect) -> None:
+def test_dialect_is_exported_or_refused_by_name(dialect: Dialect) -> None:
     reason = refusal(dialect)
     if not reason:
         assert json.loads(json.dumps(template(dialect))) == template(dialect)
@@ -72,7 +72,7 @@ def test_a_dialect_is_written_or_refused_by_name(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(("name", "reason"), REFUSED.items())
-def test_what_cannot_be_said_is_named(name: str, reason: str) -> None:
+def test_inexpressible_feature_is_named(name: str, reason: str) -> None:
     with pytest.raises(ExportError, match=re.escape(reason)) as caught:
         to_response_template(name, anchor="x")
     assert isinstance(caught.value, UsageError)
@@ -88,34 +88,34 @@ def test_what_cannot_be_said_is_named(name: str, reason: str) -> None:
         ("hy_v4:opensource", "", r"<｜hy_Assistant:opensource｜>\s*"),
     ],
 )
-def test_where_a_turn_begins(dialect: str, given: str, pattern: str) -> None:
+def test_turn_anchor_is_found(dialect: str, given: str, pattern: str) -> None:
     assert to_response_template(dialect, anchor=given)["start_anchor_pattern"] == pattern
 
 
-def test_where_a_turn_begins_is_not_guessed() -> None:
+def test_turn_anchor_is_not_guessed() -> None:
     with pytest.raises(ExportError, match="the start of a turn"):
         to_response_template("longcat")
 
 
-def test_what_engines_take_their_end_of_reasoning_from_is_a_literal() -> None:
+def test_end_of_reasoning_for_engines_is_a_literal() -> None:
     for dialect in DIALECTS:
         thinking = template(dialect)["fields"].get("thinking")
         if thinking is not None:
             assert thinking.keys() >= {"open", "close"}
 
 
-def test_an_object_where_a_name_belongs_is_no_call() -> None:
+def test_object_in_place_of_a_name_is_not_a_call() -> None:
     opener = template(get_dialect("glm45"))["fields"]["tool_calls"]["open_pattern"]
     assert re.search(opener, "<tool_call>now</tool_call>")
     assert not re.search(opener, '<tool_call>{"name": "now"}</tool_call>')
 
 
-def test_an_opener_that_another_begins_with_is_left_out() -> None:
+def test_opener_that_prefixes_another_is_left_out() -> None:
     # A reader that has seen half of the longer one takes the shorter one.
     assert template(get_dialect("gemma4"))["fields"]["thinking"]["open"] == "<|channel>thought"
 
 
-def test_the_page_has_a_row_for_each_dialect() -> None:
+def test_docs_have_a_row_for_each_dialect() -> None:
     table = PAGE.read_text(encoding="utf-8").partition(tool.BEGIN)[2].partition(tool.END)[0]
     rows = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, re.MULTILINE))
     assert list(rows) == [dialect.name for dialect in list_dialects()]
@@ -131,17 +131,17 @@ def _read(**fields: Any) -> Dialect:
     return from_response_template({"start_anchor": "x", "fields": {"content": {}, **fields}})
 
 
-def test_alternatives_are_templates_of_their_own() -> None:
+def test_alternatives_become_separate_templates() -> None:
     dialect = _read(content={"close_pattern": r"\s*(?:<\|im_end\|>|<\|endoftext\|>)"})
     assert dialect.stop == ("<|im_end|>", "<|endoftext|>")
 
 
-def test_reasoning_has_two_names() -> None:
+def test_reasoning_has_two_field_names() -> None:
     field = {"open": "<think>", "close": "</think>"}
     assert _read(thinking=field) == _read(reasoning_content=field)
 
 
-def test_an_id_around_a_name() -> None:
+def test_id_around_a_name_is_expressed() -> None:
     dialect = _read(
         tool_calls={
             "open_pattern": r"(?:<s>\s*)?<call>(?P<id>functions\.(?P<name>\w+):(?P<index>\d+))<args>",
@@ -157,7 +157,7 @@ def test_an_id_around_a_name() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"<a(?!b)>", "(?:<a>", "<a>)", r"(?P<name>a{2})", "(?:a|b)(?:a|b)" * 6])
-def test_what_is_no_template_is_refused(pattern: str) -> None:
+def test_invalid_response_template_is_refused(pattern: str) -> None:
     from unspool import SpecError
 
     with pytest.raises(SpecError, match="pattern"):

@@ -1,4 +1,4 @@
-"""What the doctor says for training: prefixes, marks of what the model wrote, blocks that prompts supply."""
+"""The doctor's training checks: prefix stability, generation marks, prefilled blocks."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def verdicts(found: Training) -> dict[tuple[str, bool], str]:
     return {(case.appended, case.thinking): case.verdict for case in found.prefixes}
 
 
-def test_a_template_that_writes_every_message_alike_keeps_all() -> None:
+def test_uniform_template_keeps_the_prefix() -> None:
     assert verdicts(tried(CHATML)) == {(case, False): "kept" for case in PREFIX_CASES}
 
 
-def test_reasoning_that_is_written_in_the_last_message_only_breaks_all() -> None:
+def test_reasoning_only_in_the_last_message_breaks_the_prefix() -> None:
     found = tried(FORGETS)
     assert verdicts(found) == {
         (case, thinking): "broken" if thinking else "kept"
@@ -59,20 +59,20 @@ def test_reasoning_that_is_written_in_the_last_message_only_breaks_all() -> None
     assert difference.was[difference.at :].startswith("<think>Unspool's thought.")
 
 
-def test_a_block_that_only_prompts_have_breaks_turns_without_reasoning() -> None:
+def test_prompt_only_block_breaks_turns_without_reasoning() -> None:
     found = tried(FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>"))
     assert found.empty_block == "<think></think>"
     assert verdicts(found)["the next question", False] == "broken"
 
 
-def test_a_prompt_that_opens_reasoning_leaves_no_turn_without() -> None:
+def test_prefilled_reasoning_leaves_no_turn_without_it() -> None:
     opens = FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>")
     found = tried(opens)
     assert verdicts(found)["the next question", False] == "opens"
     assert found.empty_block == ""
 
 
-def test_another_end_of_turn_is_a_break() -> None:
+def test_different_end_of_turn_breaks_the_prefix() -> None:
     ends = CHATML.replace("<|im_end|>{% endg", "{{ '<|return|>' if loop.last else '<|im_end|>' }}{% endg")
     found = tried(ends).prefixes[-1]
     assert found.difference is not None
@@ -82,22 +82,22 @@ def test_another_end_of_turn_is_a_break() -> None:
 # -- marks
 
 
-def test_marks_cover_what_they_enclose() -> None:
+def test_generation_marks_cover_their_content() -> None:
     assert tried(CHATML).mask == MaskMarks(answer=True, end_of_turn=True, calls=True)
 
 
-def test_an_end_of_turn_outside_of_the_marks_is_found() -> None:
+def test_end_of_turn_outside_the_marks_is_found() -> None:
     outside = CHATML.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
     assert tried(outside).mask == MaskMarks(answer=True, end_of_turn=False, calls=True)
 
 
-def test_no_marks_no_mask() -> None:
+def test_template_without_marks_has_no_mask() -> None:
     bare = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
     assert tried(bare).mask == MaskMarks(answer=False)
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_block_that_the_template_writes_is_marked_or_not(inside: bool) -> None:
+def test_template_written_block_may_be_marked(inside: bool) -> None:
     block = "{{ '<think></think>' if not message.reasoning_content }}"
     pair = f"{{% generation %}}{block}" if inside else f"{block}{{% generation %}}"
     assert tried(FORGETS.replace("{% generation %}", pair)).mask.empty_block is inside
@@ -131,7 +131,7 @@ REAL = {
 
 @real
 @pytest.mark.parametrize("name", REAL)
-def test_real_templates(name: str) -> None:
+def test_real_templates_are_checked(name: str) -> None:
     found = tried(TEMPLATES[name].read_text("utf-8"))
     assert tuple(case.verdict for case in found.prefixes) == REAL[name]
 
@@ -139,7 +139,7 @@ def test_real_templates(name: str) -> None:
 # -- the report
 
 
-def test_the_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_shows_the_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "chat_template.jinja"
     path.write_text(FORGETS, "utf-8")
     page = diagnose(path).markdown()
@@ -159,7 +159,7 @@ def test_the_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 # -- hostile renderings: each of these takes hours where a run of tags is looked at from each of its tags
 
 
-def test_a_long_run_of_tags_is_looked_at_once() -> None:
+def test_long_run_of_tags_is_linear() -> None:
     run = "<think>" * 300_000
     assert prefix._seed(f"{run}x", prefix.ReasoningMarkers("<think>", "</think>")) == ""
     assert prefix._seed(f"{run}x<think>\n", prefix.ReasoningMarkers("<think>", "</think>")) == "<think>\n"
@@ -169,6 +169,6 @@ def test_a_long_run_of_tags_is_looked_at_once() -> None:
     assert renderer._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
 
 
-def test_what_a_probe_writes_is_bounded() -> None:
+def test_probe_output_is_bounded() -> None:
     with pytest.raises(ChatTemplateLimit, match="max_length"):
         TemplateProbe("{{ 'x' * 99999 }}", {}).render([])

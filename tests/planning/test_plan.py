@@ -1,4 +1,4 @@
-"""Plans: every decision around a request, and the parsers that follow from it."""
+"""Plans: every decision for a request, and the parsers that follow from it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def ask(**request: Any) -> dict[str, Any]:
 
 
 def continued(content: str) -> dict[str, Any]:
-    """A request to go on with this message."""
+    """Return a request to continue this message."""
     messages = [USER, {"role": "assistant", "content": content}]
     return {"messages": messages, "continue_final_message": True}
 
@@ -81,7 +81,7 @@ def with_kwargs(**kwargs: Any) -> dict[str, Any]:
 
 
 def message(parser: Parser, chunks: Iterable[str]) -> Message:
-    """What a parser makes of an output that comes in these pieces."""
+    """Return the message for an output in these chunks."""
     fold = parser.fold()
     for chunk in chunks:
         fold.push(parser.feed(chunk))
@@ -94,7 +94,7 @@ def calls(found: Message) -> list[tuple[str, Any]]:
 
 
 def read(decided: Plan, text: str) -> Message:
-    """The message; the same for every way to cut the output."""
+    """Return the message, and assert that every chunking gives the same one."""
     whole = message(decided.parser(), [text])
     for chunks in chunkings(text):
         other = message(decided.parser(), chunks)
@@ -108,7 +108,7 @@ def read(decided: Plan, text: str) -> Message:
 
 
 def assert_tiles(decided: Plan, chunks: Sequence[str]) -> None:
-    """Spans cover the input once, in order, and text is what its span says."""
+    """Assert that spans cover the input once, in order, and that text matches its span."""
     parser = decided.parser()
     text = "".join(chunks)
     taken = at = 0
@@ -135,7 +135,7 @@ def assert_span(event: object, at: int, text: str) -> int:
 
 @cache
 def tokenizer(special: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> HuggingFaceTokenizer:
-    """Bytes, special tokens, and tokens that are only added."""
+    """Return a tokenizer with bytes, special tokens and added tokens."""
     vocabulary = HuggingFaceTokenizer(models.BPE())
     vocabulary.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     vocabulary.decoder = decoders.ByteLevel()
@@ -150,7 +150,7 @@ def tokenizer(special: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> Hug
 # --- PRE.1: special tokens
 
 
-def test_the_tokenizer_decides_which_markers_are_special() -> None:
+def test_tokenizer_decides_which_markers_are_special() -> None:
     tagged = ask(tools=TOOLS)
     assert plan("hermes", tagged).skip_special_tokens is False  # some vocabularies flag the tags
     qwen = tokenizer(special=("<|im_end|>",), added=("<tool_call>", "</tool_call>", "<think>"))
@@ -164,7 +164,7 @@ def test_the_tokenizer_decides_which_markers_are_special() -> None:
     )
 
 
-def test_only_markers_that_can_occur_count() -> None:
+def test_only_possible_markers_count() -> None:
     vocabulary = tokenizer(special=("<tool_call>", "<|im_end|>"), added=("<think>",))
     assert plan("hermes", ask(), tokenizer=vocabulary).skip_special_tokens is True
     assert (
@@ -178,13 +178,13 @@ def test_only_markers_that_can_occur_count() -> None:
     assert plan("qwen3", with_kwargs(enable_thinking=False), tokenizer=thinking).skip_special_tokens is True
 
 
-def test_a_special_token_inside_a_marker_counts() -> None:
+def test_special_token_inside_a_marker_counts() -> None:
     vocabulary = tokenizer(special=("｜DSML｜",))
     assert plan("deepseek_v4", ask(tools=TOOLS), tokenizer=vocabulary).skip_special_tokens is False
     assert plan("deepseek_v4", ask(), tokenizer=vocabulary).skip_special_tokens is True
 
 
-def test_quotes_and_wrappers_count() -> None:
+def test_string_delimiters_and_wrappers_count() -> None:
     assert (
         plan("gemma4", ask(tools=TOOLS), tokenizer=tokenizer(special=('<|"|>',))).skip_special_tokens is False
     )
@@ -192,7 +192,7 @@ def test_quotes_and_wrappers_count() -> None:
     assert plan("harmony", ask(), tokenizer=tokenizer(special=("<|message|>",))).skip_special_tokens is False
 
 
-def test_an_explicit_value_wins_and_warns_if_it_blinds() -> None:
+def test_explicit_value_wins_with_a_warning() -> None:
     decided = plan("kimi_k2", ask(tools=TOOLS, skip_special_tokens=True))
     assert decided.skip_special_tokens is True
     assert any("hides markers from the parser" in warning for warning in decided.warnings)
@@ -201,7 +201,7 @@ def test_an_explicit_value_wins_and_warns_if_it_blinds() -> None:
     assert plan("glm47", ask(skip_special_tokens=False)).skip_special_tokens is False
 
 
-def test_a_tokenizer_may_say_itself_what_is_skipped() -> None:
+def test_tokenizer_may_declare_skipped_tokens() -> None:
     class Vocabulary:
         def token_bytes(self, id: int) -> bytes:
             raise KeyError(id)
@@ -251,20 +251,20 @@ def test_a_tokenizer_may_say_itself_what_is_skipped() -> None:
         ("qwen3", {"enable_thinking": False}, False),
     ],
 )
-def test_the_gate(name: str, kwargs: dict[str, Any], on: bool) -> None:
+def test_template_options_switch_reasoning(name: str, kwargs: dict[str, Any], on: bool) -> None:
     assert plan(name, with_kwargs(**kwargs)).reasoning is on
     assert plan(name, ask(chat_template_args=kwargs)).reasoning is on
 
 
 @pytest.mark.parametrize("word", [True, 1, 2.5, "true", "TRUE", "1", "yes", "On", "enabled"])
-def test_spellings_of_yes(word: object) -> None:
+def test_true_spellings_switch_reasoning_on(word: object) -> None:
     decided = plan("deepseek_v3_1", with_kwargs(thinking=word))
     assert decided.reasoning
     assert decided.chat_template_kwargs == {"thinking": True, "enable_thinking": True}
 
 
 @pytest.mark.parametrize("word", [False, 0, "false", "0", "No", "off", "disabled"])
-def test_spellings_of_no(word: object) -> None:
+def test_false_spellings_switch_reasoning_off(word: object) -> None:
     decided = plan("qwen3", with_kwargs(enable_thinking=word, other=1))
     assert not decided.reasoning
     assert decided.chat_template_kwargs == {"thinking": False, "enable_thinking": False, "other": 1}
@@ -310,7 +310,7 @@ def test_spellings_of_no(word: object) -> None:
         ("granite", {"thinking": True}, True, {"thinking": True}),
     ],
 )
-def test_switches_are_translated(
+def test_reasoning_options_are_translated(
     name: str, request_: dict[str, Any], on: bool, kwargs: dict[str, object]
 ) -> None:
     decided = plan(name, ask(**request_))
@@ -318,7 +318,7 @@ def test_switches_are_translated(
     assert kwargs.items() <= decided.chat_template_kwargs.items()
 
 
-def test_defaults_of_the_deployment_count_where_the_request_says_nothing() -> None:
+def test_deployment_defaults_apply_where_the_request_is_silent() -> None:
     defaults = {"enable_thinking": False, "style": "terse"}
     assert not plan("qwen3", ask(), defaults=defaults).reasoning
     switched = plan("qwen3", with_kwargs(thinking=True), defaults=defaults)
@@ -327,7 +327,7 @@ def test_defaults_of_the_deployment_count_where_the_request_says_nothing() -> No
     assert plan("qwen3", ask(reasoning_effort="low"), defaults=defaults).reasoning
 
 
-def test_minimax_m3_does_not_reason_before_json_unless_told_to() -> None:
+def test_minimax_m3_reasons_before_json_only_on_request() -> None:
     for request_ in (ask(tools=TOOLS, tool_choice="required"), ask(response_format={"type": "json_object"})):
         decided = plan("minimax_m3", request_)
         assert not decided.reasoning
@@ -335,21 +335,21 @@ def test_minimax_m3_does_not_reason_before_json_unless_told_to() -> None:
         assert plan("minimax_m3", {**request_, "thinking": True}).reasoning
 
 
-def test_kimi_k3_does_not_reason_where_the_function_is_named() -> None:
+def test_kimi_k3_does_not_reason_for_a_named_function() -> None:
     decided = plan("kimi_k3", ask(tools=TOOLS, tool_choice=NAMED, thinking=True))
     assert not decided.reasoning
     assert decided.chat_template_kwargs["thinking"] is False
     assert any("ignored" in warning for warning in decided.warnings)
 
 
-def test_markers_of_reasoning_are_text_while_it_is_off_unless_they_are_control_tokens() -> None:
+def test_reasoning_markers_are_text_while_off_unless_control_tokens() -> None:
     off = plan("qwen3", with_kwargs(enable_thinking=False))
     assert read(off, "a <think>b</think>").content == "a <think>b</think>"
     soft = read(plan("mistral", ask()), "[THINK]a[/THINK]b")
     assert (soft.reasoning, soft.content) == ("a", "b")
 
 
-def test_other_variables_of_the_template_pass() -> None:
+def test_other_template_options_pass() -> None:
     kwargs = {"preserve_thinking": True, "clear_thinking": False, "documents": []}
     assert kwargs.items() <= plan("glm47", with_kwargs(**kwargs)).chat_template_kwargs.items()
     facts = facts_of(get_dialect("glm47"))
@@ -430,9 +430,7 @@ TAILS = [
 
 
 @pytest.mark.parametrize(("name", "request_", "tail", "start"), TAILS)
-def test_the_prompt_says_where_the_output_begins(
-    name: str, request_: dict[str, Any], tail: str, start: str
-) -> None:
+def test_prompt_decides_the_start_channel(name: str, request_: dict[str, Any], tail: str, start: str) -> None:
     history = "<think>old</think><tool_call>{}</tool_call>"  # decides nothing
     decided = plan(name, ask(**request_), prompt=history + tail)
     assert decided.start == start
@@ -444,19 +442,19 @@ def test_the_prompt_says_where_the_output_begins(
 
 
 @pytest.mark.parametrize("tail", ["<|start|>assistant", ""])
-def test_the_prompt_may_hold_a_whole_header(tail: str) -> None:
+def test_prompt_may_end_with_a_whole_header(tail: str) -> None:
     for channel, start in (("analysis", "reasoning"), ("final", "content")):
         prompt = f"<|end|>{tail}<|channel|>{channel}<|message|>"
         assert plan("harmony", ask(), prompt=prompt).start == start
 
 
-def test_an_old_turn_does_not_decide() -> None:
+def test_earlier_turn_does_not_decide() -> None:
     turns = ("assistant\n<think>\nhm", "user\nHi", "assistant\n")
     prompt = "<|im_end|>\n".join(f"<|im_start|>{turn}" for turn in turns)
     assert plan("qwen3_thinking", ask(), prompt=prompt).start == "content"
 
 
-def test_the_prompt_wins_over_the_switch() -> None:
+def test_prompt_wins_over_the_option() -> None:
     decided = plan("minimax_m2", ask(thinking=False), prompt="]~b]ai\n<think>\n")
     assert decided.reasoning
     assert decided.start == "reasoning"
@@ -468,13 +466,13 @@ def test_the_prompt_wins_over_the_switch() -> None:
     assert any("will not reason" in warning for warning in closed.warnings)
 
 
-def test_a_prompt_in_ids() -> None:
+def test_prompt_may_be_given_as_ids() -> None:
     vocabulary = tokenizer(added=("<think>",))
     ids = vocabulary.encode("assistant\n<think>\n", add_special_tokens=False).ids
     assert plan("qwen3", ask(), prompt=ids, tokenizer=vocabulary).start == "reasoning"
 
 
-def test_a_call_that_the_prompt_began() -> None:
+def test_call_opened_by_the_prompt_continues() -> None:
     begun = '<tool_call>\n{"name": "f", "arguments": {'
     for prompt in (f"<|im_start|>assistant\n{begun}", f"User: <tool_call>?\n\nAssistant: {begun}"):
         decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
@@ -486,7 +484,7 @@ def test_a_call_that_the_prompt_began() -> None:
         assert message(other.parser(), ["Hello world"]).content == "Hello world"
 
 
-def test_only_the_continued_message_is_continued() -> None:
+def test_only_the_continued_message_continues() -> None:
     """Where turns begin with plain words, what a user quotes is not part of the turn."""
     said = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
     for begun, prompt in (
@@ -564,7 +562,7 @@ def test_a_call_of_a_continued_message_that_the_template_changes_goes_on(
         ({"content": "", "reasoning_content": "Let me"}, "reasoning"),
     ],
 )
-def test_a_message_to_be_continued(message_: dict[str, Any], start: str) -> None:
+def test_message_to_continue_is_recognised(message_: dict[str, Any], start: str) -> None:
     messages = [USER, {"role": "assistant", **message_}]
     decided = plan("qwen3_thinking", {"messages": messages, "continue_final_message": True})
     assert decided.start == start
@@ -575,11 +573,11 @@ def test_a_message_to_be_continued(message_: dict[str, Any], start: str) -> None
     ("name", "start"),
     [("deepseek_r1", "content"), ("deepseek_v4", "reasoning"), ("glm47", "reasoning"), ("glm45", "content")],
 )
-def test_after_a_tool_without_a_prompt_the_table_decides(name: str, start: str) -> None:
+def test_tool_result_without_a_prompt_uses_the_table(name: str, start: str) -> None:
     assert plan(name, {"messages": AFTER_TOOL}).start == start
 
 
-def test_after_a_tool_the_caller_may_know_better() -> None:
+def test_tool_result_default_can_be_overridden() -> None:
     request_ = {"messages": AFTER_TOOL}
     seeded = "<|im_middle|><think>"
     assert plan("kimi_k25", request_, prompt=seeded).start == "reasoning"
@@ -630,16 +628,16 @@ REAL = {
     "openbmb-MiniCPM5-1B": "minicpm5",
     "tencent-Hy3": "hy_v3:opensource",
 }
-"""Templates of models, and what plan is to be told they are."""
+"""Templates of real models, and the names under which they are planned."""
 OFF_BY_DEFAULT = ("deepseek_r1", "deepseek_v3_2", "deepseek_v4")
-"""Engines switch these on by default; a template on its own does not."""
+"""Engines switch reasoning of these on by default; a template on its own does not."""
 
 
 @real
 @pytest.mark.parametrize("after_tool", [False, True], ids=["user", "tool"])
 @pytest.mark.parametrize("on", [None, True, False], ids=["unsaid", "on", "off"])
 @pytest.mark.parametrize("name", REAL)
-def test_the_table_agrees_with_what_templates_write(name: str, on: bool | None, after_tool: bool) -> None:
+def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_tool: bool) -> None:
     family = REAL[name]
     if on is None and family in OFF_BY_DEFAULT and not (after_tool and family == "deepseek_r1"):
         pytest.skip("the template's own default is another one than the engines'")
@@ -714,7 +712,7 @@ def switch_request(family: str, *, on: bool) -> dict[str, Any] | None:
         ("passthrough", "required", '[{"name": "f", "parameters": {}}]', [("f", {})], None),
     ],
 )
-def test_guided_json(
+def test_guided_json_is_parsed(
     name: str, choice: Any, text: str, expected: list[tuple[str, Any]], reasoning: str | None
 ) -> None:
     decided = plan(name, ask(tools=TOOLS, tool_choice=choice), constraints=("json",))
@@ -727,7 +725,7 @@ def test_guided_json(
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
-def test_bare_json_is_never_eaten_as_reasoning(name: str) -> None:
+def test_bare_json_is_not_taken_for_reasoning(name: str) -> None:
     decided = plan(name, ask(tools=TOOLS, tool_choice="required"), constraints=("json",))
     if decided.tool_output == "guided_json":
         assert calls(read(decided, '\n[{"name": "f", "parameters": {"a": 1}}]')) == [("f", {"a": 1})]
@@ -745,7 +743,7 @@ def test_guided_arguments_stream() -> None:
     assert any(isinstance(event, CallStart) for event in parser.feed('{"'))
 
 
-def test_reasoning_that_looks_like_nothing_but_space_is_reasoning() -> None:
+def test_whitespace_only_reasoning_is_reasoning() -> None:
     decided = plan("deepseek_r1", ask(tools=TOOLS, tool_choice=NAMED), constraints=("json",))
     assert read(decided, "  ").tool_calls == ()
     long = " " * 3000
@@ -753,7 +751,7 @@ def test_reasoning_that_looks_like_nothing_but_space_is_reasoning() -> None:
     assert message(decided.parser(), list(long + "hm</think>{}")).reasoning == long + "hm"
 
 
-def test_a_cut_guided_call_is_a_problem_not_a_call() -> None:
+def test_cut_guided_call_is_a_diagnostic() -> None:
     decided = plan("hermes", ask(tools=TOOLS, tool_choice=NAMED), constraints=("json",))
     found = read(decided, '{"name": "Bo')
     assert (found.tool_calls, found.finish_reason) == ((), "length")
@@ -761,7 +759,7 @@ def test_a_cut_guided_call_is_a_problem_not_a_call() -> None:
 
 
 @pytest.mark.parametrize("choice", ["required", NAMED])
-def test_native_calls_are_read_by_the_dialect_behind_its_reasoning(choice: Any) -> None:
+def test_native_calls_are_read_after_their_reasoning(choice: Any) -> None:
     decided = plan("glm47", ask(tools=TOOLS, tool_choice=choice))
     assert (decided.tool_output, decided.constraint.kind) == ("native", "native")
     assert decided.constraint.start == "reasoning"
@@ -773,7 +771,7 @@ def test_native_calls_are_read_by_the_dialect_behind_its_reasoning(choice: Any) 
     assert (found.reasoning, calls(found)) == ("Hm.", [("f", {"a": 1})])
 
 
-def test_the_schema_of_guided_json() -> None:
+def test_guided_json_has_a_schema() -> None:
     required = plan("jamba", ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)).constraint
     schema = required.json_schema()
     assert (schema["type"], schema["minItems"], schema["maxItems"]) == ("array", 1, 1)
@@ -798,7 +796,7 @@ def test_mistral_needs_the_vocabulary_for_its_grammar() -> None:
     assert decided.skip_special_tokens is True  # no [THINK] in this vocabulary, and no [TOOL_CALLS] in JSON
 
 
-def test_without_tools_markup_is_text() -> None:
+def test_markup_is_text_without_tools() -> None:
     text = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     for request_ in (ask(), ask(tools=[]), ask(tools=TOOLS, tool_choice="none")):
         decided = plan("hermes", request_)
@@ -806,7 +804,7 @@ def test_without_tools_markup_is_text() -> None:
         assert read(decided, text).content == text
 
 
-def test_strict_tools_are_held_to_the_grammar() -> None:
+def test_strict_tools_are_enforced_by_the_grammar() -> None:
     strict = function("g", {}, strict=True)
     decided = plan("hermes", ask(tools=[strict]))
     assert (decided.constraint.kind, decided.constraint.choice) == ("native", "auto")
@@ -823,7 +821,7 @@ def test_strict_tools_are_held_to_the_grammar() -> None:
         assert any(f"not enforced: {why}" in w or why in w for w in loose.warnings)
 
 
-def test_one_call_at_a_time() -> None:
+def test_parallel_tool_calls_false_keeps_one_call() -> None:
     decided = plan("hermes", ask(tools=TOOLS, parallel_tool_calls=False))
     one = '<tool_call>\n{"name": "%s", "arguments": {}}\n</tool_call>'
     found = read(decided, f"Well. {one % 'f'}\n{one % 'g'} Bye.")
@@ -839,7 +837,7 @@ def test_one_call_at_a_time() -> None:
     )
 
 
-def test_allowed_tools() -> None:
+def test_allowed_tools_restrict_the_choice() -> None:
     choice = {
         "type": "allowed_tools",
         "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "g"}}]},
@@ -849,13 +847,13 @@ def test_allowed_tools() -> None:
     assert decided.tools == (G,)
 
 
-def test_a_dialect_without_calls_says_that_it_will_not_call() -> None:
+def test_dialect_without_calls_warns() -> None:
     decided = plan("kimi", ask(tools=TOOLS))
     assert decided.tool_output == "none"
     assert any("no format for calls" in warning for warning in decided.warnings)
 
 
-def test_a_call_that_nothing_enforces_is_told_about() -> None:
+def test_unenforced_forced_call_warns() -> None:
     for name, constraints in (
         ("kimi_k2", ("json",)),
         ("jamba", ()),
@@ -866,7 +864,7 @@ def test_a_call_that_nothing_enforces_is_told_about() -> None:
         assert any("nothing enforces it" in warning for warning in decided.warnings)
 
 
-def test_a_response_template() -> None:
+def test_response_template_can_be_planned() -> None:
     dialect = from_response_template(
         {
             "start_anchor": "<|im_start|>assistant\n",
@@ -884,7 +882,7 @@ def test_a_response_template() -> None:
 # --- PRE.5: the end
 
 
-def test_the_end_of_the_turn() -> None:
+def test_end_of_turn_tokens_are_planned() -> None:
     vocabulary = tokenizer(special=("<|return|>", "<|call|>", "<|end|>", "<|endoftext|>", "<|message|>"))
     ids = vocabulary.get_vocab(with_added_tokens=True)
     assert plan("harmony", ask()).eos_token_ids is None
@@ -899,19 +897,19 @@ def test_the_end_of_the_turn() -> None:
     assert any("not used as EOS" in warning for warning in given.warnings)
 
 
-def test_the_end_of_the_turn_may_be_ignored() -> None:
+def test_end_of_turn_can_be_ignored() -> None:
     decided = plan("hermes", ask(ignore_eos=True), eos_token_ids=[1, 2])
     assert (decided.ignore_eos, decided.eos, decided.eos_token_ids) == (True, (), ())
     assert plan("hermes", ask(), eos_token_ids=7).eos_token_ids == (7,)
 
 
-def test_another_model_s_generation_config_is_noticed() -> None:
+def test_foreign_generation_config_warns() -> None:
     vocabulary = tokenizer(special=("<|im_end|>", "<other>"))
     decided = plan("hermes", ask(), tokenizer=vocabulary, eos_token_ids=vocabulary.token_to_id("<other>"))
     assert any("is it the right model?" in warning for warning in decided.warnings)
 
 
-def test_a_stop_string_that_is_markup_is_noticed() -> None:
+def test_stop_string_that_is_markup_warns() -> None:
     assert any("markup" in w for w in plan("qwen3", ask(stop=["</think>", "END"])).warnings)
     assert not plan("qwen3", ask(stop="END")).warnings
 
@@ -937,13 +935,13 @@ OFF = with_kwargs(enable_thinking=False)
         ("<think>", None),
     ],
 )
-def test_a_leading_marker_is_stripped(text: str, content: str | None) -> None:
+def test_leading_marker_is_stripped(text: str, content: str | None) -> None:
     decided = plan("nemotron_v3", OFF)
     assert decided.strip == "<think>"
     assert read(decided, text).content == content
 
 
-def test_a_leading_marker_is_stripped_where_a_call_follows() -> None:
+def test_leading_marker_is_stripped_before_a_call() -> None:
     decided = plan("nemotron_v3", {**OFF, "tools": TOOLS})
     call = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
     found = read(decided, f"<think></think>{call}")
@@ -952,13 +950,13 @@ def test_a_leading_marker_is_stripped_where_a_call_follows() -> None:
 
 @pytest.mark.parametrize("lead", ["", "<think>", "\n<think>\n", "<think></think>", "<think>\n\n</think>\n\n"])
 @pytest.mark.parametrize("choice", ["required", NAMED])
-def test_a_leading_marker_is_stripped_from_guided_json(lead: str, choice: Any) -> None:
+def test_leading_marker_is_stripped_from_guided_json(lead: str, choice: Any) -> None:
     decided = plan("nemotron_v3", {**OFF, "tools": TOOLS, "tool_choice": choice})
     found = read(decided, lead + '[{"name": "f", "parameters": {"a": 1}}]')
     assert (found.content, calls(found)) == (None, [("f", {"a": 1})])
 
 
-def test_a_stray_closer_is_stripped() -> None:
+def test_stray_closing_marker_is_stripped() -> None:
     assert read(plan("minimax_m3", ask(thinking=False)), "</mm:think>Hi").content == "Hi"
     assert read(plan("minimax_m3", ask()), "</mm:think>Hi").content == "Hi"
 
@@ -986,7 +984,7 @@ def test_ids_are_stripped_too() -> None:
         assert fold.message().content == "né"
 
 
-def test_text_with_its_ids_goes_through_the_same_stages() -> None:
+def test_text_with_ids_passes_the_same_stages() -> None:
     vocabulary = tokenizer(special=("</think>",))
     asked = ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
     decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
@@ -1007,7 +1005,7 @@ def test_text_with_its_ids_goes_through_the_same_stages() -> None:
         assert messages[0] == messages[1]
 
 
-def test_what_a_stop_string_cut_away_stays_away() -> None:
+def test_text_cut_by_a_stop_string_stays_cut() -> None:
     vocabulary = tokenizer(special=("</think>",))
     asked = ask(tools=TOOLS, tool_choice="required")
     decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
@@ -1021,7 +1019,7 @@ def test_what_a_stop_string_cut_away_stays_away() -> None:
 # --- what else a request may ask for
 
 
-def test_ids_and_guided_json() -> None:
+def test_ids_and_guided_json_combine() -> None:
     vocabulary = tokenizer(special=("</think>",))
     decided = plan(
         "deepseek_r1",
@@ -1055,7 +1053,7 @@ def test_ids_and_guided_json() -> None:
         decided.parser().feed(b"x")  # type: ignore[arg-type]
 
 
-def test_an_answer_in_any_case() -> None:
+def test_unconstrained_answer_is_read() -> None:
     decided = plan("nemotron_v3", with_kwargs(force_nonempty_content=True))
     only = read(decided, "only reasoning")
     assert (only.reasoning, only.content) == (None, "only reasoning")
@@ -1070,13 +1068,13 @@ def test_an_answer_in_any_case() -> None:
     assert (called.reasoning, called.content, calls(called)) == ("hm", None, [("g", {})])
 
 
-def test_granite_takes_line_breaks_for_an_answer() -> None:
+def test_granite_reads_newlines_as_an_answer() -> None:
     decided = plan("granite42", with_kwargs(force_nonempty_content=True))
     assert read(decided, "hm</think>").content == "hm"
     assert read(decided, "hm</think>\n\n").reasoning == "hm"
 
 
-def test_reasoning_may_be_kept_from_the_client() -> None:
+def test_reasoning_can_be_hidden() -> None:
     for request_ in (ask(include_reasoning=False), ask(reasoning={"exclude": True})):
         decided = plan("deepseek_r1", request_)
         assert decided.include_reasoning is False
@@ -1084,7 +1082,7 @@ def test_reasoning_may_be_kept_from_the_client() -> None:
         assert (found.reasoning, found.content) == (None, "Hi")
 
 
-def test_reasoning_may_be_left_in_the_content() -> None:
+def test_reasoning_can_stay_in_content() -> None:
     for prompt in (None, "<｜Assistant｜><think>\n"):
         decided = plan("deepseek_r1", ask(separate_reasoning=False), prompt=prompt)
         assert read(decided, "hm</think>Hi").content == "hm</think>Hi"
@@ -1095,7 +1093,7 @@ def test_policies_reach_the_parser() -> None:
     assert decided.parser().policies.unknown_tool == "text"
 
 
-def test_names_of_checkpoints_and_pairs() -> None:
+def test_checkpoint_and_combined_names_are_planned() -> None:
     assert plan("qwen3_thinking", ask()).dialect.name == "hermes"
     pair = plan("qwen3-coder+qwen3-thinking", ask())
     assert (pair.start, pair.dialect.name) == ("reasoning", "qwen3_coder+hermes")
@@ -1105,14 +1103,14 @@ def test_names_of_checkpoints_and_pairs() -> None:
         assert plan(name, ask()).dialect.name == dialect
 
 
-def test_a_dialect_of_one_s_own_brings_its_facts() -> None:
+def test_custom_dialect_brings_its_facts() -> None:
     own = Dialect("own", call=("<call>{envelope}</call>",))
     with pytest.raises(SpecError, match="request=RequestFacts"):
         plan(own, ask())
     assert plan(own, ask(), facts=facts_of(get_dialect("hermes"))).reasoning
 
 
-def test_the_tokenizer_selects_the_variant() -> None:
+def test_tokenizer_selects_the_variant() -> None:
     released = tokenizer(special=("<tool_calls:opensource>",))
     decided = plan("hy_v3", ask(reasoning_effort="high"), tokenizer=released)
     assert decided.dialect.name == "hy_v3:opensource"
@@ -1120,7 +1118,7 @@ def test_the_tokenizer_selects_the_variant() -> None:
 
 
 @pytest.mark.parametrize("name", [*(dialect.name for dialect in built_in_dialects()), *CHECKPOINTS])
-def test_every_decision_is_explained(name: str) -> None:
+def test_every_decision_has_a_reason(name: str) -> None:
     for request_ in (ask(), ask(tools=TOOLS), ask(ignore_eos=True, skip_special_tokens=False)):
         decided = plan(name, request_)
         assert list(decided.why) == [
@@ -1135,7 +1133,7 @@ def test_every_decision_is_explained(name: str) -> None:
         assert len(str(decided).splitlines()) >= 6
 
 
-def test_a_forced_call_wins_over_a_json_answer() -> None:
+def test_forced_call_wins_over_a_json_response() -> None:
     """Libraries that ask for structured output send both."""
     both = plan("hermes", ask(tools=TOOLS, tool_choice="required", response_format={"type": "json_object"}))
     call = plan("hermes", ask(tools=TOOLS, tool_choice="required"))
@@ -1259,12 +1257,12 @@ BLANK: dict[str, Any] = {}
         (7, ask(), {}, "name is a string"),
     ],
 )
-def test_refusals(name: Any, request_: Any, options: dict[str, Any], why: str) -> None:
+def test_invalid_requests_are_refused(name: Any, request_: Any, options: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         plan(name, request_, **options)
 
 
-def test_an_unknown_name() -> None:
+def test_unknown_name_suggests_a_dialect() -> None:
     with pytest.raises(UnknownDialect, match="no dialect 'hermess': did you mean hermes"):
         plan("hermess", ask())
 
@@ -1274,7 +1272,7 @@ def test_ids_need_a_tokenizer() -> None:
         plan("hermes", ask()).parser(ids=True)
 
 
-def test_nothing_is_a_mistake_that_changes_nothing() -> None:
+def test_null_options_are_ignored() -> None:
     assert not plan("llama3_json", ask(thinking=False)).reasoning
     assert plan("step3", ask(thinking=True)).reasoning
     assert plan("qwen3", ask(thinking=None, reasoning_effort=None, tools=None, stop=None, n=None)).reasoning
@@ -1283,7 +1281,7 @@ def test_nothing_is_a_mistake_that_changes_nothing() -> None:
     assert any("takes precedence over" in warning for warning in overruled.warnings)
 
 
-def test_start_states() -> None:
+def test_start_state_follows_the_prompt() -> None:
     dialect = get_dialect("qwen3")
     assert start_state(dialect, "") == "content"
     assert start_state(dialect, "<think>") == "reasoning"

@@ -1,7 +1,7 @@
-"""The truth table: complete, as documented, and as the specification of the request side has it.
+"""The truth table: complete, as documented, and equal to the specification.
 
-``SPECIFIED`` is that specification in our own form, a line per parser of the engines.
-Where we decide otherwise, ``RULED`` says so and why; a ruling that is not needed fails.
+``SPECIFIED`` is that specification in our own form, one line per engine parser. ``RULED`` lists where we
+decide otherwise, and why; an unneeded ruling fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMED = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.mark.parametrize("dialect", built_in_dialects(), ids=lambda dialect: dialect.name)
-def test_every_dialect_brings_facts_of_its_own(dialect: Dialect) -> None:
+def test_every_dialect_has_its_own_facts(dialect: Dialect) -> None:
     facts = facts_of(dialect)
     assert facts is dialect.request
     check_facts(dialect, facts)
@@ -42,7 +42,7 @@ CHECKPOINTS = [
 NAMES = [*(dialect.name for dialect in built_in_dialects()), *(name for name, _, _ in CHECKPOINTS)]
 
 
-def test_a_checkpoint_belongs_to_one_dialect() -> None:
+def test_checkpoint_belongs_to_one_dialect() -> None:
     assert all(checkpoint(name) == (dialect, thinking) for name, dialect, thinking in CHECKPOINTS)
     assert checkpoint("hermes") is None
 
@@ -57,14 +57,14 @@ def test_every_cell_is_filled(name: str) -> None:
 REQUIRED = [f.name for f in dataclasses.fields(RequestFacts) if f.default is dataclasses.MISSING]
 
 
-def test_no_cell_that_decides_something_has_a_default() -> None:
+def test_deciding_cells_have_no_default() -> None:
     assert REQUIRED == ["calls_special", "forced", "eos", "thinking"]
     required = [f.name for f in dataclasses.fields(Thinking) if f.default is dataclasses.MISSING]
     assert required == ["special", "default", "switches", "seed", "after_tool", "when_off", "strip"]
 
 
 @pytest.mark.parametrize("missing", REQUIRED)
-def test_a_row_without_a_cell_cannot_be_built(missing: str) -> None:
+def test_row_with_a_missing_cell_is_refused(missing: str) -> None:
     facts = facts_of(get_dialect("hermes"))
     cells: dict[str, Any] = {
         field.name: getattr(facts, field.name) for field in dataclasses.fields(facts) if field.name != missing
@@ -76,7 +76,7 @@ def test_a_row_without_a_cell_cannot_be_built(missing: str) -> None:
         RequestFacts(**cells)
 
 
-def test_a_dialect_without_a_row_is_refused() -> None:
+def test_dialect_without_a_row_is_refused() -> None:
     newcomer = Dialect("newcomer", call=("<call>{envelope}</call>",))
     with pytest.raises(SpecError, match=r"declare request='hermes' to share .*request=RequestFacts"):
         register(newcomer)
@@ -106,18 +106,18 @@ def test_facts_can_be_shared_by_name() -> None:
         (replace(get_dialect("inkling"), prompt=Prompt()), r"add prompt=Prompt\(start=\.\.\.\)"),
     ],
 )
-def test_a_row_that_contradicts_its_dialect_is_refused(dialect: Dialect, wrong: str) -> None:
+def test_row_that_contradicts_its_dialect_is_refused(dialect: Dialect, wrong: str) -> None:
     with pytest.raises(SpecError, match=wrong):
         register(dialect, replace=True)
 
 
-def test_a_combination_takes_reasoning_from_the_second() -> None:
+def test_combination_takes_reasoning_from_the_second() -> None:
     combined = facts_of(get_dialect("llama3_json+minimax_m2"))
     assert combined.calls_special == facts_of(get_dialect("llama3_json")).calls_special
     assert combined.thinking is facts_of(get_dialect("minimax_m2")).thinking
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_docs_table_matches_the_code() -> None:
     written = PAGE.read_text(encoding="utf-8")
     assert written == truth_table(), "run: python -m unspool.planning._truth_table > docs/truth-table.md"
 
@@ -129,7 +129,7 @@ Kind = Literal["tool", "reasoning", "both"]
 
 @dataclass(frozen=True)
 class Specified:
-    """What the specification says about one parser of the engines."""
+    """What the specification says about one engine parser."""
 
     name: str
     kind: Kind
@@ -138,9 +138,9 @@ class Specified:
     gate: tuple[dict[str, Any], ...] = ()
     """PRE.2: requests that switch reasoning off."""
     on: dict[str, Any] | None = None
-    """PRE.2: off by default; this switches it on."""
+    """PRE.2: the request that switches reasoning on where it is off by default."""
     inside: bool = False
-    """PRE.3: begins inside reasoning if that is on, where no prompt is known."""
+    """PRE.3: the output begins inside reasoning if that is on and no prompt is known."""
     forced: str = ""
     """PRE.4: the preferred mode, then others."""
     eos: tuple[str, ...] = ()
@@ -318,18 +318,18 @@ RULED: dict[tuple[str, Kind, str], tuple[object, str]] = {
 
 
 def ruled(spec: Specified, column: str, specified: object) -> object:
-    """What we say, where we say something else."""
+    """Return our ruling where we decide otherwise."""
     return RULED.get((spec.name, spec.kind, column), (specified,))[0]
 
 
 def request(spec: Specified, **more: Any) -> dict[str, Any]:
-    """A request that uses this parser."""
+    """Return a request that uses this parser."""
     tools = {"tools": TOOLS} if spec.kind != "reasoning" else {}
     return {**tools, "chat_template_kwargs": spec.on or {}, **more}
 
 
 def on_request(spec: Specified) -> dict[str, Any]:
-    """The same, with reasoning switched on."""
+    """Return the request with reasoning switched on."""
     return {**request(spec), **(switch(plan(spec.name, {}).facts.thinking, on=True) or {})}
 
 
@@ -338,14 +338,14 @@ def each(*kinds: Kind) -> list[Any]:
 
 
 @pytest.mark.parametrize("spec", each("tool", "reasoning", "both"))
-def test_special_tokens(spec: Specified) -> None:
+def test_special_tokens_match_the_specification(spec: Specified) -> None:
     decided = plan(spec.name, request(spec))
     assert decided.skip_special_tokens is not ruled(spec, "special", spec.special)
     assert decided.spaces_between_special_tokens is decided.skip_special_tokens
 
 
 @pytest.mark.parametrize("spec", each("reasoning", "both"))
-def test_the_gate(spec: Specified) -> None:
+def test_reasoning_switch_matches_the_specification(spec: Specified) -> None:
     thinking = plan(spec.name, {}).facts.thinking
     assert plan(spec.name, request(spec)).reasoning is (thinking.default != "n/a" and not is_soft(spec))
     for kwargs in spec.gate:
@@ -355,13 +355,13 @@ def test_the_gate(spec: Specified) -> None:
 
 
 def is_soft(spec: Specified) -> bool:
-    """Off by default, but the specification has no gate for it: its markers are read all the same."""
+    """Return whether reasoning is off by default but its markers are parsed all the same."""
     thinking = plan(spec.name, {}).facts.thinking
     return not spec.gate and thinking.default == "off" and thinking.when_off == "read"
 
 
 @pytest.mark.parametrize("spec", each("reasoning", "both"))
-def test_where_it_begins(spec: Specified) -> None:
+def test_start_channel_matches_the_specification(spec: Specified) -> None:
     inside = ruled(spec, "inside", spec.inside)
     decided = plan(spec.name, on_request(spec) if inside else {})
     if decided.dialect.prompt.start:
@@ -372,7 +372,7 @@ def test_where_it_begins(spec: Specified) -> None:
 
 
 @pytest.mark.parametrize("spec", each("tool", "both"))
-def test_forced_calls(spec: Specified) -> None:
+def test_forced_calls_match_the_specification(spec: Specified) -> None:
     best, *others = spec.forced.split()
     for choice in ("required", NAMED):
         decided = plan(spec.name, {"tools": TOOLS, "tool_choice": choice})
@@ -388,12 +388,12 @@ def test_forced_calls(spec: Specified) -> None:
 
 
 @pytest.mark.parametrize("spec", each("tool", "both"))
-def test_what_ends_a_turn(spec: Specified) -> None:
+def test_end_of_turn_matches_the_specification(spec: Specified) -> None:
     assert set(spec.eos) <= set(plan(spec.name, {}).eos)
 
 
 @pytest.mark.parametrize("spec", each("reasoning", "both"))
-def test_what_is_stripped(spec: Specified) -> None:
+def test_stripped_markers_match_the_specification(spec: Specified) -> None:
     assert plan(spec.name, on_request(spec)).strip == ""
     off = switch(plan(spec.name, {}).facts.thinking, on=False)
     if off is not None:

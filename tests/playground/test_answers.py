@@ -66,7 +66,7 @@ def test_spans_tile_the_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_events_are_those_of_the_parser_at_every_position(name: str) -> None:
+def test_events_equal_the_parser_at_every_position(name: str) -> None:
     asked = recorded(name)
     size = 1 + len(asked["text"]) // 7
     reading = parser(name)
@@ -83,8 +83,8 @@ def test_events_are_those_of_the_parser_at_every_position(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_came_long_ago_may_come_at_once(name: str) -> None:
-    """A window is only a quicker way to the same sight."""
+def test_old_events_may_arrive_together(name: str) -> None:
+    """A window is only a faster way to the same state."""
     asked = recorded(name)
     position = play(**asked)["steps"] * 2 // 3
     quick, slow = (play(**asked, position=position, window=window, apis=[]) for window in (1, 10_000))
@@ -93,7 +93,7 @@ def test_what_came_long_ago_may_come_at_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_message_at_the_end_is_the_parsed_one(name: str) -> None:
+def test_final_message_equals_parse(name: str) -> None:
     asked = recorded(name)
     message = parse(
         asked["text"], name, tools=tools(), prompt=asked["prompt"], finish_reason="stop",
@@ -107,7 +107,7 @@ def test_the_message_at_the_end_is_the_parsed_one(name: str) -> None:
     assert seen["finish_reason"] == message.finish_reason
 
 
-def test_the_chunks_are_those_that_a_server_sends() -> None:
+def test_chunks_equal_those_of_the_server() -> None:
     asked = recorded("hermes")
     seen = play(**asked, chunk=5, window=10_000)
     client = ChatStreamDecoder()
@@ -128,7 +128,7 @@ def test_the_chunks_are_those_that_a_server_sends() -> None:
 # -- examples
 
 
-def test_the_place_of_a_broken_call_has_a_caret() -> None:
+def test_malformed_call_has_a_caret() -> None:
     seen = play(text=BROKEN, dialect="hermes")
     (diagnostic,) = seen["diagnostics"]
     assert BROKEN[diagnostic["at"]] == "}"
@@ -138,25 +138,25 @@ def test_the_place_of_a_broken_call_has_a_caret() -> None:
     assert all(broken for _, _, kind, broken in seen["spans"] if kind == "arguments")
 
 
-def test_policies_that_call_an_output_an_error_still_show_it() -> None:
+def test_strict_policies_still_show_the_output() -> None:
     seen = play(text=BROKEN, dialect="hermes", policies={"malformed_call": "error"})
     assert seen["message"] is None
     assert "expected a digit" in seen["diagnostics"][0]["error"]
     assert seen["decided"] == len(BROKEN)
 
 
-def test_a_character_names_the_position_when_pieces_change() -> None:
+def test_position_survives_another_chunk_size() -> None:
     assert play(text="abcdefgh", dialect="hermes", chunk=3, at=4)["position"] == 2
     assert play(text="abcdefgh", dialect="hermes", chunk=3, at=0)["position"] == 0
     assert play(text="abcdefgh", dialect="hermes", chunk=3)["position"] == 4
 
 
-def test_a_dialect_may_be_a_declaration() -> None:
+def test_dialect_may_be_a_declaration() -> None:
     declared = dialect_to_json(get_dialect("hermes"))
     assert play(text=BROKEN, dialect=declared)["spans"] == play(text=BROKEN, dialect="hermes")["spans"]
 
 
-def test_an_open_call_is_seen_as_far_as_it_has_come() -> None:
+def test_open_call_is_shown_while_it_grows() -> None:
     text = '<tool_call>{"name": "now", "arguments": {"city": "Os'
     seen = play(text=text, dialect="hermes", position=1, chunk=1000)
     assert seen["message"]["parts"][0] == {
@@ -166,7 +166,7 @@ def test_an_open_call_is_seen_as_far_as_it_has_come() -> None:
     assert [text[start:end] for start, end, kind, _ in seen["spans"] if kind == "name"] == ["now"]
 
 
-def test_every_dialect_has_outputs_to_pick() -> None:
+def test_every_dialect_has_sample_outputs() -> None:
     start = answer({"ask": "dialects"})
     assert [dialect["name"] for dialect in start["dialects"]] == NAMES
     found = answer({"ask": "examples", "dialect": "harmony"})
@@ -182,7 +182,7 @@ def test_every_dialect_has_outputs_to_pick() -> None:
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "harmony", "kimi_k2", "pythonic"])
-def test_what_is_copied_is_a_case_that_we_pass(name: str) -> None:
+def test_copied_case_passes(name: str) -> None:
     found = answer({"ask": "examples", "dialect": name})
     outputs = [found["sample"], *(case for group in found["groups"] for case in group["cases"][:3])]
     copied: list[TestCase] = []
@@ -199,7 +199,7 @@ def test_what_is_copied_is_a_case_that_we_pass(name: str) -> None:
 
 
 @real
-def test_a_template_tells_the_dialect_and_why() -> None:
+def test_template_detection_gives_reasons() -> None:
     path = next(path for name, path in TEMPLATES.items() if "hermes" in name.lower())
     found = answer({"ask": "detect", "name": "t.jinja", "text": path.read_text(encoding="utf-8")})
     assert found["use"] == "hermes"
@@ -209,7 +209,7 @@ def test_a_template_tells_the_dialect_and_why() -> None:
     assert answer(asked)["use"] == "hermes"
 
 
-def test_half_a_header_asks_for_more() -> None:
+def test_partial_header_asks_for_more() -> None:
     assert answer({"ask": "detect", "base64": "\x80"})["error"].startswith("base64: ")
     data = base64.b64encode(b"GGUF\x03\x00\x00\x00" + bytes(8)).decode()
     assert answer({"ask": "detect", "base64": data})["kind"] == "TruncatedHeader"
@@ -241,7 +241,7 @@ def test_every_token_has_a_label() -> None:
     assert "".join(token["text"] for token in found["tokens"]).startswith("Hi<tool_call>{")
 
 
-def test_a_tokenizer_is_read_without_its_package() -> None:
+def test_tokenizer_file_is_read_without_its_package() -> None:
     from tokenizers import Tokenizer
 
     from unspool._core.token_ids.tokenizers import as_tokenizer
@@ -272,7 +272,7 @@ REQUESTS = st.fixed_dictionaries(
 
 
 @given(REQUESTS)
-def test_no_request_is_an_exception(request: dict[str, Any]) -> None:
+def test_no_request_raises(request: dict[str, Any]) -> None:
     json.dumps(answer(request))
 
 
@@ -288,11 +288,11 @@ def test_no_request_is_an_exception(request: dict[str, Any]) -> None:
         ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "it has no model"),
     ],
 )
-def test_errors_say_what_to_do(request_: dict[str, Any], told: str) -> None:
+def test_errors_suggest_a_fix(request_: dict[str, Any], told: str) -> None:
     assert told in answer(request_)["error"]
 
 
-def test_normalised_events_are_the_same_for_every_length_of_pieces() -> None:
+def test_normalised_events_do_not_depend_on_chunk_size() -> None:
     asked = recorded("qwen3_coder")
 
     def events(chunk: int) -> list[Any]:

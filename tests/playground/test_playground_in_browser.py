@@ -20,7 +20,7 @@ from unspool.conformance import TestCase
 
 BUILT = ROOT / "build" / "playground"
 MOST = 50.0
-"""Milliseconds that a step may take, for an output of ten thousand characters."""
+"""Expected milliseconds per step for an output of ten thousand characters."""
 
 pytestmark = [
     pytest.mark.browser,
@@ -31,7 +31,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 
 
 class Files(SimpleHTTPRequestHandler):
-    """Any server of files will do."""
+    """A plain file server."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript"}
 
@@ -60,7 +60,7 @@ Opened = Callable[..., Any]
 
 @pytest.fixture
 def opened(browser: Any, address: str) -> Iterator[Opened]:
-    """Opens the page; afterwards nothing was said in its console, and nobody else was asked."""
+    """Open the page; afterwards assert an empty console and no external requests."""
     tabs = Tabs(browser)
 
     def open_page(state: str = "", *, ready: bool = True, **options: Any) -> Any:
@@ -74,7 +74,7 @@ def opened(browser: Any, address: str) -> Iterator[Opened]:
 
 
 def settled(page: Any) -> None:
-    """Waits for the answer to all that was asked."""
+    """Wait for the answer to all pending questions."""
     page.wait_for_selector("#playground:not([data-asking])", timeout=60_000)
 
 
@@ -92,7 +92,7 @@ def text(page: Any, selector: str) -> str:
     return found
 
 
-def test_an_output_is_seen_before_python_is_there(opened: Opened) -> None:
+def test_sample_output_is_shown_before_python_loads(opened: Opened) -> None:
     page = opened(ready=False)
     page.wait_for_selector(".part.k-call")
     assert text(page, "#python") == "Python is loading…"
@@ -101,7 +101,7 @@ def test_an_output_is_seen_before_python_is_there(opened: Opened) -> None:
     assert text(page, "#python").startswith("Python runs here")
 
 
-def test_every_control(opened: Opened) -> None:
+def test_every_control_works(opened: Opened) -> None:
     page = opened()
     picture(page, "desktop-light")
     page.click("#first")
@@ -157,7 +157,7 @@ def test_every_control(opened: Opened) -> None:
     assert "Hello 🙂" in text(page, "#message")
 
 
-def test_the_keyboard(opened: Opened) -> None:
+def test_keyboard_works(opened: Opened) -> None:
     page = opened()
     page.keyboard.press("Home")
     settled(page)
@@ -179,7 +179,7 @@ def test_the_keyboard(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["qwen3_coder", "harmony", "kimi_k2"])
-def test_a_dialect(dialect: str, opened: Opened) -> None:
+def test_dialect_can_be_selected(dialect: str, opened: Opened) -> None:
     page = opened()
     page.select_option("#dialect", dialect)
     sync_api.expect(page.locator("#example")).to_have_value("0", timeout=60_000)
@@ -191,7 +191,7 @@ def test_a_dialect(dialect: str, opened: Opened) -> None:
     assert text(page, "#shows")
 
 
-def test_a_broken_call(opened: Opened) -> None:
+def test_malformed_call_is_marked(opened: Opened) -> None:
     page = opened()
     page.click("text=A broken call")
     page.wait_for_selector(".caret")
@@ -214,7 +214,7 @@ TEMPLATE = """{%- for message in messages %}{{ '<|im_start|>' + message.role + '
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 
 
-def test_a_template_is_dropped_in(opened: Opened) -> None:
+def test_template_can_be_dropped(opened: Opened) -> None:
     page = opened()
     page.click("text=Parameters in tags")
     settled(page)
@@ -259,7 +259,7 @@ def test_tokens_have_labels(opened: Opened) -> None:
     picture(page, "tokens")
 
 
-def test_a_link_shows_the_same_again(opened: Opened) -> None:
+def test_link_restores_the_state(opened: Opened) -> None:
     page = opened()
     page.click("text=A broken call")
     page.wait_for_selector(".caret")
@@ -278,7 +278,7 @@ def test_a_link_shows_the_same_again(opened: Opened) -> None:
     assert "get_weather" in text(broken, "#message"), "an address that was cut off shows the beginning"
 
 
-def test_what_is_seen_can_be_copied_as_a_case(opened: Opened) -> None:
+def test_case_can_be_copied(opened: Opened) -> None:
     page = opened()
     page.click("#copy-case")
     shows(page, "#copied", "case")
@@ -287,7 +287,7 @@ def test_what_is_seen_can_be_copied_as_a_case(opened: Opened) -> None:
     assert len(case.expected_tool_calls) == 3
 
 
-def test_dark_and_light(opened: Opened) -> None:
+def test_dark_and_light_themes_work(opened: Opened) -> None:
     page = opened(color_scheme="dark")
     picture(page, "desktop-dark")
     ground = "getComputedStyle(document.body).backgroundColor"
@@ -298,7 +298,7 @@ def test_dark_and_light(opened: Opened) -> None:
     assert page.evaluate(ground) == dark
 
 
-def test_a_narrow_screen(opened: Opened) -> None:
+def test_narrow_screen_works(opened: Opened) -> None:
     page = opened(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.click("text=A broken call")
     page.wait_for_selector(".caret")
@@ -323,8 +323,8 @@ def test_every_control_has_a_name(opened: Opened) -> None:
     assert nameless == []
 
 
-def test_how_long_a_step_takes(opened: Opened, record_property: Callable[[str, object], None]) -> None:
-    """Printed, not judged: other work on the machine is not the page's fault (``make browser ARGS=-s``)."""
+def test_step_duration_is_recorded(opened: Opened, record_property: Callable[[str, object], None]) -> None:
+    """The duration is printed, not asserted: other load on the machine would fail the test (``ARGS=-s``)."""
     page = opened()
     page.fill("#raw", (page.input_value("#raw") * 20)[:10_000])
     settled(page)

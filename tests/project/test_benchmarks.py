@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say; how fast anything is is not tested here."""
+"""The benchmarks measure what they claim; speed itself is not tested here."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from unspool import Parser, list_dialects, parse
 
 PAGE = ROOT / "docs" / "speed.md"
 AT_ONCE = 1e-9
-"""A time limit that is over after the first look at the clock."""
+"""A time limit that has passed at the first look at the clock."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _once() -> Iterator[None]:
-    """The best of two runs is as good a figure as any where none is looked at."""
+    """Run once instead of taking the best of two, where no figure is used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "RUNS", 2)
         yield
@@ -64,7 +64,7 @@ def _results() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("workload", _streamed(), ids=str)
-def test_a_text_says_what_is_expected(workload: Workload) -> None:
+def test_workload_text_has_the_expected_message(workload: Workload) -> None:
     dialect = "hermes" if workload.dialect == "reasoning" else workload.dialect
     message = parse(workload.text, dialect, tools=workloads.TOOLS)
     calls = [(call.name, call.arguments) for call in message.tool_calls]
@@ -82,7 +82,7 @@ def test_deltas_are_small_and_markers_whole(workload: Workload) -> None:
         assert deltas.count(marker) == workload.text.count(marker)
 
 
-def test_long_texts_are_as_long_as_they_say() -> None:
+def test_long_texts_have_their_length() -> None:
     for workload in _streamed():
         if workload.scenario in workloads.SIZES:
             assert workload.expected is not None
@@ -90,7 +90,7 @@ def test_long_texts_are_as_long_as_they_say() -> None:
             assert len(said) == workloads.SIZES[workload.scenario]
 
 
-def test_workloads_survive_the_file(tmp_path: Path) -> None:
+def test_workloads_round_trip_through_a_file(tmp_path: Path) -> None:
     file = tmp_path / "workloads"
     hostile = next(workloads.hostile())
     workloads.write(file, [*_typical(), hostile])
@@ -113,11 +113,11 @@ def test_workloads_survive_the_file(tmp_path: Path) -> None:
         (Answer("Hi.", "", [("now", '{"a": 1}')]), "wrong reasoning"),
     ],
 )
-def test_a_wrong_answer_is_noticed(wrong: Answer, why: str) -> None:
+def test_wrong_result_is_detected(wrong: Answer, why: str) -> None:
     assert wrong.differs(Answer("Hi.", "Hm.", [("now", '{"a": 1}')])) == why
 
 
-def test_unspool_reads_everything() -> None:
+def test_unspool_reads_every_workload() -> None:
     cells = _cells("unspool", _typical())
     assert len(cells) == len(_typical())
     for cell in cells:
@@ -126,7 +126,7 @@ def test_unspool_reads_everything() -> None:
         assert cell["ns"] > 0 < cell["floor"]
 
 
-def test_a_parser_that_loses_text_is_marked() -> None:
+def test_parser_that_loses_text_is_marked() -> None:
     workload = Workload("hermes", "typical", "some prose", Answer("some prose"))
     kept: list[str] = []
     reader = Reader(
@@ -135,7 +135,7 @@ def test_a_parser_that_loses_text_is_marked() -> None:
     assert measure.stream(reader, workload, 60.0)["verdict"] == "wrong content"
 
 
-def test_what_takes_long_is_stopped_and_larger_sizes_are_not_tried() -> None:
+def test_slow_parser_is_stopped_and_larger_sizes_skipped() -> None:
     hermes = [workload for workload in _streamed() if workload.dialect == "hermes"]
     cells = {cell["scenario"]: cell for cell in _cells("unspool", hermes, AT_ONCE)}
     assert 0 < cells["1k"]["done"] < cells["1k"]["deltas"]
@@ -145,13 +145,13 @@ def test_what_takes_long_is_stopped_and_larger_sizes_are_not_tried() -> None:
     assert cells["64 calls"]["done"] > 0
 
 
-def test_the_cost_along_a_run_counts_every_delta_once() -> None:
+def test_cost_curve_counts_every_delta_once() -> None:
     run = measure.Run([(64, 64e-9), (64, 128e-9), (128, 512e-9), (256, 256e-9)], 1.0)
     assert run.parsed == 512
     assert run.curve() == [(32, 1.0), (96, 2.0), (192, 4.0), (384, 1.0)]
 
 
-def test_every_table_has_its_place_on_the_page(tmp_path: Path) -> None:
+def test_every_table_has_a_place_on_the_page(tmp_path: Path) -> None:
     page = tmp_path / "speed.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     report.rewrite(page, _results())
@@ -162,14 +162,14 @@ def test_every_table_has_its_place_on_the_page(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8") == once
 
 
-def test_a_page_without_the_place_is_refused(tmp_path: Path) -> None:
+def test_page_without_the_place_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "speed.md"
     page.write_text("# Speed\n", encoding="utf-8")
     with pytest.raises(ValueError, match="conditions"):
         report.rewrite(page, _results())
 
 
-def test_tables_say_what_was_wrong_stopped_or_missing() -> None:
+def test_tables_show_wrong_stopped_and_missing() -> None:
     results = _results()
     cell = report.find(results, "unspool", "hermes", "typical")
     stopped = cell | {"contender": "vLLM", "done": 10, "deltas": 100, "ns": 5_000.0, "last": 9_000.0}
@@ -194,12 +194,12 @@ def _run(**ratios: list[float]) -> dict[str, Any]:
         ([10.0, 0.2], [15.0, 0.2], ""),
     ],
 )
-def test_history_tells_a_change_from_noise(before: list[float], after: list[float], moved: str) -> None:
+def test_history_separates_change_from_noise(before: list[float], after: list[float], moved: str) -> None:
     said = history.changes(_run(a=before), _run(a=after))[-1]
     assert said.strip().startswith(moved or "nothing changed")
 
 
-def test_history_keeps_ratios_of_our_own(tmp_path: Path) -> None:
+def test_history_keeps_our_own_ratios(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     history.append(file, _results())
     history.append(file, _results())
@@ -229,8 +229,8 @@ MODES = {"prose": "text", "reasoning": "text", "string": "payload", "nested": "p
 
 @pytest.mark.parametrize("state", MODES)
 @pytest.mark.parametrize("dialect", [dialect.name for dialect in list_dialects()])
-def test_the_text_of_a_state_is_read_in_that_state(dialect: str, state: str) -> None:
-    """Growth is measured where it says."""
+def test_state_workload_is_in_that_state(dialect: str, state: str) -> None:
+    """Growth is measured in the intended state."""
     if flat.texts(dialect, state, (300, 3_000)) is None:
         pytest.skip("the dialect has no such state")
     head, body = flat.STATES[state](dialect, 3_000)
@@ -240,13 +240,13 @@ def test_the_text_of_a_state_is_read_in_that_state(dialect: str, state: str) -> 
     assert 2_000 < len(body) < 15_000
 
 
-def test_every_dialect_has_the_states_that_all_have() -> None:
+def test_every_dialect_has_the_common_states() -> None:
     for dialect in list_dialects():
         assert flat.texts(dialect.name, "prose", (300,)) is not None
     assert {*MARKERS} - {"reasoning"} <= {dialect.name for dialect in list_dialects()}
 
 
-def test_deltas_begin_everywhere_in_the_code_of_an_argument() -> None:
+def test_deltas_start_anywhere_in_code_arguments() -> None:
     for text in (workloads.CODE, json.dumps(workloads.CODE, ensure_ascii=False)[1:-1]):
         assert {at % len(text) for at in range(0, len(text) * workloads.PIECE, workloads.PIECE)} == set(
             range(len(text))

@@ -1,4 +1,4 @@
-"""The build under test is the one that was asked for, and it needs nothing but what it says it needs."""
+"""The requested build is tested, and building needs only what it declares."""
 
 import ast
 import importlib
@@ -18,7 +18,7 @@ from unspool._core.scan.runs import COMPILED
 
 
 def said(name: str) -> list[str]:
-    """A list of hatch_build.py, which only a builder can import."""
+    """Return a list of hatch_build.py, which only a builder can import."""
     tree = ast.parse((ROOT / "hatch_build.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
@@ -29,26 +29,26 @@ def said(name: str) -> list[str]:
 CORE = said("CORE")
 
 
-def test_it_is_the_build_that_was_asked_for() -> None:
+def test_requested_build_is_tested() -> None:
     assert (os.environ.get("UNSPOOL_BUILD") == "compiled") == COMPILED
 
 
 @pytest.mark.parametrize("module", CORE)
-def test_every_module_of_the_core_is_of_that_build(module: str) -> None:
+def test_every_core_module_is_of_that_build(module: str) -> None:
     file = importlib.import_module(f"unspool.{module.replace('/', '.')}").__file__
     assert file is not None
     assert file.endswith((".so", ".pyd")) == COMPILED
 
 
-def test_the_source_distribution_has_what_building_needs() -> None:
+def test_source_distribution_has_build_files() -> None:
     written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     included = written["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     for needed in ("hatch_build.py", "hatch_training.py", "src"):
         assert any(fnmatch(f"/{needed}", pattern) for pattern in included)
 
 
-def test_what_the_compiler_is_trained_with_runs() -> None:
-    """If it fails, the build goes on without it, and is slower by a third: nobody would see it."""
+def test_compiler_training_runs() -> None:
+    """If training fails, the build continues without it and is a third slower, unnoticed."""
     runpy.run_path(str(ROOT / "hatch_training.py"))["read_answers"]()
 
 
@@ -56,13 +56,13 @@ def test_what_the_compiler_is_trained_with_runs() -> None:
 
 
 def empty_environment(place: Path, *, pip: bool) -> Path:
-    """The interpreter of an environment in which nothing is installed."""
+    """Return the interpreter of an environment in which nothing is installed."""
     venv.create(place, with_pip=pip)
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def test_compiling_needs_no_extra(tmp_path: Path) -> None:
-    """Half of the build: what mypyc compiles is what mypy has read, with the packages that it sees."""
+    """mypyc compiles what mypy has checked with only the packages that mypy sees."""
     python = empty_environment(tmp_path / "empty", pip=False)
     checks = [*said("CHECKS"), f"--python-executable={python}", f"--cache-dir={tmp_path / 'cache'}"]
     files = [f"unspool/{module}.py" for module in CORE]
@@ -77,7 +77,7 @@ def test_compiling_needs_no_extra(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_compiled_build_installs_into_an_empty_environment(tmp_path: Path) -> None:
+def test_compiled_build_installs_into_an_empty_environment(tmp_path: Path) -> None:
     python = empty_environment(tmp_path / "empty", pip=True)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

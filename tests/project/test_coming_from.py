@@ -1,4 +1,4 @@
-"""What the page on other engines is counted with; `make peers` counts it with the engines themselves."""
+"""The counts on the migration page; `make peers` repeats them with the engines themselves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LIKE = {
     "a tagged value without a schema": ("string", "string"),
     "a closing tag inside a value": ("data", "data"),
 }
-"""What our parser does under the policies of vLLM and of SGLang."""
+"""The outcome of our parser under the policies of vLLM and of SGLang."""
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.about)
-def test_what_the_sets_do(topic: Topic) -> None:
+def test_topic_outputs_have_the_stated_outcome(topic: Topic) -> None:
     outputs = {dialect: coming_from.output_of(topic, dialect) for dialect in ("hermes", "qwen3_coder")}
     assert any(outputs.values())
     for dialect, output in outputs.items():
@@ -37,14 +37,14 @@ def test_what_the_sets_do(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("engine", coming_from.ENGINES)
-def test_the_page_has_a_row_for_each_topic(engine: str) -> None:
+def test_docs_have_a_row_for_each_topic(engine: str) -> None:
     begin, end = coming_from.between(engine)
     table = coming_from.PAGE.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")]
     assert rows[1:] == [topic.about for topic in TOPICS]
 
 
-def test_a_call_that_is_closed_is_told_from_one_that_is_not() -> None:
+def test_closed_call_differs_from_an_unclosed_one() -> None:
     (topic,) = (topic for topic in TOPICS if topic.policy == "truncated_call")
     outcomes = [
         topic.outcome(ClientMessage("", "", (("f", arguments),)))
@@ -57,8 +57,8 @@ def test_a_call_that_is_closed_is_told_from_one_that_is_not() -> None:
     ]
 
 
-def test_defects_that_are_out_of_date_are_told() -> None:
-    """What the doctor tells people of an engine is what its parsers were seen to do."""
+def test_outdated_defects_are_reported() -> None:
+    """The doctor's statements about an engine match the observed results of its parsers."""
     seen: coming_from.Outcomes = {}
     for defect in DEFECTS:
         if defect.engine == "vllm":
@@ -70,5 +70,5 @@ def test_defects_that_are_out_of_date_are_told() -> None:
     assert "hermes" in line
 
 
-def test_defects_are_of_topics_that_are_asked_about() -> None:
+def test_defects_concern_existing_topics() -> None:
     assert {defect.topic for defect in DEFECTS} <= {topic.about for topic in TOPICS}

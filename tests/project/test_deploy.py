@@ -1,4 +1,4 @@
-"""What is under ``deploy`` fits the gateway: its settings, its flags, its metrics, its paths."""
+"""The files under ``deploy`` match the gateway's settings, flags, metrics and paths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def documents(name: str) -> list[Any]:
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's, with lines that go on joined."""
+    """Return the instructions of the Dockerfile, with continued lines joined."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
     return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
@@ -50,7 +50,7 @@ def stages() -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def test_images_are_made_of_debian_and_pypi_only() -> None:
+def test_images_use_only_debian_and_pypi() -> None:
     for name, steps in stages().items():
         assert steps[0][1].startswith("debian:") or steps[0][1] in stages(), name
         for word, rest in steps:
@@ -63,7 +63,7 @@ def test_images_are_made_of_debian_and_pypi_only() -> None:
                 assert "--no-cache-dir" in rest
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
     for word, rest in instructions():
         if word == "COPY" and not rest.startswith("--from="):
@@ -72,7 +72,7 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
                 assert f"!{source}" in ignored
 
 
-def test_images_run_as_nobody_in_particular_and_get_signals() -> None:
+def test_images_run_unprivileged_and_receive_signals() -> None:
     for name in ("gateway", "llamacpp"):
         steps = dict(stages()[name])
         assert int(steps["USER"]) > 0
@@ -83,7 +83,7 @@ def test_images_run_as_nobody_in_particular_and_get_signals() -> None:
     assert {pair.partition("=")[0] for pair in environment.split()} <= SETTINGS
 
 
-def test_compose() -> None:
+def test_compose_file_is_valid() -> None:
     (found,) = documents("compose.yaml")
     for service in found["services"].values():
         assert service["build"]["target"] in stages()
@@ -98,7 +98,7 @@ def test_compose() -> None:
     assert all(port.startswith("127.0.0.1:") for port in gateway["ports"])
 
 
-def test_the_unit() -> None:
+def test_systemd_unit_is_valid() -> None:
     unit = ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(DEPLOY / "unspool.service", encoding="utf-8")
@@ -112,7 +112,7 @@ def test_the_unit() -> None:
 
 
 @pytest.mark.skipif(not ANALYZE, reason="there is no systemd here")
-def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "unspool.service").read_text(encoding="utf-8")
     path = tmp_path / "unspool.service"
     path.write_text(text.replace("/opt/unspool/bin/unspool", "/bin/true"), encoding="utf-8")
@@ -120,7 +120,7 @@ def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
     assert [line for line in ran.stderr.splitlines() if "unspool.service" in line] == []
 
 
-def test_kubernetes(tmp_path: Path) -> None:
+def test_kubernetes_manifest_is_valid(tmp_path: Path) -> None:
     found = {document["kind"]: document for document in documents("kubernetes.yaml")}
     config = found["ConfigMap"]["data"]
     (tmp_path / "gateway.toml").write_text(config["gateway.toml"], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is shipped: what the checks of ``make dist`` let through, and what they do not."""
+"""The checks of ``make dist``: what they accept and what they reject."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CODE = {
 def wheel(
     folder: Path, files: Mapping[str, bytes], tag: str = "py3-none-any", record: str | None = None
 ) -> Path:
-    """A wheel of these files."""
+    """Write a wheel of these files."""
     path = folder / f"unspool-1.0-{tag}.whl"
     digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()) for name, data in files.items()}
     lines = [f"{name},sha256={digest.rstrip(b'=').decode()},1" for name, digest in digests.items()]
@@ -60,7 +60,7 @@ def wheel(
     return path
 
 
-def test_wheels_in_order_have_no_faults(tmp_path: Path) -> None:
+def test_valid_wheels_have_no_faults(tmp_path: Path) -> None:
     assert wheel_faults(wheel(tmp_path, PURE), SOURCES, (), ["/build"]) == []
     compiled = wheel(tmp_path, {**PURE, **CODE}, "cp311-cp311-manylinux_2_17_x86_64")
     assert wheel_faults(compiled, SOURCES, ["unspool/_core/scan/runs"], ["/build"]) == []
@@ -76,19 +76,19 @@ def test_wheels_in_order_have_no_faults(tmp_path: Path) -> None:
         ({"unspool/__pycache__/a.pyc": b""}, "unspool/__pycache__/a.pyc is a leftover"),
         (CODE, "runs.cpython-311-x86_64-linux-gnu.so must not be in the wheel"),
         ({"unspool/__init__.py": b"HERE = '/build/x'"}, "unspool/__init__.py mentions /build"),
-        ({f"{INFO}/METADATA": METADATA.replace(b"1.0", b"1.1")}, "it says that it is unspool 1.1"),
+        ({f"{INFO}/METADATA": METADATA.replace(b"1.0", b"1.1")}, "name and version are unspool 1.1"),
         ({f"{INFO}/METADATA": METADATA.replace(b"Apache-2.0", b"mine")}, "metadata: "),
         ({f"{INFO}/METADATA": METADATA.replace(b"/markdown", b"/plain")}, "no description"),
     ],
 )
-def test_what_a_wheel_lacks_or_has_too_much_is_told(
+def test_missing_or_extra_wheel_content_is_reported(
     change: Mapping[str, bytes | None], fault: str, tmp_path: Path
 ) -> None:
     files = {name: data for name, data in {**PURE, **change}.items() if data is not None}
     assert any(fault in found for found in wheel_faults(wheel(tmp_path, files), SOURCES, (), ["/build"]))
 
 
-def test_a_compiled_wheel_has_every_module_and_its_own_tag(tmp_path: Path) -> None:
+def test_compiled_wheel_has_every_module_and_its_tag(tmp_path: Path) -> None:
     modules = ["unspool/_core/scan/runs", "unspool/_core/scan/markers"]
     faults = wheel_faults(wheel(tmp_path, {**PURE, **CODE}), SOURCES, modules, [])
     assert faults == [
@@ -97,7 +97,7 @@ def test_a_compiled_wheel_has_every_module_and_its_own_tag(tmp_path: Path) -> No
     ]
 
 
-def test_a_record_that_lies_is_told(tmp_path: Path) -> None:
+def test_wrong_record_is_reported(tmp_path: Path) -> None:
     faults = wheel_faults(
         wheel(tmp_path, PURE, record=f"unspool/py.typed,sha256=x,1\n{INFO}/RECORD,,"), SOURCES, (), []
     )
@@ -105,7 +105,7 @@ def test_a_record_that_lies_is_told(tmp_path: Path) -> None:
     assert "unspool/__init__.py is missing in the wheel or in its RECORD" in faults
 
 
-def test_a_source_distribution_has_what_the_repository_has(tmp_path: Path) -> None:
+def test_source_distribution_has_the_repository_files(tmp_path: Path) -> None:
     tracked = [
         "LICENSE",
         "README.md",
@@ -126,7 +126,7 @@ def test_a_source_distribution_has_what_the_repository_has(tmp_path: Path) -> No
     assert sdist_faults(path, [*tracked, "src/unspool/new.py"], [])[0] == "src/unspool/new.py is missing"
 
 
-def test_this_interpreter_is_found_and_what_is_no_interpreter_is_not() -> None:
+def test_interpreters_are_recognised() -> None:
     found = query_interpreter(sys.executable)
     assert found is not None
     assert found.minor == f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -138,20 +138,20 @@ def test_this_interpreter_is_found_and_what_is_no_interpreter_is_not() -> None:
     assert missing_versions([]) == list(VERSIONS)
 
 
-def test_the_versions_are_those_that_the_project_promises() -> None:
+def test_versions_are_the_promised_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     told = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
     assert tuple(told) == VERSIONS
     assert project["requires-python"] == f">={VERSIONS[0]}"
 
 
-def test_what_is_tried_is_there() -> None:
+def test_installation_trial_exists() -> None:
     for name in TESTS:
         assert (ROOT / name.partition("::")[0]).exists()
     assert "unspool/_core/scan/runs" in dist_build.compiled_modules()
 
 
-def test_the_table_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
+def test_table_lists_what_was_run_and_skipped(tmp_path: Path) -> None:
     here = Interpreter("python3.11", "3.11", "3.11.7", "cpython", free_threaded=False, prefix="")
     release = dist.Release([here])
     release.trials.append(
@@ -169,7 +169,7 @@ def test_the_table_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     assert "old" not in written
 
 
-def test_sums_are_those_of_the_files(tmp_path: Path) -> None:
+def test_checksums_match_the_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     (tmp_path / "SHA256SUMS").write_bytes(b"old")
     assert dist.checksums(tmp_path) == f"{hashlib.sha256(b'').hexdigest()}  a\n"

@@ -1,4 +1,4 @@
-"""The programs that start real engines, as far as that can be told without one."""
+"""The programs that start real engines, as far as they can be tested without one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RIGHT = Answer(content="Let me see.", calls=[("now", '{"n": 3}')], finish="tool_
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_transformers_is_tried_with_what_can_be_said(dialect: str) -> None:
+def test_transformers_is_tried_with_expressible_templates(dialect: str) -> None:
     assert to_response_template(dialect, anchor="x")["fields"]["tool_calls"]
 
 
-def test_the_page_has_a_row_for_each_dialect() -> None:
+def test_docs_have_a_row_for_each_dialect() -> None:
     table = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
     rows = re.findall(r"^\| `([^`]+)` \|(.*)\|$", table, re.MULTILINE)
     assert [dialect for dialect, _ in rows] == list(DIALECTS)
@@ -40,5 +40,5 @@ def test_the_page_has_a_row_for_each_dialect() -> None:
         (Answer(content="Let me see.", calls=[("later", "{}")]), "other calls"),
     ],
 )
-def test_what_is_wrong_is_named(answer: Answer, words: str) -> None:
+def test_differences_are_named(answer: Answer, words: str) -> None:
     assert _difference(answer, RIGHT) == words

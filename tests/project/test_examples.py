@@ -1,7 +1,7 @@
-"""The programs of ``examples`` run, and print what they are for.
+"""The programs in ``examples`` run and print what they should.
 
-Those of other data libraries are run by ``make examples``, the notebook by ``test_notebooks.py``, the package
-with a dialect by ``test_plugins.py``.
+``make examples`` runs those for other data libraries, ``test_notebooks.py`` the notebook, and
+``test_plugins.py`` the package with a dialect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(name: str, *arguments: str) -> dict[str, object]:
         sys.argv = before
 
 
-def test_every_program_is_run_and_listed() -> None:
+def test_every_example_is_run_and_listed() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == RUN_HERE | ELSEWHERE
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     for path in EXAMPLES.iterdir():
@@ -49,7 +49,7 @@ def test_every_program_is_run_and_listed() -> None:
         assert name.removeprefix("batch_") in makefile
 
 
-def test_an_output_is_parsed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parse_example_works(capsys: pytest.CaptureFixture[str]) -> None:
     run("parse_an_output")
     assert capsys.readouterr().out.splitlines() == [
         "reasoning: Three days, in Oslo; and Rome.",
@@ -73,13 +73,13 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
 
 @pytest.fixture
 def told(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where programs find the gateway."""
+    """Set the gateway's address for the programs."""
     monkeypatch.setenv("OPENAI_BASE_URL", f"{gateway.url}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "x")
 
 
 @pytest.mark.usefixtures("told")
-def test_a_stream_comes_through_the_gateway(
+def test_stream_example_works_through_the_gateway(
     engine: EngineProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine.script(
@@ -94,7 +94,7 @@ def test_a_stream_comes_through_the_gateway(
 
 
 @pytest.mark.usefixtures("told")
-def test_an_agent_runs_its_tools(
+def test_agent_example_runs_its_tools(
     engine: EngineProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "guests.txt").write_text("Ada")
@@ -110,7 +110,7 @@ def test_an_agent_runs_its_tools(
     ]
 
 
-def test_an_endpoint_of_ones_own_says_the_same_streamed_and_whole() -> None:
+def test_endpoint_example_streams_and_returns_whole() -> None:
     pytest.importorskip("starlette")
     testclient = pytest.importorskip("starlette.testclient")
     from unspool.wire import ChatStreamDecoder
@@ -130,7 +130,7 @@ def test_an_endpoint_of_ones_own_says_the_same_streamed_and_whole() -> None:
     assert message.finish_reason == whole["finish_reason"] == "tool_calls"
 
 
-def test_a_mask_leaves_broken_calls_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mask_example_leaves_broken_calls_out(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tokenizers")
     run("mask_for_training")
     printed = capsys.readouterr().out
@@ -139,9 +139,7 @@ def test_a_mask_leaves_broken_calls_out(capsys: pytest.CaptureFixture[str]) -> N
     assert printed.splitlines()[-1].startswith("train on ")
 
 
-def test_a_file_of_outputs_becomes_a_file_of_messages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_batch_example_writes_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     output = 'Hm. <tool_call>{"name": "now", "arguments": {"zone": "Oslo"}}</tool_call>'

@@ -1,4 +1,4 @@
-"""What ``make templates`` does with the packages that it is given."""
+"""``make templates`` with given packages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def source(folder: Path) -> Path:
 
 @pytest.fixture(params=[wheel, source])
 def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the manifest says of the only package; the archive needs no network."""
+    """Return the manifest's entry for the only package; its archive needs no network."""
     said: dict[str, Any] = {"version": "1", "sha256": "0", "folder": "pkg/templates", "known": ["a"]}
 
     def download(name: str, package: Mapping[str, Any], folder: Path) -> Path:
@@ -55,7 +55,7 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return said
 
 
-def test_templates_of_one_folder_byte_for_byte(tmp_path: Path, package: dict[str, Any]) -> None:
+def test_templates_of_one_directory_are_copied_verbatim(tmp_path: Path, package: dict[str, Any]) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "old.jinja").write_text("of another version", "utf-8")
     fetch(tmp_path)
@@ -64,7 +64,7 @@ def test_templates_of_one_folder_byte_for_byte(tmp_path: Path, package: dict[str
 
 
 @pytest.mark.parametrize("change", [{"known": ["a", "gone"]}, {"folder": "pkg/elsewhere", "known": []}])
-def test_a_package_without_them_leaves_what_is_there(
+def test_package_without_templates_changes_nothing(
     tmp_path: Path, package: dict[str, Any], change: dict[str, Any]
 ) -> None:
     package |= change
@@ -74,12 +74,12 @@ def test_a_package_without_them_leaves_what_is_there(
     assert (tmp_path / "old.jinja").exists()
 
 
-def test_the_manifest_pins_each_package() -> None:
+def test_manifest_pins_each_package() -> None:
     for name, package in packages().items():
         assert package["version"].count("."), name
         assert len(package["sha256"]) == 64, name
 
 
 @real
-def test_every_known_template_is_there() -> None:
+def test_every_known_template_is_fetched() -> None:
     assert known_templates() <= set(TEMPLATES)

@@ -1,4 +1,4 @@
-"""What fuzzing found worth keeping holds on: every target, over its corpus and its first seeds."""
+"""Stored fuzzing inputs pass: every target, over its corpus and its first seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ for needed in ("starlette", "aiohttp", "msgspec", "jinja2"):
     pytest.importorskip(needed)
 
 BESIDE = {"builds", "tokenizers"}
-"""Targets that need more than there is: a second build, which may be in the making; real vocabularies."""
+"""Targets that need a second build or real vocabularies."""
 REPLAYED = [name for name in NAMES if name not in BESIDE]
 FOLDER = ROOT / "fuzz" / "corpus"
 
@@ -27,7 +27,7 @@ def corpus(name: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", REPLAYED)
-def test_what_was_kept(name: str) -> None:
+def test_stored_inputs_pass(name: str) -> None:
     run = target(name)
     for path in corpus(name):
         try:
@@ -38,7 +38,7 @@ def test_what_was_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REPLAYED)
-def test_seeds(name: str) -> None:
+def test_seeds_pass(name: str) -> None:
     run = target(name)
     for data in islice(seeds(name), 0, 200, 25):
         run(data)
@@ -49,7 +49,7 @@ def test_every_dialect_can_be_chosen() -> None:
         assert Choices(choosing(dialect)).dialect() is dialect
 
 
-def test_a_case_is_read_as_it_was_written() -> None:
+def test_case_round_trips() -> None:
     dialect, case, chunks = read_case(Choices(written_case(get_dialect("hermes"), "So. é")))
     assert (dialect.name, case.text, "".join(chunks)) == ("hermes", "So. é", "So. é")
 
@@ -65,5 +65,5 @@ def test_a_case_is_read_as_it_was_written() -> None:
         ("", None),
     ],
 )
-def test_what_is_nearly_json_is_taken_for_what_it_is_near_to(text: str, value: object) -> None:
+def test_near_json_is_read_as_intended(text: str, value: object) -> None:
     assert value_of(text) == value

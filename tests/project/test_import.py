@@ -1,4 +1,4 @@
-"""``import unspool`` costs what it says: the standard library, and of our own what parsing needs."""
+"""``import unspool`` loads only the standard library and what parsing needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ print(*sorted(set(sys.modules) - before))
 
 
 def loaded(code: str) -> set[str]:
-    """The modules that running ``code`` brings in."""
+    """Return the modules that running ``code`` loads."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROBE.format(code=code)],
         capture_output=True,
@@ -28,12 +28,12 @@ def loaded(code: str) -> set[str]:
 
 
 def foreign(modules: set[str]) -> set[str]:
-    """Top-level packages outside the standard library."""
+    """Return top-level packages outside the standard library."""
     return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
 
 
 def ours(modules: set[str]) -> set[str]:
-    """Our own modules, without the package itself."""
+    """Return our own modules, without the package itself."""
     return {name.removeprefix("unspool.") for name in modules if name.startswith("unspool.")}
 
 
@@ -42,7 +42,7 @@ def test_import_needs_only_the_standard_library() -> None:
     assert {name for name in foreign(modules) if "mypyc" not in name} == {"unspool"}
 
 
-def test_the_probe_sees_third_parties() -> None:
+def test_probe_detects_third_parties() -> None:
     assert {"pytest", "pluggy"} <= foreign(loaded("import pytest"))
 
 
@@ -62,14 +62,14 @@ def test_import_loads_no_dialect() -> None:
     assert not {name for name in modules if name.startswith("dialects.families")}
 
 
-def test_parsing_loads_what_parsing_needs() -> None:
+def test_parsing_loads_only_what_it_needs() -> None:
     modules = loaded("import unspool; unspool.parse('Hi.', 'hermes')")
     assert {name.partition(".")[0] for name in ours(modules)} == PARSING
     assert not ours(modules) & NOT_FOR_PARSING
     assert "importlib.metadata" not in modules, "entry points are read when a name is unknown"
 
 
-def test_what_is_asked_for_is_loaded() -> None:
+def test_lazy_names_are_loaded_on_demand() -> None:
     later = {
         "plan": "planning._build_plan",
         "Plan": "planning._plan",

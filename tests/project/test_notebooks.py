@@ -1,4 +1,4 @@
-"""Notebooks are made of pages, and run."""
+"""Notebooks are generated from pages, and run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NOTEBOOKS = {"rollouts_to_a_mask.ipynb": "rollouts.md"}
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_is_its_page(name: str) -> None:
+def test_notebook_equals_its_page(name: str) -> None:
     page = (ROOT / "docs" / NOTEBOOKS[name]).read_text(encoding="utf-8")
     written = (ROOT / "examples" / name).read_text(encoding="utf-8")
     assert written == notebook(page), f"python tools/notebook.py docs/{NOTEBOOKS[name]} examples/{name}"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     cells = json.loads((ROOT / "examples" / name).read_text(encoding="utf-8"))["cells"]
     names: dict[str, object] = {}

@@ -1,8 +1,7 @@
-"""Dialects of other packages: an entry point, and they parse by name like our own.
+"""Dialects of other packages: entry points make them available by name.
 
-``examples/own_dialect`` is such a package.  It is put where installers put packages, a
-folder on the path with the files and their ``.dist-info``, and used from a
-process of its own.
+``examples/own_dialect`` is such a package. The tests put it where installers put packages, a directory on
+the path with the files and their ``.dist-info``, and use it from a separate process.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ OUTPUT = '<preen>Hm.</preen>Hello! <squawk get_cracker>{"n": 1}</squawk>'
 
 
 def install(target: Path, name: str, version: str, entry_points: dict[str, str]) -> None:
-    """Write what an installer writes about a package."""
+    """Write the metadata that an installer writes."""
     info = target / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
@@ -35,7 +34,7 @@ def install(target: Path, name: str, version: str, entry_points: dict[str, str])
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A folder that the package is installed in."""
+    """Return a directory in which the package is installed."""
     project = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     shutil.copytree(PLUGIN / "unspool_parrot", tmp_path / "unspool_parrot")
     install(tmp_path, project["name"], project["version"], project["entry-points"][GROUP])
@@ -69,13 +68,13 @@ print(message.reasoning, message.content, message.tool_calls[0].name, message.to
 
 
 @pytest.mark.parametrize("name", ["parrot", "Parrot", "polly"])
-def test_an_installed_dialect_parses_by_name(name: str, installed: Path) -> None:
+def test_installed_dialect_parses_by_name(name: str, installed: Path) -> None:
     done = execute(["-c", PARSE, name], installed)
     assert done.stderr == ""
     assert done.stdout == 'Hm. Hello! get_cracker {"n": 1}\n'
 
 
-def test_it_streams_and_renders_like_any_other(installed: Path) -> None:
+def test_installed_dialect_streams_and_renders(installed: Path) -> None:
     done = python(
         f"""
 import unspool
@@ -94,7 +93,7 @@ assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
     assert done.returncode == 0, done.stderr
 
 
-def test_the_command_line_knows_it(installed: Path) -> None:
+def test_installed_dialect_is_known_to_the_cli(installed: Path) -> None:
     listed = execute(["-m", "unspool", "dialects"], installed)
     assert "parrot\tNorwegian Blue\tJSON\tpolly\t" in listed.stdout
     parsed = execute(["-m", "unspool", "parse", "--dialect", "parrot"], installed, OUTPUT)
@@ -103,13 +102,13 @@ def test_the_command_line_knows_it(installed: Path) -> None:
     assert '  call       get_weather {"city": "Oslo", "days": 3}\n' in shown.stdout
 
 
-def test_without_the_package_the_name_is_unknown() -> None:
+def test_name_is_unknown_without_the_package() -> None:
     done = python(PARSE, None)
     assert done.returncode == 1
     assert "UnknownDialect: no dialect 'parrot'" in done.stderr
 
 
-def test_nothing_is_imported_before_a_name_is_asked_for(installed: Path) -> None:
+def test_entry_points_load_on_demand(installed: Path) -> None:
     done = python("import sys, unspool; print('unspool_parrot' in sys.modules)", installed)
     assert done.stdout == "False\n"
 
@@ -136,7 +135,7 @@ def both():
         ("flock:both", ["parrot_a", "parrot_b"]),
     ],
 )
-def test_what_an_entry_point_may_point_at(value: str, found: list[str], tmp_path: Path) -> None:
+def test_entry_point_may_be_a_dialect_list_or_function(value: str, found: list[str], tmp_path: Path) -> None:
     (tmp_path / "flock.py").write_text(DECLARATIONS)
     install(tmp_path, "flock", "1", {"flock": value})
     listing = "import unspool; print(*[d.name for d in unspool.list_dialects() if 'parrot' in d.name])"
@@ -171,7 +170,7 @@ print(*[answers[number] for number in range(len(names))])
 @pytest.mark.parametrize(
     "names", [["hermes"] * 8, ["parrot"] * 8, ["hermes", "parrot", "harmony", "polly"] * 2]
 )
-def test_threads_that_ask_first_at_the_same_time_all_get_an_answer(names: list[str], installed: Path) -> None:
+def test_concurrent_first_lookups_all_succeed(names: list[str], installed: Path) -> None:
     done = execute(["-c", ASK_AT_ONCE, *names], installed)
     assert done.stdout.split() == ["parrot" if name == "polly" else name for name in names], done.stderr
 
@@ -202,7 +201,7 @@ def test_entry_point_that_raises_is_reported_and_left_out(code: str, said: str, 
     assert "Update or uninstall vandal-dialects" in done.stderr
 
 
-def test_interrupt_while_an_entry_point_is_loaded_is_passed_on(tmp_path: Path) -> None:
+def test_interrupt_while_loading_an_entry_point_propagates(tmp_path: Path) -> None:
     (tmp_path / "vandal.py").write_text("raise KeyboardInterrupt")
     install(tmp_path, "vandal", "1", {"broken": "vandal"})
     done = python("import unspool; unspool.list_dialects(); print('went on')", tmp_path)
@@ -222,7 +221,7 @@ another.join()
 """
 
 
-def test_a_package_may_register_by_itself_in_any_thread(tmp_path: Path) -> None:
+def test_package_may_register_from_any_thread(tmp_path: Path) -> None:
     (tmp_path / "flock.py").write_text(REGISTERS_ITSELF)
     install(tmp_path, "flock", "1", {"flock": "flock"})
     done = python(

@@ -1,4 +1,4 @@
-"""The public names: what `docs/promises.md` promises is there, documented, and shows no plumbing."""
+"""The public names in `docs/promises.md` exist, are documented, and show no internal types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLASSES = [value for value in PUBLIC if isinstance(value, type)]
 PLUMBING = re.compile(r"\b(i64|Unchecked|COMPILING|mypyc\w*|_Event)\b")
 
 
-def test_the_page_names_every_public_module() -> None:
+def test_docs_name_every_public_module() -> None:
     files = {path.stem if path.stem != "__init__" else path.parent.name for path in _modules()}
     reexported = {"errors", "events", "message", "parser", "policies"}  # their names are those of `unspool`
     private = reexported | {
@@ -50,7 +50,7 @@ def _modules() -> Iterable[Any]:
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES, ids=str)
-def test_every_public_name_is_there_and_documented(module: str, name: str) -> None:
+def test_every_public_name_exists_and_is_documented(module: str, name: str) -> None:
     value = getattr(import_module(module), name)
     assert name in dir(import_module(module))
     # The compiler leaves docstrings out; the page of the pure build is the one to read.
@@ -60,17 +60,17 @@ def test_every_public_name_is_there_and_documented(module: str, name: str) -> No
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_a_public_class_says_where_it_is_imported_from(cls: type) -> None:
+def test_public_class_names_its_public_module(cls: type) -> None:
     assert (cls.__module__, cls.__qualname__) == ("unspool", cls.__name__)
     assert pickle.loads(pickle.dumps(cls)) is cls  # noqa: S301 - our own
 
 
-def test_what_is_not_there_is_an_attribute_error() -> None:
+def test_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'get_parser'"):
         unspool.get_parser  # type: ignore[attr-defined]  # noqa: B018 - the point
 
 
-def test_star_gives_every_name() -> None:
+def test_star_import_gives_every_name() -> None:
     space: dict[str, Any] = {}
     exec("from unspool import *", space)  # noqa: S102 - our own
     assert set(unspool.__all__) <= set(space)
@@ -80,7 +80,7 @@ def test_star_gives_every_name() -> None:
 
 
 def functions(value: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The functions that a user of ``value`` calls: itself, or its public methods and properties."""
+    """Yield the functions that a user of ``value`` calls: itself, or its public methods and properties."""
     if not isinstance(value, type):
         if inspect.isroutine(value):
             yield value.__name__, value
@@ -98,19 +98,19 @@ FUNCTIONS = {name: function for value in PUBLIC for name, function in functions(
 
 @pytest.mark.skipif(COMPILED, reason="compiled functions have no annotations to show")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_signature_shows_no_plumbing(name: str) -> None:
+def test_signature_shows_no_internal_types(name: str) -> None:
     assert not PLUMBING.search(str(inspect.signature(FUNCTIONS[name])))
 
 
 @pytest.mark.skipif(COMPILED, reason="compiled functions have no annotations to show")
-def test_a_signature_shows_what_to_pass() -> None:
+def test_signature_shows_parameter_types() -> None:
     assert str(inspect.signature(unspool.Parser.feed)) == "(self, text: str) -> 'list[Event]'"
     text = inspect.signature(unspool.Text)
     assert [one.annotation for one in text.parameters.values()][1:] == [str, int, int]
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_help_shows_no_plumbing(cls: type) -> None:
+def test_help_shows_no_internal_types(cls: type) -> None:
     import pydoc
 
     page = pydoc.plain(pydoc.render_doc(cls))
@@ -118,14 +118,14 @@ def test_help_shows_no_plumbing(cls: type) -> None:
 
 
 def _bases(cls: type) -> int:
-    """How often the private base of events is named: it is no secret where a class comes from."""
+    """Return how often the private base class of events is named, which help may show."""
     return sys.maxsize if cls in typing.get_args(unspool.Event) else 0
 
 
 # -- every type in a public signature is public
 
 FOREIGN = {part for part in typing.get_args(unspool.AnyTokenizer) if part is not unspool.Tokenizer}
-"""What other packages' tokenizers look like."""
+"""Types of other packages' tokenizers."""
 
 
 def hints(value: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def hints(value: Any) -> dict[str, Any]:
 
 
 def mentioned(hint: Any) -> Iterator[type]:
-    """The classes that a type is made of."""
+    """Yield the classes in a type."""
     if isinstance(hint, type):
         yield hint
     for part in typing.get_args(hint):
@@ -160,7 +160,7 @@ def test_every_type_in_a_public_signature_is_public(name: str) -> None:
             assert id(cls) in public, f"{cls.__module__}.{cls.__qualname__} in the signature of {name}"
 
 
-def test_signatures_are_seen() -> None:
+def test_signature_check_sees_types() -> None:
     assert {unspool.Dialect, unspool.Policies, unspool.Text} <= set(shown(unspool.Parser)) or COMPILED
     assert unspool.RequestFacts in set(shown(unspool.Plan))
 
@@ -169,7 +169,7 @@ def test_signatures_are_seen() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), [("unspool", ""), *NAMES], ids=str)
-def test_the_examples_are_true(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstring_examples_pass(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     space: ModuleType = import_module(module)
     value = getattr(space, name) if name else space
     if not isinstance(value, ModuleType) and not inspect.isclass(value) and not inspect.isroutine(value):

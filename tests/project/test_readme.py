@@ -1,8 +1,7 @@
-"""The Python in README.md and docs/ runs, and prints what the page says it prints.
+"""The Python in README.md and docs/ runs, and prints what the page shows.
 
-The ``python`` blocks of a page run in order in one namespace.  A ``text`` block
-is the exact output of the ``python`` block before it, unless a heading or
-another block stands in between.
+The ``python`` blocks of a page run in order in one namespace. A ``text`` block is the exact output of the
+``python`` block before it, unless a heading or another block stands in between.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)[^`]*")
 
 @dataclass
 class Block:
-    """One ``python`` block of a page."""
+    """A ``python`` block of a page."""
 
     line: int
-    """Line of its opening fence, from 1."""
+    """Line of the opening fence, from 1."""
     code: str
     expected: str | None = None
-    """What it must print; None: anything."""
+    """Expected output; None if anything may be printed."""
 
 
 class PageError(AssertionError):
-    """A block does not do what its page says."""
+    """A block that does not do what its page says."""
 
 
 def blocks(page: Path) -> list[Block]:
-    """The ``python`` blocks of a page, in order."""
+    """Return the ``python`` blocks of a page in order."""
     found: list[Block] = []
     last: Block | None = None  # the block that a following ``text`` block belongs to
     lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
@@ -72,7 +71,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def run(page: Path, module: ModuleType) -> int:
-    """Run a page in the namespace of ``module``; the number of blocks that ran."""
+    """Run a page in the namespace of ``module`` and return the number of blocks."""
     found = blocks(page)
     for block in found:
         printed = io.StringIO()
@@ -92,7 +91,7 @@ def run(page: Path, module: ModuleType) -> int:
 
 
 def _line(error: Exception, page: Path, default: int) -> int:
-    """The line of ``page`` where ``error`` came up."""
+    """Return the line of ``page`` where ``error`` was raised."""
     if isinstance(error, SyntaxError) and error.filename == str(page):
         return error.lineno or default
     frames = traceback.extract_tb(error.__traceback__)
@@ -108,7 +107,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page: Path, module: ModuleType) -> None:
+def test_page_blocks_run(page: Path, module: ModuleType) -> None:
     run(page, module)
 
 
@@ -168,7 +167,7 @@ def test_blocks_share_a_namespace_and_print_what_is_shown(tmp_path: Path, module
         ("text\n\n```python\npass\n", 3, "never closed"),
     ],
 )
-def test_a_failing_block_fails_with_its_line(
+def test_failing_block_fails_with_its_line(
     text: str, line: int, message: str, tmp_path: Path, module: ModuleType
 ) -> None:
     page = _page(tmp_path, text)

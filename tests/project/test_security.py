@@ -1,4 +1,4 @@
-"""The page of attacks names tests that are there."""
+"""The tests that the page of attacks names exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_every_attack_has_a_test() -> None:
     _assert_tests(rows)
 
 
-def test_what_the_page_must_not_do_has_a_test() -> None:
+def test_every_page_restriction_has_a_test() -> None:
     rows = re.findall(r"^\|.*", _section("The page"), re.MULTILINE)[2:]
     assert len(rows) > 5
     _assert_tests(rows)

@@ -1,4 +1,4 @@
-"""The soak: its books see what is wrong; a short one is among the long suites."""
+"""The soak test: its bookkeeping detects faults; a short run is among the slow tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOOLS = Path(__file__).resolve().parents[2] / "tools"
 MARKS = [mark_of(number) for number in range(1, 200)]
 
 
-def test_both_sides_know_what_is_said() -> None:
+def test_client_and_upstream_agree_on_the_script() -> None:
     for mark in MARKS:
         output = output_of(mark)
         message = parse(output.raw, "hermes")
@@ -50,7 +50,7 @@ def judged(result: RequestResult, *, fault: str = "none", disturbed: bool = Fals
     return dict(log.counts)
 
 
-def test_the_books_see_what_is_wrong() -> None:
+def test_ledger_detects_faults() -> None:
     good = answer_to(MARKS[6])
     assert judged(good) == {}
     assert judged(good, fault="slow") == {}
@@ -70,14 +70,14 @@ def test_the_books_see_what_is_wrong() -> None:
     assert judged(RequestResult("hung"), disturbed=True) == {"lost": 1}
 
 
-def test_a_stream_without_end_is_no_answer() -> None:
+def test_endless_stream_is_not_an_answer() -> None:
     result = RequestResult()
     read_chat(200, b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n', result)
     assert result.ended == "broken"
 
 
 @pytest.mark.slow
-def test_a_short_soak() -> None:
+def test_short_soak_passes() -> None:
     program = [sys.executable, str(TOOLS / "soak.py"), "--minutes", "1", "--seed", "1", "--clients", "6"]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

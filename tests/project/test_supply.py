@@ -1,4 +1,4 @@
-"""What `make run`, `make test` and the images install is pinned, by the bytes of every file."""
+"""Everything that `make run`, `make test` and the images install is pinned with hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lock(name: str) -> str:
 
 
 def pins(name: str) -> dict[str, set[str]]:
-    """The versions of each package: several where they differ by platform."""
+    """Return the versions of each package: several where they differ by platform."""
     found: dict[str, set[str]] = {}
     for package, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock(name), re.MULTILINE):
         found.setdefault(canonicalize_name(package), set()).add(version)
@@ -47,7 +47,7 @@ def lines(name: str) -> list[str]:
         ("site", lines("site")),
     ],
 )
-def test_pins_are_what_the_project_asks_for(name: str, asked: list[str]) -> None:
+def test_pins_satisfy_the_requirements(name: str, asked: list[str]) -> None:
     pinned = pins(name)
     for requirement in map(Requirement, asked):
         versions = pinned.get(canonicalize_name(requirement.name))
@@ -56,7 +56,7 @@ def test_pins_are_what_the_project_asks_for(name: str, asked: list[str]) -> None
 
 
 @pytest.mark.parametrize("name", audit.LOCKS)
-def test_every_pin_has_hashes_and_none_says_where_to_fetch_it(name: str) -> None:
+def test_every_pin_has_hashes_and_no_index_address(name: str) -> None:
     text = lock(name)
     for pin in re.split(r"\n(?=\S)", text):
         if not pin.startswith("#"):
@@ -65,13 +65,13 @@ def test_every_pin_has_hashes_and_none_says_where_to_fetch_it(name: str) -> None
     assert "--index" not in text
 
 
-def test_a_gateway_has_the_versions_that_the_tests_had() -> None:
+def test_gateway_pins_equal_test_pins() -> None:
     tested = pins("test")
     shipped = pins("run") | {"xllamacpp": pins("model")["xllamacpp"]}
     assert {name: versions for name, versions in shipped.items() if tested.get(name) != versions} == {}
 
 
-def test_nothing_is_installed_unchecked() -> None:
+def test_every_install_checks_hashes() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rules = dict(re.findall(r"^(\$\((?:DEV|RUN|SITE)\))\S*:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
     assert set(rules) == {"$(DEV)", "$(RUN)", "$(SITE)"}
@@ -101,7 +101,7 @@ def test_licences_are_judged_by_every_part(licence: str, free: bool) -> None:
     assert audit.free(licence) is free
 
 
-def test_an_audit_tells_what_is_known_and_who_was_not_looked_up() -> None:
+def test_audit_reports_known_and_unchecked_packages() -> None:
     known = {"id": "PYSEC-1", "fix_versions": ["2.1"], "aliases": [], "description": "x"}
     report = {
         "dependencies": [

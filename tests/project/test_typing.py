@@ -1,7 +1,7 @@
-"""The public names mean to a type checker what ``tests/typing/`` says.
+"""Type checkers see the public names as ``tests/typing/`` states.
 
-Checked from the outside, as a user's code is: without this project's settings,
-by way of the installed package and its ``py.typed``.
+The check runs from the outside, as for a user's code: without this project's settings, through the
+installed package and its ``py.typed``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(file: Path, work: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_types(file: Path, tmp_path: Path) -> None:
+def test_typing_examples_check(file: Path, tmp_path: Path) -> None:
     done = check(file, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -58,7 +58,7 @@ def test_every_public_name_occurs() -> None:
     assert not missing, "say in tests/typing/ what their types are"
 
 
-def test_a_wrong_type_is_found(tmp_path: Path) -> None:
+def test_wrong_type_is_detected(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
         "import unspool\n"

@@ -1,4 +1,4 @@
-"""Pictures of tokens."""
+"""HTML and terminal views of tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = "<think>é <b>&amp;\n</think>Yes<|im_end|>"
 
 
 class Page(HTMLParser):
-    """The text of the tokens of a page, and what it loads."""
+    """The text of a page's tokens, and what the page loads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Page(HTMLParser):
             self.said.append(data)
 
 
-def test_a_page_shows_every_token_and_needs_nothing_else() -> None:
+def test_html_shows_every_token_and_loads_nothing() -> None:
     tokenizer = bytes_for("hermes")
     ids = tokenizer.encode(TEXT)
     shown = Page()
@@ -49,7 +49,7 @@ def test_a_page_shows_every_token_and_needs_nothing_else() -> None:
     assert shown.titles[-2:] == [f"{tokenizer.markers['<|im_end|>']}: end of turn", "-100: padding"]
 
 
-def test_a_terminal_shows_every_token() -> None:
+def test_terminal_shows_every_token() -> None:
     tokenizer = bytes_for("hermes")
     ids = tokenizer.encode(TEXT)
     shown = to_ansi(ids, label_tokens(ids, "hermes", tokenizer=tokenizer).labels, tokenizer)

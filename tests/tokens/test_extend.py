@@ -1,7 +1,7 @@
-"""The next prompt as what was sampled and a suffix: over real chat templates, in their own vocabularies.
+"""The next prompt is the sampled ids plus a suffix: real chat templates in their own vocabularies.
 
-Two laws: what comes out begins with the ids that went in, whatever they are; and it is the encoding of the
-whole conversation exactly where that keeps them.  Where it does not, there is no prompt, but a reason.
+Two laws: the result begins with the given ids, whatever they are; and it equals the encoding of the whole
+conversation wherever that keeps them. Otherwise there is no prompt, but a reason.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def trained() -> str:
 
 
 def made_for(texts: Sequence[str]) -> Encoder:
-    """A vocabulary that has every tag in these texts as a token of its own."""
+    """Return a vocabulary with every tag of these texts as a token."""
     tokenizer = Tokenizer.from_str(trained())
     tags = sorted({tag for text in texts for tag in re.findall(TAG, text)})
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in tags])
@@ -87,7 +87,7 @@ OWN = {
     """,
 }
 QUICK = ("qwen3", "llama3_2", "deepseek_v3")
-"""Those that are read from a disk in no time."""
+"""Vocabularies that load quickly."""
 REAL = [
     pytest.param(name, model, marks=() if number == 0 and model in QUICK else pytest.mark.slow)
     for model, names in OWN.items()
@@ -121,7 +121,7 @@ def result(id: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A turn of a model, as a template writes it, and what comes next."""
+    """A turn of a model as a template writes it, and what follows."""
 
     name: str
     template: ChatTemplate
@@ -135,7 +135,7 @@ class Rollout:
         return self.template.render(messages, self.tools, add_generation_prompt=generation, **self.variables)
 
     def texts(self) -> tuple[str, str, str] | None:
-        """The prompt, what the model wrote behind it, and the next prompt; None: the template has no such."""
+        """Return the prompt, the model's text, and the next prompt; None if the template has no such turn."""
         try:
             prompt = self.render(self.history, generation=True)
             bare = self.render(self.history, generation=False)
@@ -204,7 +204,7 @@ NO_BORDER = "which is not a special token"
 
 
 def obeys(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> bool:
-    """Whether there is a next prompt; the laws hold for what is sampled with and without its last token."""
+    """Return whether there is a next prompt, and assert the laws with and without the last sampled token."""
     prompt, written, after = texts
     sampled = list(tokenizer.encode(written))
     expected = list(tokenizer.encode(after))
@@ -228,7 +228,7 @@ def obeys(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> 
 
 @real
 @pytest.mark.parametrize(("name", "model"), REAL, ids=str)
-def test_templates_in_their_own_vocabularies(name: str, model: str) -> None:
+def test_templates_extend_in_their_own_vocabulary(name: str, model: str) -> None:
     tokenizer = as_encoder(MODELS[model].vocabulary())
     for rollout in rollouts(name, MODELS[model].begin, MODELS[model].end):
         texts = rollout.texts()
@@ -253,7 +253,7 @@ FEW = """
 @pytest.mark.parametrize(
     "name", [name if name in FEW.split() else pytest.param(name, marks=pytest.mark.slow) for name in EVERY]
 )
-def test_every_template_in_a_vocabulary_made_for_it(name: str) -> None:
+def test_every_template_extends_in_a_made_vocabulary(name: str) -> None:
     every_rollout(name)
 
 
@@ -287,20 +287,20 @@ def decode(ids: Sequence[int]) -> str:
     return small().decode(ids, skip_special_tokens=False)
 
 
-def test_a_result_comes_behind_a_call() -> None:
+def test_tool_result_follows_a_call() -> None:
     found = extend(encode(PROMPT + CALL + "<|im_end|>"), [RESULT], CHATML, small())
     assert decode(found.suffix) == "\n<|im_start|>tool\n21 degrees<|im_end|>\n<|im_start|>assistant\n"
     assert found
 
 
 @pytest.mark.parametrize("end", ["", "<|im_end|>", "<|im_end|>\n"])
-def test_however_much_of_the_end_was_sampled_there_is_one_end(end: str) -> None:
+def test_end_of_turn_occurs_once(end: str) -> None:
     found = extend(encode(PROMPT + "It is raining." + end), [NEXT], CHATML, small())
     assert found.ids is not None
     assert decode(found.ids).count("<|im_end|>\n<|im_start|>user\nAnd tomorrow?") == 1
 
 
-def test_ids_that_no_tokenizer_would_choose_stay_as_they_are() -> None:
+def test_unusual_ids_are_kept() -> None:
     letters = [id for letter in "It is raining." for id in encode(letter)]
     ids = [*encode(PROMPT), *letters, *encode("<|im_end|>")]
     assert letters != encode("It is raining.")
@@ -309,7 +309,7 @@ def test_ids_that_no_tokenizer_would_choose_stay_as_they_are() -> None:
     assert found.suffix == extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], CHATML, small()).suffix
 
 
-def test_arrays_go_in_as_they_are() -> None:
+def test_arrays_are_accepted() -> None:
     ids = encode(PROMPT + "It is raining.<|im_end|>")
     found = extend(np.array(ids), [NEXT], CHATML, small())
     assert found == extend(ids, [NEXT], CHATML, small())
@@ -317,7 +317,7 @@ def test_arrays_go_in_as_they_are() -> None:
     assert {type(id) for id in found.ids} == {int}
 
 
-def test_reasoning_that_goes_at_the_next_question_is_shown() -> None:
+def test_dropped_reasoning_is_reported() -> None:
     ids = encode(PROMPT + "<think>Rain?</think>It is raining.<|im_end|>")
     found = extend(ids, [NEXT], THINKING, small())
     assert not found
@@ -342,25 +342,25 @@ def test_reasoning_that_goes_at_the_next_question_is_shown() -> None:
         ),
     ],
 )
-def test_no_prompt_without_a_reason(written: str, new: list[dict[str, Any]], why: str) -> None:
+def test_missing_prompt_has_a_reason(written: str, new: list[dict[str, Any]], why: str) -> None:
     template = CHATML.replace("assistant\n", "assistant\n{# </think> #}")
     found = extend(encode(PROMPT + written), new, template, small())
     assert found == Extension(None, why=found.why)
     assert why in found.why
 
 
-def test_another_template_s_ids_are_not_extended() -> None:
+def test_ids_of_another_template_are_not_extended() -> None:
     found = extend(encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small())
     assert "no turn of the model that begins as in this template" in found.why
 
 
-def test_a_border_that_is_no_special_token_is_none() -> None:
+def test_border_must_be_a_special_token() -> None:
     plain = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant: "
     found = extend(encode("user: Weather in Oslo?\nassistant: It is raining."), [NEXT], plain, small())
     assert not found
 
 
-def test_what_the_ids_do_not_tell_is_not_guessed() -> None:
+def test_ambiguous_ids_are_not_guessed() -> None:
     named = r"""{%- set called = namespace(name='') %}
     {%- for message in messages %}<|im_start|>{{ message.role }}
 {{- ' ' + called.name if message.role == 'tool' }}
@@ -380,7 +380,7 @@ def test_what_the_ids_do_not_tell_is_not_guessed() -> None:
     assert extend(ids, [RESULT], named, small(), messages=messages) == found
 
 
-def test_a_prompt_that_is_another_one_is_no_beginning() -> None:
+def test_different_prompt_is_not_a_prefix() -> None:
     ids = encode(PROMPT + "It is raining.<|im_end|>")
     messages = [{"role": "user", "content": "Weather in Rome?"}]
     found = extend(ids, [NEXT], CHATML, small(), messages=messages)
@@ -389,7 +389,7 @@ def test_a_prompt_that_is_another_one_is_no_beginning() -> None:
     assert found.difference.was[found.difference.at :].startswith("Oslo")
 
 
-def test_mistakes_of_callers_are_errors() -> None:
+def test_usage_errors_are_raised() -> None:
     with pytest.raises(UsageError, match="new_messages is empty"):
         extend([1], [], CHATML, small())
     with pytest.raises(UsageError, match="cannot encode text"):

@@ -1,4 +1,4 @@
-"""A label for every token: laws over every dialect, then what a token may hold."""
+"""A label for every token: laws over every dialect, then particular tokens."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ each_dialect = pytest.mark.parametrize("dialect", NAMES)
 
 
 def texts_of(ids: list[int], tokenizer: Bytes, labels: bytes) -> dict[Label, str]:
-    """What the tokens of each label say."""
+    """Return the text of the tokens of each label."""
     found = dict.fromkeys(Label, b"")
     special = tokenizer.special_tokens()
     for id, label in zip(ids, labels, strict=True):
@@ -55,7 +55,7 @@ def texts_of(ids: list[int], tokenizer: Bytes, labels: bytes) -> dict[Label, str
 
 
 @each_dialect
-def test_labels_say_where_a_message_was_put(dialect: str) -> None:
+def test_labels_follow_the_message(dialect: str) -> None:
     tokenizer = bytes_for(dialect)
     spec = get_dialect(dialect, tokenizer=tokenizer)
     text, message = example(spec)
@@ -80,7 +80,7 @@ def visible(message: Message) -> object:
 
 
 @each_dialect
-def test_a_label_for_each_id_whatever_was_written_and_however_it_comes(dialect: str) -> None:
+def test_every_id_has_a_label_in_any_grouping(dialect: str) -> None:
     tokenizer = bytes_for(dialect)
     random = Random(dialect)  # noqa: S311
     text = example(get_dialect(dialect))[0].replace("Paris", "Orléans 😀")
@@ -97,7 +97,7 @@ def test_a_label_for_each_id_whatever_was_written_and_however_it_comes(dialect: 
 
 
 def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Random) -> bytes:
-    """Labels by the same rules, of ids that came a few at a time."""
+    """Return the labels of ids that arrive a few at a time."""
     parser = Parser(dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
     widths = parser.measure_tokens()
     events: list[Event] = []
@@ -124,14 +124,14 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
         ([], [(0, 1)], []),
     ],
 )
-def test_a_token_over_several_stretches(
+def test_token_over_several_spans_has_one_label(
     widths: list[int], found: list[tuple[int, int]], labels: list[int]
 ) -> None:
     assert list(labels_of(widths, found)) == labels
 
 
 def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int]:
-    """A label for each character, one event after the other: what tokens are held against."""
+    """Label each character by its event, as the reference for tokens."""
     labels = [int(Label.MARKUP)] * len(text)
     head: CallStart | None = None
     for event in reading.events:
@@ -156,7 +156,7 @@ def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int
 
 
 @pytest.mark.parametrize(("dialect", "model"), REAL)
-def test_a_token_of_a_real_vocabulary_goes_by_its_first_character(dialect: str, model: str) -> None:
+def test_real_token_is_labelled_by_its_first_character(dialect: str, model: str) -> None:
     tokenizer = real_vocabulary(model)
     for text in (
         example(get_dialect(dialect))[0],
@@ -173,7 +173,7 @@ def test_a_token_of_a_real_vocabulary_goes_by_its_first_character(dialect: str, 
 # -- what a token may hold
 
 
-def test_characters_that_are_split_over_tokens_belong_where_they_begin() -> None:
+def test_split_character_is_labelled_where_it_begins() -> None:
     tokenizer = bytes_for("hermes")
     ids = tokenizer.encode("<think>é</think>日")
     reading = label_tokens(ids, "hermes", tokenizer=tokenizer)
@@ -184,26 +184,26 @@ def test_characters_that_are_split_over_tokens_belong_where_they_begin() -> None
 
 
 @pytest.mark.parametrize("tail", [[0xE6], [0xE6, 0x97], [0xFF], [0xE6, 0xE6, 0x41]])
-def test_bytes_that_are_no_character_are_text(tail: list[int]) -> None:
+def test_invalid_bytes_are_text(tail: list[int]) -> None:
     reading = label_tokens([*b"ab", *tail], "hermes", tokenizer=bytes_for("hermes"))
     assert reading.labels == bytes([Label.CONTENT]) * (2 + len(tail))
     assert (reading.message.content or "").startswith("ab\ufffd")
 
 
-def test_half_a_character_before_a_marker() -> None:
+def test_incomplete_character_before_a_marker_is_text() -> None:
     tokenizer = bytes_for("hermes")
     think, over = tokenizer.markers["<think>"], tokenizer.markers["</think>"]
     reading = label_tokens([think, 0xE6, over, 0x41], "hermes", tokenizer=tokenizer)
     assert [Label(label).name for label in reading.labels] == ["MARKUP", "REASONING", "MARKUP", "CONTENT"]
 
 
-def test_a_marker_that_is_only_spelt_is_content() -> None:
+def test_spelled_marker_is_content() -> None:
     tokenizer = bytes_for("hermes")
     reading = label_tokens(list(b"<tool_call>"), "hermes", tokenizer=tokenizer)
     assert set(reading.labels) == {Label.CONTENT}
 
 
-def test_a_broken_call_says_so_in_every_token() -> None:
+def test_tokens_of_a_malformed_call_say_so() -> None:
     tokenizer = bytes_for("hermes")
     text = '<tool_call>{"name": "f", "arguments": {"a": 1'
     reading = label_tokens(tokenizer.encode(text), "hermes", tokenizer=tokenizer, finish_reason="length")
@@ -215,7 +215,7 @@ def test_a_broken_call_says_so_in_every_token() -> None:
     assert not any(reading.mask(broken=False))
 
 
-def test_padding_is_nobodys() -> None:
+def test_padding_has_its_own_label() -> None:
     tokenizer = bytes_for("hermes")
     end = tokenizer.markers["<|im_end|>"]
     for ids, pad, wanted in (
@@ -228,7 +228,7 @@ def test_padding_is_nobodys() -> None:
         assert list(label_tokens(ids, "hermes", tokenizer=tokenizer, pad=pad).labels) == wanted
 
 
-def test_masks() -> None:
+def test_masks_select_labels() -> None:
     tokenizer = bytes_for("hermes")
     reading = label_tokens(tokenizer.encode("<think>a</think>b<|im_end|>"), "hermes", tokenizer=tokenizer)
     assert list(reading.mask()) == [1, 1, 1, 1, 1]
@@ -236,7 +236,7 @@ def test_masks() -> None:
     assert list(mask(bytes([Label.CONTENT + SHARED, Label.CONTEXT]))) == [1, 0]
 
 
-def test_the_prompt_says_what_it_begins_in() -> None:
+def test_prompt_decides_the_start_channel() -> None:
     tokenizer = bytes_for("hermes")
     prompt = tokenizer.encode("<|im_start|>assistant\n<think>\n")
     reading = label_tokens(tokenizer.encode("a</think>b"), "hermes", tokenizer=tokenizer, prompt_ids=prompt)
@@ -244,7 +244,7 @@ def test_the_prompt_says_what_it_begins_in() -> None:
 
 
 class Tensor:
-    """As much of an array as is asked for."""
+    """The part of an array interface that is used."""
 
     def __init__(self, values: list[object]) -> None:
         self.values = values
@@ -253,7 +253,7 @@ class Tensor:
         return self.values
 
 
-def test_arrays_go_in_as_they_are() -> None:
+def test_arrays_are_accepted() -> None:
     tokenizer = bytes_for("hermes")
     assert label_tokens(Tensor([65, 66]), "hermes", tokenizer=tokenizer).message.content == "AB"
     assert label_tokens((65, 66), "hermes", tokenizer=tokenizer).message.content == "AB"
@@ -261,13 +261,13 @@ def test_arrays_go_in_as_they_are() -> None:
         label_tokens(Tensor([[65], [66]]), "hermes", tokenizer=tokenizer)
 
 
-def test_ids_that_nobody_knows_are_an_error_that_says_so() -> None:
+def test_unknown_ids_are_an_error() -> None:
     tokenizer = real_vocabulary("qwen3")
     with pytest.raises(UsageError, match="no token with the id 10000000"):
         label_tokens([10_000_000, 1], "hermes", tokenizer=tokenizer)
 
 
-def test_widths_are_asked_for_before_the_first_ids() -> None:
+def test_token_widths_are_measured_from_the_first_id() -> None:
     parser = Parser("hermes", tokenizer=bytes_for("hermes"))
     parser.feed_tokens([65])
     with pytest.raises(UsageError, match="before the first ids"):
@@ -276,7 +276,7 @@ def test_widths_are_asked_for_before_the_first_ids() -> None:
         Parser("hermes").measure_tokens()
 
 
-def test_what_was_rendered_and_encoded_is_read_as_it_was_put() -> None:
+def test_rendered_and_encoded_message_is_labelled_as_written() -> None:
     tokenizer: Tokenizer = real_vocabulary("qwen3")
     message = Message(content="Let me look.", reasoning="The user wants 日本 😀🎉.")
     text = render("hermes", message)

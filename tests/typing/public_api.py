@@ -1,7 +1,7 @@
-"""What a type checker makes of the public names.  Checked, never run.
+"""What a type checker infers for the public names. Checked, never run.
 
-``assert_type`` states what callers rely on; an ``ignore`` on a mistake states
-that the checker finds it, since strict mode complains about one it has no use for.
+``assert_type`` states what callers rely on; an ``ignore`` on a mistake states that the checker finds it,
+because strict mode reports unused ones.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def stream() -> None:
 
 
 class Vocabulary:
-    """A tokenizer of somebody's own."""
+    """A custom tokenizer."""
 
     def token_bytes(self, id: int) -> bytes:
         return bytes([id])
@@ -119,7 +119,7 @@ class Vocabulary:
 
 
 class Engine:
-    """An object that holds a tokenizer, as engines' wrappers do."""
+    """An object that holds a tokenizer, like engines' wrappers."""
 
     tokenizer = Vocabulary()
 

@@ -1,4 +1,4 @@
-"""What is wrong with a built site is found, and nothing else is."""
+"""The link check finds faults of a built site, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_good_site_has_nothing_wrong(site: Path) -> None:
+def test_valid_site_has_no_findings(site: Path) -> None:
     assert list(links.broken(site, apart=("play",))) == []
 
 
@@ -51,7 +51,7 @@ def test_a_good_site_has_nothing_wrong(site: Path) -> None:
         ("lost.html", "", "lost.html is reached from nowhere"),
     ],
 )
-def test_what_is_wrong_is_said(site: Path, page: str, more: str, said: str) -> None:
+def test_broken_links_are_reported(site: Path, page: str, more: str, said: str) -> None:
     with (site / page).open("a", encoding="utf-8") as file:
         file.write(more)
     assert list(links.broken(site, apart=("play",))) == [said]

@@ -1,4 +1,4 @@
-"""Pictures are drawn from what the library says, for every dialect."""
+"""Pictures are drawn from the library's own data, for every dialect."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from unspool import explain, get_dialect, list_dialects, state_diagram
 from website import dialects, states, stream
 
 
-def test_the_stream_of_the_start_page_is_up_to_date() -> None:
+def test_stream_picture_is_up_to_date() -> None:
     written = stream.PICTURE.read_text(encoding="utf-8")
     assert written == stream.picture(list(stream.rows())), "run make stream-picture"
 
 
-def test_the_stream_shows_what_the_page_says_of_it() -> None:
+def test_stream_picture_matches_the_page() -> None:
     rows = list(stream.rows())
     assert "".join(row.chunk for row in rows) == "".join(stream.CHUNKS)
     assert [row.held for row in rows] == [0, 5, 1, 5, 26, 0, 0, 0]
@@ -25,7 +25,7 @@ def test_the_stream_shows_what_the_page_says_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
-def test_a_dialect_has_its_states_drawn_and_all_that_leads_on(name: str) -> None:
+def test_state_diagram_shows_states_and_transitions(name: str) -> None:
     diagram = state_diagram(name)
     drawn = ET.fromstring(states.picture(name, diagram))  # noqa: S314 - our own
     known = states.edges(diagram)
@@ -42,7 +42,7 @@ def test_a_dialect_has_its_states_drawn_and_all_that_leads_on(name: str) -> None
         ]
 
 
-def test_the_page_of_a_dialect_is_its_explanation() -> None:
+def test_dialect_page_is_its_explanation() -> None:
     page = dialects.page(get_dialect("hermes"))
     before, _, _ = explain("hermes").partition("```mermaid")
     assert page.startswith(before)
@@ -50,7 +50,7 @@ def test_the_page_of_a_dialect_is_its_explanation() -> None:
     assert "mermaid" not in page
 
 
-def test_the_door_of_a_dialect_opens_on_its_example() -> None:
+def test_dialect_page_opens_on_its_example() -> None:
     address = dialects.door(get_dialect("kimi_k2")).split("#j=")[1].split('"')[0]
     opened = json.loads(urlsafe_b64decode(address + "=" * (-len(address) % 4)))
     assert opened["dialect"] == "kimi_k2"

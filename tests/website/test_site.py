@@ -1,7 +1,7 @@
 """The site in a browser: ``make site``, then ``make browser``.
 
-The questions were written down before the pages: what somebody asks who has just
-heard of unspool.  Each has its answer within two clicks from the start page, or by one search.
+The questions were written down before the pages: those of somebody who has just heard of unspool. Each has
+its answer within two clicks from the start page, or by one search.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SITE = ROOT / "build" / "site"
 
 @dataclass(frozen=True)
 class Question:
-    """What somebody asks, and where the answer is."""
+    """A question, and where its answer is."""
 
     asked: str
     clicks: tuple[str, ...]
@@ -36,9 +36,9 @@ class Question:
     searched: str
     """Words to search for instead."""
     page: str
-    """Where either leads."""
+    """The page where either leads."""
     answer: str
-    """What is then to be read there."""
+    """Text that the page must contain."""
 
 
 QUESTIONS = (
@@ -106,7 +106,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """A page that fails the test if it asks anybody else, or has anything to complain of."""
+    """Open a page that fails the test on external requests or console messages."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     wrong: list[str] = []
     opened.on(
@@ -128,7 +128,7 @@ def _reads(page: Page, question: Question) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.asked)
-def test_a_question_is_answered_in_two_clicks(question: Question, page: Page) -> None:
+def test_answer_is_two_clicks_away(question: Question, page: Page) -> None:
     assert len(question.clicks) <= 2
     for text in question.clicks:
         page.locator("article").get_by_role("link", name=text, exact=True).click()
@@ -136,7 +136,7 @@ def test_a_question_is_answered_in_two_clicks(question: Question, page: Page) ->
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.asked)
-def test_a_question_is_answered_by_one_search(question: Question, page: Page) -> None:
+def test_answer_is_found_by_search(question: Question, page: Page) -> None:
     box = page.get_by_role("textbox", name="Search").first
     box.fill(question.searched)
     box.press("Enter")
@@ -149,14 +149,14 @@ def test_a_question_is_answered_by_one_search(question: Question, page: Page) ->
 
 
 @pytest.mark.parametrize("model", ["Kimi K2", "Qwen3", "gpt-oss"])
-def test_a_model_is_found_by_its_name(model: str, page: Page) -> None:
+def test_model_is_found_by_its_name(model: str, page: Page) -> None:
     box = page.get_by_role("textbox", name="Search").first
     box.fill(model)
     box.press("Enter")
     page.wait_for_selector("ul.search li a[href*='dialect/']")
 
 
-def test_the_navigation_leads_to_dialects_names_and_the_playground(page: Page, address: str) -> None:
+def test_navigation_leads_to_dialects_names_and_playground(page: Page, address: str) -> None:
     side = page.locator("aside.sidebar-drawer")
     side.get_by_role("link", name="Every dialect").click()
     page.locator("article").get_by_role("link", name="kimi_k2", exact=True).click()

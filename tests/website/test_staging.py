@@ -13,7 +13,7 @@ from website.staging import DeadLink, Staging
 GENERATED = {"dialect/index", "api/index", "examples"}
 
 
-def test_the_navigation_has_every_page_once() -> None:
+def test_navigation_has_every_page_once() -> None:
     pages = [staging.place_of(page) for page in staging.pages(ROOT)]
     assert sorted(navigation.pages()) == sorted([*pages, *GENERATED]), (
         "a page of docs needs a place in the navigation: tools/website/navigation.py"
@@ -50,16 +50,16 @@ def repository(tmp_path: Path) -> Path:
         ("docs/a.md", "```\n[x](y)\n```\n[b](b.md)", "```\n[x](y)\n```\n[b](b.md)"),
     ],
 )
-def test_a_link_leads_to_the_same_file(page: str, written: str, expected: str, repository: Path) -> None:
+def test_links_lead_to_the_same_file(page: str, written: str, expected: str, repository: Path) -> None:
     assert Staging(repository, repository).rewritten(page, written) == expected
 
 
-def test_a_dead_link_says_where_it_is(repository: Path) -> None:
+def test_dead_link_names_its_place(repository: Path) -> None:
     with pytest.raises(DeadLink, match=r"docs/a.md:3: c.md is not there"):
         Staging(repository, repository).rewritten("docs/a.md", "one\n\n[c](c.md)")
 
 
-def test_a_picture_for_each_mode(repository: Path) -> None:
+def test_picture_exists_for_each_theme(repository: Path) -> None:
     written = (
         '<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="plot.svg">\n'
         '  <img alt="A plot" src="plot.svg">\n</picture>\n'
@@ -70,7 +70,7 @@ def test_a_picture_for_each_mode(repository: Path) -> None:
     assert ":class: only-dark\n:alt: A plot" in text
 
 
-def test_what_pages_point_at_is_staged(repository: Path, tmp_path: Path) -> None:
+def test_linked_files_are_staged(repository: Path, tmp_path: Path) -> None:
     (repository / "docs" / "a.md").write_text("[it](../examples/try.py) ![plot](plot.svg)")
     Staging(repository, tmp_path / "pages").run()
     staged = {path.relative_to(tmp_path / "pages").as_posix() for path in (tmp_path / "pages").rglob("*.*")}

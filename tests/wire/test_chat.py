@@ -1,4 +1,4 @@
-"""Chat Completions: what we send, as the readers of real clients see it."""
+"""Chat Completions streams as real clients read them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from unspool.wire._poisoned_calls import make_poison
 # Spans play no part on the wire.
 
 KEEP = Policies(malformed_call="keep", truncated_call="keep")
-"""What was sent of a broken call stays on the wire, so its message is the one that keeps them."""
+"""Parts of a broken call stay on the wire, so the expected message keeps them."""
 
 
 def wire(policies: Policies | None = None, *, forced: bool = False, **options: Any) -> ChatStream:
@@ -87,7 +87,7 @@ def note(kind: str) -> Event:
 
 @dataclass(frozen=True)
 class Case:
-    """Events without Finish, and what a client must make of them."""
+    """Events without Finish, and the client's expected result."""
 
     events: Sequence[Event]
     parts: tuple[Part, ...]
@@ -119,7 +119,7 @@ class Case:
 
     @property
     def broken(self) -> bool:
-        """Whether there is an announced call that no JSON reader can read."""
+        """Return whether an announced call has arguments that no JSON reader accepts."""
         return any(isinstance(event, CallEnd) and event.status == "malformed" for event in self.events)
 
 
@@ -199,7 +199,7 @@ cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 def deltas(chunks: Iterable[Chunk]) -> list[Any]:
-    """The deltas of chunks with one choice each."""
+    """Return the deltas of chunks with one choice each."""
     out = []
     for chunk in chunks:
         choices: Any = chunk["choices"]
@@ -211,7 +211,7 @@ def deltas(chunks: Iterable[Chunk]) -> list[Any]:
 # The shape, to the key.
 
 
-def test_the_chunks_of_a_step() -> None:
+def test_step_gives_chunks() -> None:
     case = Case([reasoning("Hm"), content("Now:"), *call(0, '{"a"', ": 1}")], (), "tool_calls")
     chunks = case.stream()
     assert deltas(chunks) == [
@@ -244,27 +244,27 @@ def test_the_chunks_of_a_step() -> None:
 
 
 @cases
-def test_no_delta_holds_null(case: Case) -> None:
+def test_deltas_contain_no_null(case: Case) -> None:
     assert "null" not in json.dumps(deltas(case.stream()))
 
 
-def test_markup_and_notes_do_not_split_deltas() -> None:
+def test_markup_and_diagnostics_do_not_split_deltas() -> None:
     events = [content("a"), markup(), content("b"), note("stray_closer"), content(""), content("c")]
     assert deltas(wire().encode(events))[1:] == [{"content": "abc"}]
 
 
-def test_nothing_to_say_is_not_said() -> None:
+def test_empty_deltas_are_not_sent() -> None:
     assert len(wire().encode([content(""), reasoning(""), markup(), note("repaired")])) == 1
 
 
-def test_the_first_call_opens_the_stream() -> None:
+def test_call_may_be_the_first_chunk() -> None:
     stream = wire()
     assert deltas(stream.encode([])) == [{"role": "assistant", "content": ""}]
     assert stream.encode([]) == []
     assert deltas(stream.encode([content("a")])) == [{"content": "a"}]
 
 
-def test_a_call_without_arguments_gets_one_delta() -> None:
+def test_call_without_arguments_gets_one_delta() -> None:
     for events in (call(0), call(0, ""), call(0, "{}"), call(0, "", "{", "}")):
         sent = deltas(wire().encode(events))[2:]
         assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}]
@@ -273,12 +273,12 @@ def test_a_call_without_arguments_gets_one_delta() -> None:
 @pytest.mark.parametrize(
     ("status", "poison"), [("truncated", '{"\\u"]'), ("malformed", '{"\\u<malformed>"]')]
 )
-def test_a_broken_call_gets_no_arguments_that_anybody_can_read(status: Status, poison: str) -> None:
+def test_broken_call_gets_unreadable_arguments(status: Status, poison: str) -> None:
     sent = deltas(wire().encode(call(0, status=status)))[2:]
     assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": poison}}]}]
 
 
-def test_reasoning_field() -> None:
+def test_reasoning_field_follows_the_policy() -> None:
     fields: list[Literal["reasoning_content", "reasoning"]] = ["reasoning_content", "reasoning"]
     for field in fields:
         stream = wire(Policies(reasoning_field=field))
@@ -296,7 +296,7 @@ def test_reasoning_field() -> None:
         (True, "stop", "truncated", "length"),
     ],
 )
-def test_finish_reason_of_a_forced_call(
+def test_forced_call_finish_reason_follows_the_policy(
     *, forced: bool, policy: Literal["stop", "tool_calls"], status: Status, reason: str
 ) -> None:
     stream = wire(Policies(forced_finish_reason=policy), forced=forced)
@@ -305,7 +305,7 @@ def test_finish_reason_of_a_forced_call(
 
 
 @cases
-def test_the_fold_says_the_same(case: Case) -> None:
+def test_stream_equals_the_built_message(case: Case) -> None:
     message = Parser("hermes", policies=KEEP).message([*case.events, Finish(case.told, 0)])
     assert message.finish_reason == case.reason
 
@@ -324,7 +324,7 @@ def test_choices_are_independent() -> None:
     assert [choice.message.content for choice in completion.choices] == ["a", "b"]
 
 
-def test_usage_comes_last_and_only_if_asked_for() -> None:
+def test_usage_comes_last_and_only_on_request() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     for asked in (False, True):
         stream = wire(include_usage=asked)
@@ -335,7 +335,7 @@ def test_usage_comes_last_and_only_if_asked_for() -> None:
         assert sent == ([([], usage)] if asked else [])
 
 
-def test_nothing_follows_finish() -> None:
+def test_encoding_after_finish_is_an_error() -> None:
     stream = wire()
     stream.encode([Finish("stop", 0)])
     assert stream.encode([]) == []
@@ -343,7 +343,7 @@ def test_nothing_follows_finish() -> None:
         stream.encode([content("a")])
 
 
-def test_ids_and_times_of_their_own() -> None:
+def test_ids_and_timestamps_are_generated() -> None:
     one, two = wire(), wire()
     assert one.id.startswith("chatcmpl-")
     assert one.id != two.id
@@ -353,7 +353,7 @@ def test_ids_and_times_of_their_own() -> None:
 # Server-sent events, through the decoder of the openai client.
 
 
-def test_sse() -> None:
+def test_sse_framing_survives_any_text() -> None:
     text = "a\n\n\u2028\u0085\r\x0bé😀\ud83d"
     chunks = Case([content(text)], (), "stop").stream()
     body = "".join(map(sse, chunks)) + DONE
@@ -378,7 +378,7 @@ def openai_completion(chunks: Iterable[Chunk]) -> Any:
 
 
 @cases
-def test_openai(case: Case) -> None:
+def test_openai_client_reads_the_stream(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     stream = wire(include_usage=True)
     chunks = [chunk for event in case.events for chunk in stream.encode([event])]
@@ -414,7 +414,7 @@ def is_complete(event: Event) -> bool:
 
 
 @cases
-def test_langchain(case: Case) -> None:
+def test_langchain_reads_the_stream(case: Case) -> None:
     message, reason = langchain_message(case.stream())
     assert reason == case.reason
     assert message.content == case.joined("content")  # it has no place for reasoning
@@ -438,12 +438,12 @@ def reconstruct(chunks: Iterable[Chunk]) -> Message:
 
 
 @cases
-def test_reconstructor(case: Case) -> None:
+def test_decoder_restores_the_message(case: Case) -> None:
     assert reconstruct(case.stream()) == case.message
 
 
 @pytest.mark.parametrize("field", ["both", "reasoning_content", "reasoning"])
-def test_reconstructor_reads_each_reasoning_field(
+def test_decoder_reads_each_reasoning_field(
     field: Literal["both", "reasoning_content", "reasoning"],
 ) -> None:
     case = CASES["reasoning after a call"]
@@ -454,7 +454,7 @@ def test_reconstructor_reads_each_reasoning_field(
 
 
 @cases
-def test_completion(case: Case) -> None:
+def test_completion_validates(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     response = wire(model="m", id="chatcmpl-1", created=1).response(case.message, usage=usage)
     completion = ChatCompletion.model_validate(response, strict=True)
@@ -469,7 +469,7 @@ def test_completion(case: Case) -> None:
     assert [(call.id, call.function.name, call.function.arguments) for call in calls] == case.calls
 
 
-def test_completion_to_the_key() -> None:
+def test_completion_equals_the_documented_dict() -> None:
     call = ToolCall("call_0", "f", "{}")
     response = wire(id="x", created=1).response(
         Message(tool_calls=(call,), finish_reason="tool_calls"), Message(content="Hi")
@@ -515,7 +515,7 @@ def pieces(draw: st.DrawFn, text: str) -> list[str]:
 
 @st.composite
 def outputs(draw: st.DrawFn) -> Case:
-    """Random events in an order that a parser may give them, and the message that they fold to."""
+    """Generate events in an order that a parser may give them, and the message that they build."""
     events: list[Event] = []
     count = 0
     truncated: list[Status] = draw(st.sampled_from([[], ["truncated"]]))
@@ -544,7 +544,7 @@ def outputs(draw: st.DrawFn) -> Case:
 
 
 @given(outputs(), st.data())
-def test_any_split_into_feeds_gives_the_same_message(case: Case, data: st.DataObject) -> None:
+def test_any_chunking_gives_the_same_message(case: Case, data: st.DataObject) -> None:
     events = [*case.events, Finish(case.told, 0)]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
     bounds = [0, *cuts, len(events)]
@@ -570,7 +570,7 @@ def test_any_output_reads_the_same_in_every_client(case: Case) -> None:
 
 
 @given(outputs())
-def test_the_reason_is_never_tool_calls_without_a_call_that_was_not_cut_off(case: Case) -> None:
+def test_reason_tool_calls_needs_a_complete_call(case: Case) -> None:
     statuses = [event.status for event in case.events if isinstance(event, CallEnd)]
     if not {"complete", "malformed"} & set(statuses):
         assert case.reason != "tool_calls"

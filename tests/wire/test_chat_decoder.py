@@ -1,4 +1,4 @@
-"""The judge of other people's streams: what it reads, and that it rejects each violation."""
+"""The decoder of other servers' streams: what it accepts, and that it rejects each violation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read(*chunks: Mapping[str, object], lenient: bool = False, check_json: bool 
 # What it accepts.
 
 
-def test_a_whole_stream() -> None:
+def test_whole_stream_is_decoded() -> None:
     message = read(
         chunk(ROLE),
         chunk({"reasoning_content": "Hm", "reasoning": "Hm"}),
@@ -84,12 +84,12 @@ def test_a_whole_stream() -> None:
     )
 
 
-def test_bare_choices_and_deltas() -> None:
+def test_bare_choices_and_deltas_are_decoded() -> None:
     assert read(ROLE, {"content": "a"}, {"index": 1, "delta": {"content": "b"}}, STOP).content == "a"
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_either_reasoning_field(field: str) -> None:
+def test_either_reasoning_field_is_read(field: str) -> None:
     assert read(ROLE, {field: "a"}, {field: "b"}, STOP).reasoning == "ab"
 
 
@@ -98,12 +98,12 @@ def test_openai_may_begin_with_nulls() -> None:
     assert read(chunk(first, usage=None), chunk({}, "stop", usage=None), USAGE).content is None
 
 
-def test_a_call_in_one_delta() -> None:
+def test_call_in_one_delta_is_read() -> None:
     message = read(ROLE | calls(opener(0, "{}"), opener(1, '{"a": 1}')), CALLS)
     assert [call.arguments for call in message.tool_calls] == ["{}", '{"a": 1}']
 
 
-def test_the_last_text_may_come_with_the_reason() -> None:
+def test_last_text_may_come_with_the_finish_reason() -> None:
     assert read(ROLE, {"delta": {"content": "a"}, "finish_reason": "stop"}).content == "a"
 
 
@@ -117,7 +117,7 @@ def test_other_choices_are_skipped() -> None:
         assert reader.message().finish_reason == reason
 
 
-def test_finished_and_usage() -> None:
+def test_finished_and_usage_are_reported() -> None:
     reader = ChatStreamDecoder()
     reader.feed(ROLE)
     assert not reader.finished
@@ -128,11 +128,11 @@ def test_finished_and_usage() -> None:
     assert reader.usage == {"total_tokens": 3}
 
 
-def test_numbers_of_any_length() -> None:
+def test_numbers_of_any_length_are_kept() -> None:
     assert read(ROLE, calls(opener(0, "9" * 10_000)), CALLS).tool_calls[0].arguments == "9" * 10_000
 
 
-def test_no_finish_reason_excuses_arguments_that_a_client_might_complete() -> None:
+def test_incomplete_arguments_are_a_violation_for_any_finish_reason() -> None:
     for reason in (LENGTH, CALLS):
         with pytest.raises(ProtocolError, match="rule 'json'"):
             read(ROLE, calls(opener(0, '{"a')), reason)
@@ -140,11 +140,11 @@ def test_no_finish_reason_excuses_arguments_that_a_client_might_complete() -> No
         assert read(ROLE, calls(opener(0, spoilt)), reason).tool_calls[0].arguments == spoilt
 
 
-def test_check_json_can_be_left_out() -> None:
+def test_check_json_can_be_disabled() -> None:
     assert read(ROLE, calls(opener(0, '{"a')), STOP, check_json=False).tool_calls[0].arguments == '{"a'
 
 
-def test_lenient() -> None:
+def test_lenient_mode_accepts_nulls() -> None:
     continuation = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": "{}"}}
     chunks = [
         {"choices": []},  # Azure begins with the results of its filter
@@ -265,7 +265,7 @@ VIOLATIONS: list[tuple[str, str, Sequence[Mapping[str, object]]]] = [
 @pytest.mark.parametrize(
     ("rule", "says", "chunks"), VIOLATIONS, ids=[f"{rule}: {says}" for rule, says, _ in VIOLATIONS]
 )
-def test_violation(rule: str, says: str, chunks: Sequence[Mapping[str, object]]) -> None:
+def test_violation_is_reported(rule: str, says: str, chunks: Sequence[Mapping[str, object]]) -> None:
     reader = ChatStreamDecoder()
     for item in chunks[:-1]:
         reader.feed(item)
@@ -281,7 +281,7 @@ def test_every_rule_has_a_violation() -> None:
     assert {rule for rule, _, _ in VIOLATIONS} == set(RULES)
 
 
-def test_leniency_is_for_nulls_and_usage_only() -> None:
+def test_lenient_mode_accepts_only_nulls_and_usage() -> None:
     for rule, _, chunks in VIOLATIONS:
         if rule in ("null", "usage"):
             continue
@@ -289,6 +289,6 @@ def test_leniency_is_for_nulls_and_usage_only() -> None:
             read(*chunks, lenient=True)
 
 
-def test_a_stream_without_end() -> None:
+def test_stream_without_an_end_is_a_violation() -> None:
     with pytest.raises(ProtocolError, match="'finish': it ended after 2 chunks without a finish_reason"):
         read(ROLE, {"content": "a"})

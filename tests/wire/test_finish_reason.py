@@ -1,6 +1,6 @@
-"""One finish reason: the tidy and the fold say the same, and so do all wires, streamed and whole.
+"""The finish reason is the same in the whitespace filter, the message builder and all wires.
 
-To a client of a wire a malformed call that was announced is a call; in the message it is one only if kept.
+For a client of a wire an announced malformed call is a call; in the message it is one only if kept.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def encoded(wire: ChatStream | MessagesStream | ResponsesStream, portions: Seque
 
 
 def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
-    """The finish reason of these events as tidy and fold have it, and as every wire does."""
+    """Return the finish reason of these events in the filter, the builder and every wire."""
     tidy, fold = parser.tidy(), parser.fold()
     for events in portions:
         tidy.push(events)
@@ -79,7 +79,7 @@ def malformed(message: Message) -> bool:
 
 
 def responses(parser: Parser, portions: Sequence[Any]) -> tuple[Any, Any]:
-    """How a response ended, streamed and whole; this API has no word for calls."""
+    """Return the status of a response, streamed and whole; this API has no status for calls."""
     chunks = encoded(ResponsesStream(parser), portions)
     whole: Any = ResponsesStream(parser).response(parser.message(chain.from_iterable(portions)))
     return ended(chunks[-1]["response"]), ended(whole)
@@ -93,7 +93,7 @@ def ended(response: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("forced", [False, True], ids=["free", "forced"])
 @pytest.mark.parametrize(("name", "value"), VALUES, ids="=".join)
-def test_all_agree(name: str, value: str, forced: bool) -> None:
+def test_every_wire_reports_the_same_finish_reason(name: str, value: str, forced: bool) -> None:
     for forced_reason in ("tool_calls", "stop"):
         chosen = policies(name, value, forced_reason)
         if chosen is None:  # an error has no finish reason
@@ -115,19 +115,19 @@ def test_all_agree(name: str, value: str, forced: bool) -> None:
 @pytest.mark.parametrize("commit", ["name", "call"])
 @pytest.mark.parametrize("kept", ["drop", "text", "keep"])
 @pytest.mark.parametrize("text", [CUT, HEAD, GOOD + CUT])
-def test_a_call_that_is_cut_off_is_length_whatever_becomes_of_it(text: str, kept: Any, commit: Any) -> None:
+def test_cut_call_gives_length_under_any_policy(text: str, kept: Any, commit: Any) -> None:
     parser = Parser("hermes", policies=Policies(commit=commit, truncated_call=kept))
     assert parser.message(parser.feed(text) + parser.finish("stop")).finish_reason == "length"
 
 
-def test_a_forced_call_is_what_the_policy_says() -> None:
+def test_forced_call_follows_the_policy() -> None:
     chosen = Policies(forced_finish_reason="stop")
     for forced, reason in ((True, "stop"), (False, "tool_calls")):
         parser = Parser("hermes", policies=chosen, forced=forced)
         assert parser.message(parser.feed(GOOD) + parser.finish("stop")).finish_reason == reason
 
 
-def test_half_a_call_is_an_incomplete_item() -> None:
+def test_incomplete_call_is_an_incomplete_item() -> None:
     parser = Parser("hermes", policies=Policies(truncated_call="keep"))
     events = parser.feed(GOOD + CUT) + parser.finish("length")
     whole: Any = ResponsesStream(parser).response(parser.message(events))

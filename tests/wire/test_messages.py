@@ -1,4 +1,4 @@
-"""Messages: what we send, as Anthropic's own client reads it."""
+"""Messages streams as Anthropic's own client reads them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def wire(**options: Any) -> MessagesStream:
 
 
 def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
-    """The events of the stream, checked for what holds for every stream."""
+    """Return the events of the stream, checked against the rules of every stream."""
     chunks = wire(model="m", **options).encode(events)
     check(chunks)
     return chunks
 
 
 def check(chunks: Iterable[Chunk]) -> None:
-    """Blocks come one after another, each with deltas of its own type."""
+    """Assert that blocks follow one another, each with deltas of its own type."""
     open_block: dict[str, Any] | None = None
     expected = 0
     for chunk in chunks:
@@ -66,7 +66,7 @@ def check(chunks: Iterable[Chunk]) -> None:
 
 
 def read(chunks: Iterable[Chunk]) -> Any:
-    """What the client has at the end."""
+    """Return what the client has at the end."""
     snapshot: Any = None
     buffers: dict[int, bytes] = {}
     for chunk in chunks:
@@ -76,7 +76,7 @@ def read(chunks: Iterable[Chunk]) -> Any:
     return snapshot
 
 
-def test_the_sequence_of_a_whole_turn() -> None:
+def test_whole_turn_has_the_documented_events() -> None:
     kinds = []
     for chunk in sent(ALL):
         delta = chunk.get("delta")
@@ -103,7 +103,7 @@ def test_the_sequence_of_a_whole_turn() -> None:
     ]
 
 
-def test_the_client_has_it_all() -> None:
+def test_client_receives_everything() -> None:
     final = read(sent(ALL))
     thinking, text, first, second = final.content
     assert (thinking.thinking, bool(thinking.signature)) == ("I see.", True)
@@ -124,11 +124,11 @@ def test_the_client_has_it_all() -> None:
         ([*call(0, '{"a', status="truncated"), end("length")], "max_tokens"),
     ],
 )
-def test_why_it_ended(events: list[Event], reason: str) -> None:
+def test_stop_reason_is_translated(events: list[Event], reason: str) -> None:
     assert read(sent(events)).stop_reason == reason
 
 
-def test_a_stop_sequence_is_named() -> None:
+def test_stop_sequence_is_named() -> None:
     stream = wire()
     chunks = stream.encode([said("x")])
     stream.stop_sequence = "END"
@@ -145,14 +145,14 @@ def test_tokens_are_counted_at_the_end() -> None:
     assert (final.usage.input_tokens, final.usage.output_tokens) == (7, 5)
 
 
-def test_nothing_follows_the_end() -> None:
+def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
         stream.encode([said("x")])
 
 
-def test_the_whole_message_is_what_the_stream_amounts_to() -> None:
+def test_response_equals_the_stream() -> None:
     whole = wire(model="m", id="msg_1").response(Parser("hermes").message(ALL))
     Message.model_validate(whole)
     streamed = read(sent(ALL, id="msg_1"))
@@ -183,7 +183,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 
 @given(streams(), st.lists(st.integers(0, 30)))
-def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> None:
+def test_any_stream_may_be_split_anywhere(events: list[Event], cuts: list[int]) -> None:
     stream = wire(model="m")
     chunks: list[Chunk] = []
     at = 0

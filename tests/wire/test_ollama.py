@@ -1,4 +1,4 @@
-"""Ollama's wire: what we send, as Ollama's own client reads it; ``test_laws`` holds it to its law."""
+"""Ollama's lines as Ollama's own client reads them; ``test_parsing_laws`` checks the wire law."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines(text: str, size: int, *, finish: Any = "stop", form: Any = "chat", **p
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_the_lines_of_a_turn(size: int) -> None:
+def test_turn_gives_lines(size: int) -> None:
     read = [
         ChatResponse.model_validate(line) for line in lines(f"<think>\nHm.\n</think>\n\nSo.\n{CALL}", size)
     ]
@@ -43,7 +43,7 @@ def test_the_lines_of_a_turn(size: int) -> None:
     assert read[0].created_at == "1970-01-01T00:00:00Z"
 
 
-def test_the_other_form() -> None:
+def test_generate_form_is_supported() -> None:
     read = [
         GenerateResponse.model_validate(line)
         for line in lines("<think>\nHm.\n</think>\n\nSo.", 1, form="generate")
@@ -52,7 +52,7 @@ def test_the_other_form() -> None:
     assert "".join(line.thinking or "" for line in read) == "Hm."
 
 
-def test_a_call_that_breaks_was_never_announced() -> None:
+def test_broken_call_is_not_announced() -> None:
     assert "".join(line["message"]["content"] for line in lines(BROKEN, 1)) == BROKEN  # type: ignore[index]
     assert [line["done"] for line in lines(BROKEN, 1, malformed_call="drop")] == [True]
     assert "error" in lines(BROKEN, 1, malformed_call="keep")[-1]
@@ -64,7 +64,7 @@ def test_a_call_that_breaks_was_never_announced() -> None:
         OllamaStream(Parser("hermes", policies=policies)).response(parse(BROKEN, "hermes", policies=policies))
 
 
-def test_a_stream_is_for_one_output() -> None:
+def test_stream_encodes_one_output() -> None:
     parser = Parser("hermes")
     stream = OllamaStream(parser)
     stream.encode(parser.finish("stop"))

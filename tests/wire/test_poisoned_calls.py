@@ -1,4 +1,4 @@
-"""A call that breaks after it was announced: nothing that a client could run, streamed and whole the same."""
+"""Calls that break after they were announced: no client can run them, streamed or whole."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ STATUSES = pytest.mark.parametrize("status", ["malformed", "truncated"])
         ('{"a": 1}}', ',"\\u"]'),
     ],
 )
-def test_the_spoiler_fits_where_the_text_stands(sent: str, cut: str) -> None:
+def test_poison_fits_its_position(sent: str, cut: str) -> None:
     assert make_poison(sent, "truncated") == cut
     assert make_poison(sent, "malformed") == cut.replace('u"', 'u<malformed>"')
 
@@ -67,7 +67,7 @@ junk = st.text(st.sampled_from("{}[]\"'\\,: ab1u\n"), max_size=12)
 
 
 def reads(text: str, read: Any) -> bool:
-    """Whether some reader makes an object of a text."""
+    """Return whether any reader parses the text as an object."""
     try:
         return isinstance(read(text), dict)
     except Exception:  # noqa: BLE001 - it may say no in any way
@@ -76,7 +76,7 @@ def reads(text: str, read: Any) -> bool:
 
 @STATUSES
 @given(beginnings, junk)
-def test_no_reader_makes_an_object_of_it(status: str, begun: str, rest: str) -> None:
+def test_poisoned_arguments_are_never_an_object(status: str, begun: str, rest: str) -> None:
     sent = begun + (rest if status == "malformed" else "")
     poisoned = sent + make_poison(sent, status)
     assert not reads(poisoned, json.loads)
@@ -88,8 +88,8 @@ UNFINISHED_WORD = re.compile(r"(?:-|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z")
 
 
 @given(beginnings)
-def test_what_was_cut_off_is_unfinished_to_a_reader_of_partial_json_not_wrong(sent: str) -> None:
-    """Anthropic's client reads so after each delta, and an error would end its stream."""
+def test_cut_arguments_are_unfinished_to_partial_json_readers(sent: str) -> None:
+    """Anthropic's client parses after each delta, and an error would end its stream."""
     inside_a_string = make_poison(sent, "truncated")[0] in "\\u"
     half_an_escape = inside_a_string and re.search(r"\\u[0-9a-f]{0,3}\Z", sent)
     whole = reads(sent, json.loads)
@@ -100,7 +100,7 @@ def test_what_was_cut_off_is_unfinished_to_a_reader_of_partial_json_not_wrong(se
 
 @STATUSES
 @given(beginnings, junk)
-def test_it_is_taken_off_again(status: str, begun: str, rest: str) -> None:
+def test_poison_can_be_removed(status: str, begun: str, rest: str) -> None:
     sent = begun + rest
     poisoned = sent + make_poison(sent, status)
     assert is_poisoned(poisoned)
@@ -112,7 +112,7 @@ def test_it_is_taken_off_again(status: str, begun: str, rest: str) -> None:
 
 
 @given(objects)
-def test_what_is_not_poisoned_stays(arguments: str) -> None:
+def test_clean_arguments_are_unchanged(arguments: str) -> None:
     assert remove_poison(arguments) == arguments
 
 
@@ -121,19 +121,19 @@ def test_what_is_not_poisoned_stays(arguments: str) -> None:
 
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, GOOD, CUT, GOOD + SINGLE_QUOTES, GOOD + CUT])
 @pytest.mark.parametrize("reason", ["stop", "length"])
-def test_the_law(text: str, reason: Any) -> None:
+def test_wire_law_holds(text: str, reason: Any) -> None:
     assert_wires("hermes", ModelOutput(text, finish_reason=reason))
 
 
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, CUT])
 @pytest.mark.parametrize("instead", ["", "{}", '"}}'])
-def test_the_law_can_be_broken(text: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wire_law_violation_is_detected(text: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broken, "make_poison", lambda *_: instead)
     with pytest.raises(AssertionError, match="wires"):
         assert_wires("hermes", text)
 
 
-def test_the_law_sees_a_call_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wire_law_detects_a_lost_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MessagesStream, "_input_delta", lambda *_: {"type": "ping"})
     with pytest.raises(AssertionError, match="wires"):
         assert_wires("hermes", GOOD)
@@ -173,7 +173,7 @@ def test_arguments_are_the_same_text_on_all_wires(arguments: str, dialect: str, 
 
 @pytest.mark.parametrize("name", ["messages", "ollama"])
 @pytest.mark.parametrize("arguments", ["1e2", "-0", "1.10", '{"a": 1, "a": 1}'])
-def test_the_law_sees_arguments_that_are_spelled_anew(
+def test_wire_law_detects_respelled_arguments(
     arguments: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = wires.WIRES[name]
@@ -193,7 +193,7 @@ def test_the_law_sees_arguments_that_are_spelled_anew(
     "number", ["1e999", "-1E400", "7" * 5000, "NaN", "-Infinity"], ids=lambda text: text[:9]
 )
 @pytest.mark.parametrize("policy", ["text", "repair"])
-def test_a_reader_of_partial_json_sees_that_a_number_is_out_of_range(number: str, policy: Any) -> None:
+def test_partial_json_reader_sees_a_number_out_of_range(number: str, policy: Any) -> None:
     chunks = sent_by(MessagesStream, GOOD.replace('"tmp"', number), policies=Policies(malformed_call=policy))
     sent = "".join(chunk["delta"].get("partial_json", "") for chunk in chunks if "delta" in chunk)
     with pytest.raises(ValueError, match="line 1"):
@@ -210,7 +210,7 @@ def sent_by(wire: Any, text: str, *, policies: Policies | None = None, reason: A
     return [*stream.encode(parser.feed(text)), *stream.encode(parser.finish(reason))]
 
 
-def test_what_the_model_wrote_is_told_where_it_is_nearly_json() -> None:
+def test_near_json_text_of_the_model_is_reported() -> None:
     chunks = sent_by(ChatStream, SINGLE_QUOTES)
     pieces = [
         entry["function"]["arguments"]
@@ -221,14 +221,14 @@ def test_what_the_model_wrote_is_told_where_it_is_nearly_json() -> None:
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_responses() -> None:
+def test_responses_mark_poisoned_items() -> None:
     for text, reason, ended in ((SINGLE_QUOTES, "stop", "completed"), (CUT, "length", "incomplete")):
         last = sent_by(ResponsesStream, text, reason=reason)[-1]
         assert last["type"] == f"response.{ended}"
         assert [item["status"] for item in last["response"]["output"]] == ["incomplete"]
 
 
-def test_messages_that_are_not_streamed() -> None:
+def test_whole_messages_response_omits_poisoned_calls() -> None:
     parser = Parser("hermes")
     cut: Any = MessagesStream(parser).response(
         parser.message(parser.feed(GOOD + CUT) + parser.finish("length"))
@@ -242,7 +242,7 @@ def test_messages_that_are_not_streamed() -> None:
 
 
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, CUT])
-def test_an_error_ends_the_stream_as_each_api_has_it(text: str) -> None:
+def test_each_api_ends_a_stream_with_its_own_error(text: str) -> None:
     strict = Policies(malformed_call="error", truncated_call="error")
     chat = sent_by(ChatStream, f"Hi. {text}", policies=strict)
     assert chat[-1]["error"]["code"] in ("malformed_call", "truncated_call")
@@ -253,13 +253,13 @@ def test_an_error_ends_the_stream_as_each_api_has_it(text: str) -> None:
     assert sent_by(MessagesStream, text, policies=strict)[-1]["error"]["type"] == "api_error"
 
 
-def test_an_error_that_only_the_end_shows() -> None:
+def test_error_found_at_the_end_is_reported() -> None:
     strict = Policies(truncated_call="error")
     chunks = sent_by(ChatStream, '<tool_call>\n{"na', policies=strict, reason="length")
     assert chunks[-1]["error"]["code"] == "cut_head"
 
 
-def test_nothing_of_a_call_is_sent_before_it_is_complete_if_so_chosen() -> None:
+def test_commit_call_sends_only_complete_calls() -> None:
     whole_calls = Policies(commit="call")
     text = sent_by(ChatStream, SINGLE_QUOTES, policies=whole_calls)
     assert text[1]["choices"][0]["delta"] == {"content": SINGLE_QUOTES}
@@ -268,7 +268,7 @@ def test_nothing_of_a_call_is_sent_before_it_is_complete_if_so_chosen() -> None:
     assert cut[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_arguments_too_deep_to_read_are_not_taken_for_none() -> None:
+def test_overly_deep_arguments_are_not_taken_for_empty() -> None:
     parser = Parser("hermes")
     deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
     message = parser.message([*call(0, deep), end()])

@@ -1,4 +1,4 @@
-"""Responses: what we send, as OpenAI's own client reads it."""
+"""Responses streams as OpenAI's own client reads them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wire(**options: Any) -> ResponsesStream:
 
 
 def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
-    """The events of the stream, checked for what holds for every stream."""
+    """Return the events of the stream, checked against the rules of every stream."""
     chunks = wire(model="m", **options).encode(events)
     assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
     for chunk in chunks:
@@ -39,7 +39,7 @@ def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
 
 
 def read(chunks: Iterable[Chunk]) -> Any:
-    """What the client has at the end."""
+    """Return what the client has at the end."""
     state: Any = ResponseStreamState(input_tools=omit, text_format=omit)
     for chunk in chunks:
         state.handle_event(_EVENT.validate_python(chunk))
@@ -52,7 +52,7 @@ def last(chunks: list[Chunk]) -> dict[str, Any]:
     return found
 
 
-def test_the_sequence_of_a_whole_turn() -> None:
+def test_whole_turn_has_the_documented_events() -> None:
     kinds = [str(chunk["type"]).removeprefix("response.") for chunk in sent(ALL)]
     assert kinds == [
         "created",
@@ -88,7 +88,7 @@ def test_the_sequence_of_a_whole_turn() -> None:
     ]
 
 
-def test_the_client_has_it_all() -> None:
+def test_client_receives_everything() -> None:
     final = read(sent(ALL))
     reasoning, message, first, second = final.output
     assert reasoning.content[0].text == reasoning.summary[0].text == "I see."
@@ -98,7 +98,7 @@ def test_the_client_has_it_all() -> None:
     assert final.status == "completed"
 
 
-def test_items_are_the_same_from_first_to_last() -> None:
+def test_items_stay_the_same_from_first_to_last() -> None:
     chunks = sent(ALL)
     final = last(chunks)["output"]
     for index, item in enumerate(final):
@@ -124,19 +124,19 @@ def test_items_are_the_same_from_first_to_last() -> None:
         ([end("stop")], "completed", None),
     ],
 )
-def test_how_it_ends(events: list[Event], status: str, reason: str | None) -> None:
+def test_status_is_reported(events: list[Event], status: str, reason: str | None) -> None:
     chunks = sent(events)
     assert chunks[-1]["type"] == f"response.{status}"
     assert last(chunks)["status"] == status
     assert last(chunks)["incomplete_details"] == (None if reason is None else {"reason": reason})
 
 
-def test_a_call_that_is_cut_off_is_incomplete() -> None:
+def test_cut_call_is_incomplete() -> None:
     chunks = sent([*call(0, '{"a', status="truncated"), end("length")])
     assert last(chunks)["output"][0]["status"] == "incomplete"
 
 
-def test_failure_ends_a_stream_at_any_point() -> None:
+def test_failure_may_end_a_stream_at_any_point() -> None:
     for count in range(len(ALL)):
         stream = wire(model="m")
         chunks = stream.encode(ALL[:count]) if count else []
@@ -150,14 +150,14 @@ def test_failure_ends_a_stream_at_any_point() -> None:
         assert stream.fail("server_error", "again") == []
 
 
-def test_nothing_follows_the_end() -> None:
+def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
         stream.encode([said("x")])
 
 
-def test_the_whole_response_is_the_last_of_the_stream() -> None:
+def test_response_equals_the_last_event() -> None:
     whole = wire(model="m", echo={"temperature": 0.5}).response(Parser("hermes").message(ALL))
     streamed = last(sent(ALL, echo={"temperature": 0.5}))
     Response.model_validate(whole)
@@ -173,7 +173,7 @@ def _without_ids(response: Chunk) -> dict[str, Any]:
     return copy
 
 
-def test_log_probabilities_go_with_the_text() -> None:
+def test_logprobs_accompany_the_text() -> None:
     stream = wire()
     entry: Chunk = {"token": "x", "logprob": -1.0, "bytes": [120], "top_logprobs": []}
     chunks = stream.encode([thought("hm")])
@@ -188,7 +188,7 @@ def test_log_probabilities_go_with_the_text() -> None:
 
 
 def custom(*pieces: str) -> tuple[list[str], Any]:
-    """The pieces of input that are streamed, and the item at the end."""
+    """Return the streamed pieces of input, and the final item."""
     chunks = sent([*call(0, *pieces, name="run"), end()], custom_tools=["run"])
     assert not any("function_call" in str(chunk["type"]) for chunk in chunks)
     deltas = [str(c["delta"]) for c in chunks if c["type"] == "response.custom_tool_call_input.delta"]
@@ -216,7 +216,7 @@ TEXTS = [
     st.booleans(),
     st.lists(st.integers(1, 5), min_size=1),
 )
-def test_free_form_input_is_streamed_as_text(text: str, ascii_only: bool, sizes: list[int]) -> None:
+def test_custom_tool_input_streams_as_text(text: str, ascii_only: bool, sizes: list[int]) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
     pieces: list[str] = []
     at = 0
@@ -229,14 +229,14 @@ def test_free_form_input_is_streamed_as_text(text: str, ascii_only: bool, sizes:
     assert "".join(deltas) == text
 
 
-def test_free_form_input_that_comes_late_comes_whole() -> None:
+def test_late_custom_tool_input_arrives_whole() -> None:
     deltas, item = custom('{"other": 1, ', '"input": "x"}')
     assert (deltas, item["input"]) == (["x"], "x")
 
 
 @pytest.mark.parametrize(("status", "ended"), [("truncated", "incomplete"), ("malformed", "failed")])
-def test_broken_free_form_input_is_never_done(status: Status, ended: str) -> None:
-    """Clients run a call when its item is done, and this text cannot be spoilt."""
+def test_broken_custom_tool_input_is_never_done(status: Status, ended: str) -> None:
+    """Clients run a call when its item is done, and this text cannot be poisoned."""
     events = [*call(0, '{"input": "ab', "c\\", status=status, name="run"), end("length")]
     chunks = sent(events, custom_tools=["run"])
     kinds = [str(chunk["type"]) for chunk in chunks]
@@ -251,7 +251,7 @@ def test_broken_free_form_input_is_never_done(status: Status, ended: str) -> Non
         assert wire(custom_tools=["run"]).response(message)["output"] == []
 
 
-def test_free_form_input_that_is_no_object() -> None:
+def test_custom_tool_input_that_is_not_an_object_is_handled() -> None:
     deltas, item = custom('["x"]')
     assert (deltas, item["input"]) == (['["x"]'], '["x"]')
 
@@ -277,7 +277,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 
 @given(streams(), st.lists(st.integers(0, 30)))
-def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> None:
+def test_any_stream_may_be_split_anywhere(events: list[Event], cuts: list[int]) -> None:
     stream = wire(model="m")
     chunks: list[Chunk] = []
     at = 0

@@ -1,4 +1,4 @@
-"""A character that JSON writes as two escapes goes out whole, on every wire and in every chunking."""
+"""A character that JSON writes as two escapes is sent whole, on every wire and in every chunking."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WIRES: dict[str, tuple[Callable[[Parser], Any], Callable[[Any], list[str]]]] = {
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_half_a_pair_waits_for_the_other_half(wire: str, name: str) -> None:
+def test_lone_surrogate_waits_for_its_pair(wire: str, name: str) -> None:
     arguments, status = ARGUMENTS[name]
     output = f'<tool_call>\n{{"name": "f", "arguments": {arguments}'
     output += "}\n</tool_call>" if status == "complete" else ""

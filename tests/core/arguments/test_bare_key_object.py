@@ -1,4 +1,4 @@
-"""Bare objects: what is read, and the laws of codecs under every chunking."""
+"""Objects with bare keys: conversion to JSON, and the codec laws under every chunking."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING = MarkerSet(())
 
 @dataclass
 class Outcome:
-    """All that a codec said."""
+    """Everything that a codec returned."""
 
     text: str
     end: int
@@ -47,7 +47,7 @@ def read(
     kind: ValueType = UNKNOWN,
     repair: bool = False,
 ) -> Outcome:
-    """Drive a codec as the machine does: what it left comes again, with more behind it."""
+    """Drive a codec as the machine does: unconsumed input comes again with more text after it."""
     codec = BareKeyObject(quote, ends, kind=kind, repair=repair)
     out = Outcome("", 0, "", "", [])
     pieces: list[str] = []
@@ -85,7 +85,7 @@ def read(
 
 
 def value(text: str, quote: str = GEMMA, **options: Any) -> Any:
-    """The value of a well-formed object, which must be all there is."""
+    """Return the value of a well-formed object that is the whole input."""
     out = read([text], quote, **options)
     assert out.status == "complete", out
     assert out.end == len(text)
@@ -182,7 +182,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("text", "expected"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
 @pytest.mark.parametrize("quote", [GEMMA, ESCAPE, PRIVATE], ids=["gemma", "escape", "private"])
-def test_examples(text: str, expected: object, quote: str) -> None:
+def test_examples_are_converted(text: str, expected: object, quote: str) -> None:
     if expected is None:
         expected = {"city": "Paris", "n": 1, "ok": True, "l": [1, "a"], "o": {"k": None}}
     written = text.replace("Q", quote)
@@ -192,7 +192,7 @@ def test_examples(text: str, expected: object, quote: str) -> None:
         assert json.loads(out.text) == json.loads(json.dumps(expected).replace("Q", json.dumps(quote)[1:-1]))
 
 
-def test_spelling() -> None:
+def test_loose_spelling_is_converted() -> None:
     out = read(["( a = 1,b:[ ],c:[1 ,QxQ],d:{e=-07,},f:1e5)".replace("Q", GEMMA)])
     assert out.text == '{"a": 1, "b": [], "c": [1, "x"], "d": {"e": -7}, "f": 1e5}'
 
@@ -220,11 +220,11 @@ def test_key_given_twice_is_noted() -> None:
     assert [(kind, detail) for kind, detail, *_ in out.notes] == [("duplicate_argument", "a")] * 2
 
 
-def test_ordinary_quotes_as_delimiter() -> None:
+def test_double_quote_may_be_the_delimiter() -> None:
     assert value('{a:"x\\"y",b:["z"],"c":"}"}', '"') == {"a": 'x"y', "b": ["z"], "c": "}"}
 
 
-def test_a_delimiter_of_any_shape() -> None:
+def test_delimiter_may_have_any_shape() -> None:
     for quote in ("::", "=,", "]]", "((", "aa", "><", " '"):
         assert_chunking(f"{{a:{quote}x{quote},b:1}} ", quote=quote)
 
@@ -261,7 +261,7 @@ def test_a_delimiter_of_any_shape() -> None:
         ('{w:"a\\u00', '{"w": "a'),
     ],
 )
-def test_what_is_out(text: str, expected: str) -> None:
+def test_output_is_emitted_as_early_as_possible(text: str, expected: str) -> None:
     codec = BareKeyObject(GEMMA, ENDS)
     codec.step(text.replace("Q", GEMMA), 0, False)
     assert codec.text == expected.replace("Q", '<|\\"|>')
@@ -296,7 +296,7 @@ def test_what_is_out(text: str, expected: str) -> None:
         (f"{{a:{{b:{GEMMA}x{GEMMA}}}\n<tool_call|>", 19, "',' or a closing bracket", '{"a": {"b": "x"}'),
     ],
 )
-def test_errors(text: str, at: int, error: str, out: str) -> None:
+def test_errors_have_position_and_prefix(text: str, at: int, error: str, out: str) -> None:
     for behind in ("", "}", " x:1}<tool_call|>"):
         outcome = assert_chunking(text + behind)
         assert (outcome.end, outcome.error, outcome.text) == (at, error, out)
@@ -305,11 +305,11 @@ def test_errors(text: str, at: int, error: str, out: str) -> None:
 @pytest.mark.parametrize(
     "text", ["{", "{a", "{a:", "{a:1", "{a:Qx", "{a:QxQ", "{a:QxQ,", "{a:[", "{a:x, b", '{a:"x\\', "(a='x"]
 )
-def test_cut(text: str) -> None:
+def test_cut_object_is_truncated(text: str) -> None:
     assert assert_chunking(text.replace("Q", GEMMA)).status == "truncated"
 
 
-def test_half_a_delimiter_is_not_data() -> None:
+def test_partial_delimiter_is_not_data() -> None:
     assert read([f'{{a:{GEMMA}x<|"']).text == '{"a": "x'
 
 
@@ -324,7 +324,7 @@ def test_half_a_delimiter_is_not_data() -> None:
         ("(a=[{b:1)", '{"a": [{"b": 1}]}', ("repaired", "missing }] added", 8)),
     ],
 )
-def test_missing_brackets(text: str, expected: str, note: tuple[str, str, int]) -> None:
+def test_missing_brackets_are_repaired(text: str, expected: str, note: tuple[str, str, int]) -> None:
     out = assert_chunking(text, repair=True)
     assert (out.status, out.text, out.notes) == ("complete", expected, [note])
     assert read([text]).status == "malformed"
@@ -344,7 +344,7 @@ def test_missing_brackets(text: str, expected: str, note: tuple[str, str, int]) 
         ("", None),
     ],
 )
-def test_close(text: str, expected: str | None) -> None:
+def test_close_completes_the_object(text: str, expected: str | None) -> None:
     codec = BareKeyObject(GEMMA, ENDS, repair=True)
     text = text.replace("Q", GEMMA)
     assert codec.step(text + "<tool_call|>", 0, False) == len(text)
@@ -402,7 +402,7 @@ SCHEMA = ValueType(
         ("{u:QaQ,x:Q1Q,y:Q1Q}", '{"u": "a", "x": "1", "y": "1"}'),
     ],
 )
-def test_schema(text: str, expected: str) -> None:
+def test_values_follow_the_schema(text: str, expected: str) -> None:
     out = assert_chunking(text.replace("Q", GEMMA), kind=SCHEMA)
     assert (out.status, out.text) == ("complete", expected)
 
@@ -456,7 +456,7 @@ SHRED = (
 
 @st.composite
 def shreds(draw: st.DrawFn, quote: str) -> str:
-    """Text that is nearly an object."""
+    """Generate text that is nearly an object."""
     start = draw(st.sampled_from(("{", "{", "{k:", "{k:Q", "{k:[Q", "(k=", "[", "{a:{b:[")))
     pieces = draw(st.lists(st.sampled_from(SHRED) | st.text(max_size=2), max_size=14))
     return "".join([start, *pieces]).replace("Q", quote)
@@ -469,14 +469,14 @@ def chunkings(draw: st.DrawFn, text: str) -> list[str]:
 
 
 @given(st.data())
-def test_any_chunking(data: st.DataObject) -> None:
+def test_chunking_does_not_matter(data: st.DataObject) -> None:
     assert_laws(data)
 
 
 @pytest.mark.slow
 @settings(max_examples=20_000)
 @given(st.data())
-def test_any_chunking_of_many_texts(data: st.DataObject) -> None:
+def test_chunking_does_not_matter_for_many_texts(data: st.DataObject) -> None:
     assert_laws(data)
 
 
@@ -518,7 +518,9 @@ values = st.recursive(
 @given(st.dictionaries(strings, values, max_size=5), st.sampled_from(QUOTES), st.data())
 @example({"a": GEMMA, "b": f"x{GEMMA},n:1", f"k{GEMMA}": "<|"}, GEMMA, None)
 @example({"": "", " k ": {"'": [""]}, "<tool_call|>": 1}, GEMMA, None)
-def test_round_trip(arguments: Mapping[str, object], quote: str, data: st.DataObject | None) -> None:
+def test_encoding_round_trips(
+    arguments: Mapping[str, object], quote: str, data: st.DataObject | None
+) -> None:
     source = json.dumps(arguments, ensure_ascii=False)
     written = encode_bare(source, quote)
     whole = read([written + "<tool_call|>"], quote)
@@ -555,7 +557,7 @@ TEMPLATE = jinja2.Template(
 {%- endmacro -%}
 {{- format_argument(arguments) -}}"""
 )
-"""As in the chat templates of Gemma 4."""
+"""The argument macro of Gemma 4's chat templates."""
 plain_keys = st.text("abcAB_é.-", min_size=1, max_size=4) | st.sampled_from(("my key", "天気"))
 plain_values = st.recursive(
     st.none() | st.booleans() | numbers | text_of.filter(lambda text: "<" not in text),
@@ -565,12 +567,12 @@ plain_values = st.recursive(
 
 
 @given(st.dictionaries(plain_keys, plain_values, max_size=5))
-def test_as_the_template_writes(arguments: Mapping[str, object]) -> None:
+def test_encoding_matches_the_template(arguments: Mapping[str, object]) -> None:
     written = encode_bare(json.dumps(arguments), GEMMA)
     assert written == TEMPLATE.render(arguments=arguments, quote=GEMMA)
 
 
-def test_encode_keeps_digits_and_surrogates() -> None:
+def test_encoding_keeps_digits_and_surrogates() -> None:
     source = '{"a": 12345678901234567890.0123456789, "b": "\\ud801", "\\ud801": 1E5}'
     written = encode_bare(source, PRIVATE)
     assert PRIVATE not in written
@@ -578,7 +580,7 @@ def test_encode_keeps_digits_and_surrogates() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "[]", "1", '"x"', '{"a": }', '{"a": 1} x', "null"])
-def test_encode_wants_an_object(arguments: str) -> None:
+def test_encoding_needs_an_object(arguments: str) -> None:
     with pytest.raises(UsageError, match="JSON object"):
         encode_bare(arguments, GEMMA)
 
@@ -594,14 +596,14 @@ LINES = 'line "x" {1}, é\n' * 4_096
     [(f"{{a:{GEMMA}{LINES}{GEMMA}}}", LINES), (f"{{a:{LINES}}}", LINES.rstrip())],
     ids=["quoted", "bare"],
 )
-def test_a_long_string_in_small_deltas(text: str, expected: str) -> None:
+def test_long_string_streams_in_linear_time(text: str, expected: str) -> None:
     out = read(cut(text + "<tool_call|>", 4))
     assert json.loads(out.text) == {"a": expected}
     assert_linear(lambda length: read(cut(text[:length], 4)), 4_000)
 
 
 @pytest.mark.parametrize("size", [1, 4, 1_000_000])
-def test_deep_nesting(size: int) -> None:
+def test_deep_nesting_does_not_recurse(size: int) -> None:
     depth = 10_000
     for opener, closer in (("[", "]"), ("{a:", "}")):
         text = "{a:" + opener * depth + GEMMA + "x" + GEMMA + closer * depth + "}<"
@@ -647,14 +649,14 @@ def assert_quick(start: str, piece: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
-def test_hostile(piece: str) -> None:
+def test_hostile_input_is_linear(piece: str) -> None:
     for start in STARTS[:3]:
         assert_quick(start, piece, 4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_character_by_character(piece: str) -> None:
+def test_hostile_input_by_character_is_linear(piece: str) -> None:
     for start in STARTS:
         for size in (1, 16_000):
             assert_quick(start, piece, size)

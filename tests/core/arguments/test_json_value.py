@@ -1,4 +1,4 @@
-"""JSON as a codec: whatever the pieces, the same is read, and only JSON is."""
+"""The JSON codec: the result does not depend on chunks, and only JSON is accepted."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ DAMAGE = st.sampled_from(
 
 
 def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[str]]:
-    """The JSON text that came out, the error, whether it is complete, and the notes."""
+    """Return the JSON text, the error, whether it is complete, and the diagnostics."""
     value = JsonValue(repair)
     out = []
     pending = ""
@@ -57,12 +57,12 @@ def damaged(draw: st.DrawFn) -> str:
 
 
 @given(text=damaged(), repair=st.booleans())
-def test_a_whole_value_is_read_as_its_characters_are(text: str, repair: bool) -> None:
+def test_whole_value_equals_character_by_character(text: str, repair: bool) -> None:
     assert read([text], repair=repair) == read(list(text), repair=repair)
 
 
 @given(text=damaged(), size=st.integers(1, 9), repair=st.booleans())
-def test_pieces_lead_to_the_same(text: str, size: int, repair: bool) -> None:
+def test_chunking_does_not_matter(text: str, size: int, repair: bool) -> None:
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     assert read(pieces, repair=repair) == read([text], repair=repair)
 
@@ -74,13 +74,13 @@ def test_json_passes_verbatim(value: object) -> None:
 
 
 @pytest.mark.parametrize("depth", [100, 100_000])
-def test_depth_costs_no_stack(depth: int) -> None:
+def test_depth_does_not_recurse(depth: int) -> None:
     text = "[" * depth + "]" * depth
     assert read([text], repair=False) == (text, "", True, [])
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
-def test_what_only_python_reads_is_an_error(constant: str) -> None:
+def test_python_only_syntax_is_an_error(constant: str) -> None:
     text = json.dumps({"padding": "x" * 64})[:-1] + f', "n": {constant}}}'
     assert read([text], repair=False)[1]
 
@@ -110,7 +110,7 @@ def test_number_in_range_keeps_its_spelling(number: str) -> None:
 
 @pytest.mark.parametrize("repair", [False, True])
 @pytest.mark.parametrize("number", OUT_OF_RANGE, ids=shown)
-def test_number_out_of_range_is_an_error_in_one_place(number: str, repair: bool) -> None:
+def test_number_out_of_range_is_an_error_at_its_position(number: str, repair: bool) -> None:
     text = f'{{"padding": "{"x" * 64}", "n": [{number}]}}'
     end = text.index(number) + min(len(number), 4300 + number.startswith("-"))
     for size in (1, 7, 4000, len(text)):
@@ -119,7 +119,7 @@ def test_number_out_of_range_is_an_error_in_one_place(number: str, repair: bool)
         assert outcome == (text[:end], "a finite number of at most 4,300 digits", False, [])
 
 
-def test_number_out_of_range_is_not_closed_by_repair() -> None:
+def test_number_out_of_range_is_not_repaired() -> None:
     value = JsonValue(repair=True)
     value.step('{"n": 1e999<', 0, final=False)
     assert value.error
@@ -145,7 +145,7 @@ def test_key_given_twice_is_noted(text: str, keys: list[str]) -> None:
             assert read(list(spelling), repair=repair) == read([spelling], repair=repair)
 
 
-def test_mended_key_given_twice_is_noted() -> None:
+def test_repaired_key_given_twice_is_noted() -> None:
     text = """{'a"b': 1, "a\\"b": {'c': 2,}, "c\td": 3, 'c\\td': 4, 'a"b': 5"""
     for pieces in ([text], list(text)):
         value = JsonValue(repair=True)
@@ -165,6 +165,6 @@ def test_last_member_of_a_key_counts() -> None:
 @pytest.mark.parametrize(
     "unit", ['{"k": ', "k", '"k": 0, ', '"\\u006b": {}, '], ids=["deep", "long", "repeated", "escaped"]
 )
-def test_keys_cost_no_more_than_their_text(unit: str) -> None:
+def test_key_tracking_is_linear(unit: str) -> None:
     begin = '{"' if unit == "k" else "{" if unit[0] == '"' else ""
     assert_linear(lambda size: read(list(begin + unit * (size // len(unit))), repair=False), 4_000)

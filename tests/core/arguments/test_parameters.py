@@ -1,4 +1,4 @@
-"""The inside of calls: values and parameters, as models write them and as they slip."""
+"""Values and parameters inside calls, well-formed and with common mistakes of models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def call(name: str, **arguments: object) -> Message:
 
 
 @each_tagged
-def test_calls_that_a_value_holds_are_data(dialect: Dialect) -> None:
+def test_call_markup_in_a_value_is_data(dialect: Dialect) -> None:
     pending = render(dialect, call("note", text="x", more="y")) + "\n" + render(dialect, call("other"))
     for text in (pending, f"Write\n{pending}\nso."):
         message = call("note", text=text, more="z")
@@ -44,7 +44,7 @@ def test_calls_that_a_value_holds_are_data(dialect: Dialect) -> None:
         ('{"type": "function", "name": "note", "arguments": {"text": "x"}}', None),
     ],
 )
-def test_no_member_of_an_envelope_vanishes_without_a_problem(envelope: str, found: str | None) -> None:
+def test_envelope_members_do_not_vanish_without_a_diagnostic(envelope: str, found: str | None) -> None:
     message = parse(f"<tool_call>{envelope}</tool_call>", "hermes", tools=TOOLS)
     assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
     assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == (
@@ -72,7 +72,7 @@ def test_no_member_of_an_envelope_vanishes_without_a_problem(envelope: str, foun
         ),
     ],
 )
-def test_a_slip_is_noted(dialect: str, text: str, detail: str) -> None:
+def test_slip_is_noted(dialect: str, text: str, detail: str) -> None:
     message = parse(text, dialect, tools=TOOLS)
     assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
     assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == [("slip", detail)]

@@ -1,4 +1,4 @@
-"""Python notation: every rule, Python itself as the judge, and the laws of a codec."""
+"""Python notation: every rule, compared with Python itself, and the codec laws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Make = Callable[[], PythonValue]
 
 
 class Outcome(NamedTuple):
-    """What came of reading; positions are offsets in the whole text."""
+    """The result of reading; positions are offsets in the whole text."""
 
     text: str
     end: int
@@ -73,7 +73,7 @@ def read(text: str, make: Make = PythonArguments) -> Outcome:
 
 
 def complete(text: str, make: Make = PythonArguments) -> str:
-    """The JSON of a text that is complete."""
+    """Return the JSON of a complete text."""
     outcome = read(text, make)
     assert (outcome.error, outcome.status) == ("", "complete")
     for size in range(1, 6):
@@ -161,7 +161,7 @@ COMPLETE: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), COMPLETE)
-def test_arguments(text: str, expected: str) -> None:
+def test_arguments_are_converted(text: str, expected: str) -> None:
     assert complete(text) == expected
     json.loads(expected, parse_int=str, parse_constant=refuse)
 
@@ -217,7 +217,7 @@ MALFORMED: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "before", "expected"), MALFORMED)
-def test_malformed_arguments(text: str, before: str, expected: str) -> None:
+def test_malformed_arguments_are_errors(text: str, before: str, expected: str) -> None:
     outcome = read(text)
     assert (outcome.text, outcome.error) == (before, expected)
     assert outcome == feed(PythonArguments(), list(text))
@@ -242,7 +242,7 @@ def test_malformed_arguments(text: str, before: str, expected: str) -> None:
         (f"(a={'x' * 100})", [("coerced_to_string", "x" * 80, 103)]),
     ],
 )
-def test_notes(text: str, notes: list[tuple[str, str, int]]) -> None:
+def test_diagnostics_are_recorded(text: str, notes: list[tuple[str, str, int]]) -> None:
     assert read(text).notes == notes
     assert feed(PythonArguments(), list(text)).notes == notes
 
@@ -260,20 +260,20 @@ def test_notes(text: str, notes: list[tuple[str, str, int]]) -> None:
         ("({'k': 1})", '{"k": 1}'),
     ],
 )
-def test_positional_arguments(text: str, expected: str) -> None:
+def test_positional_arguments_get_names(text: str, expected: str) -> None:
     assert complete(text, lambda: positional("q", "n")) == expected
 
 
 @pytest.mark.parametrize("text", ["('x', 2, 3)", "(q='x', 2)", "(a=1, 'x')"])
-def test_positional_arguments_without_a_name(text: str) -> None:
+def test_positional_arguments_without_a_name_are_an_error(text: str) -> None:
     assert read(text, lambda: positional("q", "n")).error == "an argument's name or ')'"
 
 
-def test_an_empty_chunk_inside_a_number_changes_nothing() -> None:
+def test_empty_chunk_inside_a_number_changes_nothing() -> None:
     assert feed(PythonArguments(), ["(n=1e", "", "-5)"]) == read("(n=1e-5)")
 
 
-def test_a_positional_name_that_json_must_escape() -> None:
+def test_positional_name_is_escaped_for_json() -> None:
     assert complete("(1)", lambda: positional('a"\n')) == '{"a\\"\\n": 1}'
 
 
@@ -295,7 +295,7 @@ VALUES: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "expected", "kind"), VALUES)
-def test_values(text: str, expected: str, kind: str) -> None:
+def test_values_are_converted(text: str, expected: str, kind: str) -> None:
     assert complete(text, PythonValue) == expected
     for rest in ("", ",", "}", " ", "\n x"):
         codec = PythonValue()
@@ -305,7 +305,7 @@ def test_values(text: str, expected: str, kind: str) -> None:
         assert codec.kind == kind
 
 
-def test_a_string_shows_its_kind_at_once() -> None:
+def test_string_kind_is_emitted_at_once() -> None:
     codec = PythonValue()
     codec.step("'x", 0, False)
     assert (codec.text, codec.kind) == ('"x', '"')
@@ -314,7 +314,7 @@ def test_a_string_shows_its_kind_at_once() -> None:
 @pytest.mark.parametrize(
     "text", ["Paris", "Paris,", "Tru", "-", "1e", "0x", "'x", "[1", "(1", "{", "'x\\", "'''x''"]
 )
-def test_values_that_are_none_or_cut(text: str) -> None:
+def test_invalid_or_cut_values_are_not_complete(text: str) -> None:
     assert read(text, PythonValue).status != "complete"
 
 
@@ -336,7 +336,7 @@ def test_values_that_are_none_or_cut(text: str) -> None:
         ("(a=1, a=[2<", '{"a": 1}', "])"),
     ],
 )
-def test_close(text: str, expected: str, missing: str) -> None:
+def test_close_completes_arguments(text: str, expected: str, missing: str) -> None:
     codec = PythonArguments()
     end = codec.step(text, 0, False)
     out = codec.text
@@ -390,18 +390,18 @@ LOOSE: list[tuple[str, str]] = [
     "rest", ["", "]", "] text", "]<|tool_call_end|>", "<|tool_call_end|>", " , g(a='b')]", ", ]\n"]
 )
 @pytest.mark.parametrize(("text", "expected"), LOOSE)
-def test_loose_arguments(text: str, expected: str, rest: str) -> None:
+def test_loose_arguments_are_converted(text: str, expected: str, rest: str) -> None:
     outcome = read(text + rest, loose)
     assert (outcome.text, outcome.error, outcome.end) == (expected, "", len(text))
     assert outcome == feed(loose(), list(text + rest))
 
 
 @pytest.mark.parametrize("text", ["(a='x'", "(a='x',", "(a='x', b", "(a='x', b=", "(a=['x', Tr"])
-def test_the_input_may_end_behind_a_loose_string(text: str) -> None:
+def test_input_may_end_after_a_loose_string(text: str) -> None:
     assert read(text, loose).text.startswith('{"a": ' + ("[" if "[" in text else "") + '"x"')
 
 
-def test_a_loose_string_may_not_end_yet() -> None:
+def test_loose_string_may_be_undecided() -> None:
     codec = loose()
     assert codec.step("(a='x')", 0, False) == len("(a='x")
     assert codec.text == '{"a": "x'
@@ -440,7 +440,7 @@ STEPS: list[tuple[str, str]] = [
 ]
 
 
-def test_text_is_shown_as_soon_as_it_is_certain() -> None:
+def test_text_is_emitted_as_soon_as_it_is_certain() -> None:
     codec = PythonArguments()
     buf = ""
     for chunk, expected in STEPS:
@@ -455,7 +455,7 @@ def test_text_is_shown_as_soon_as_it_is_certain() -> None:
 
 
 def judged(node: ast.AST) -> Any:
-    """The JSON value of a literal, given as Python reads it."""
+    """Return the JSON value of a literal as Python evaluates it."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [judged(item) for item in node.elts]
     if isinstance(node, ast.JoinedStr):
@@ -567,19 +567,19 @@ def calls(draw: st.DrawFn) -> str:
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Equal, with the same types; Python has surrogates where JSON has the character."""
+    """Return whether values and types are equal; Python has surrogates where JSON has the character."""
     return json.dumps(found, ensure_ascii=True) == json.dumps(expected, ensure_ascii=True)
 
 
 @given(calls())
-def test_python_agrees(text: str) -> None:
+def test_arguments_agree_with_python(text: str) -> None:
     outcome = read(text)
     assert (outcome.error, outcome.status, outcome.end) == ("", "complete", len(text))
     assert same(value(outcome.text), judge(text))
 
 
 @given(literals)
-def test_python_agrees_on_values(text: str) -> None:
+def test_values_agree_with_python(text: str) -> None:
     expected = judged(ast.parse(f"({text})", mode="eval").body)
     outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)  # for adjacent ones
     assert outcome.status == "complete"
@@ -615,7 +615,7 @@ scraps = st.one_of(
 
 @given(scraps)
 @example("(a='\\\r\n')")
-def test_python_agrees_where_both_accept(text: str) -> None:
+def test_agrees_with_python_where_both_accept(text: str) -> None:
     outcome = read(text)
     if outcome.status == "complete" and not outcome.notes:
         value(outcome.text)
@@ -682,7 +682,7 @@ def test_chunking_does_not_matter(make: Make, data: st.DataObject) -> None:
 
 @each_codec
 @given(text=texts)
-def test_nothing_is_taken_back(make: Make, text: str) -> None:
+def test_emitted_text_is_never_retracted(make: Make, text: str) -> None:
     whole = read(text, make)
     if whole.status == "complete":
         value(whole.text)
@@ -701,8 +701,8 @@ def test_nothing_is_taken_back(make: Make, text: str) -> None:
 
 @each_codec
 @given(text=texts, rest=st.lists(st.sampled_from(SCRAPS), max_size=5).map("".join))
-def test_what_stands_behind_does_not_matter(make: Make, text: str, rest: str) -> None:
-    """Not even to an error, but for what is looked at ahead."""
+def test_following_text_does_not_matter(make: Make, text: str, rest: str) -> None:
+    """Following text changes nothing, not even an error, except within the lookahead."""
     codec = make()
     end = codec.step(text, 0, False)
     if codec.done or codec.error:
@@ -715,7 +715,7 @@ def test_what_stands_behind_does_not_matter(make: Make, text: str, rest: str) ->
 
 @each_codec
 @given(text=texts)
-def test_an_error_stays(make: Make, text: str) -> None:
+def test_error_is_permanent(make: Make, text: str) -> None:
     codec = make()
     end = codec.step(text, 0, False)
     if codec.error:
@@ -726,7 +726,7 @@ def test_an_error_stays(make: Make, text: str) -> None:
 
 @each_codec
 @given(text=texts)
-def test_a_repaired_payload_is_json(make: Make, text: str) -> None:
+def test_repaired_arguments_are_json(make: Make, text: str) -> None:
     codec = make()
     codec.step(text, 0, False)
     out = codec.text
@@ -782,7 +782,7 @@ def test_work_is_linear(name: str, make: Make, size: int) -> None:
 
 
 @pytest.mark.parametrize("make", [PythonArguments, loose], ids=["strict", "loose"])
-def test_what_is_not_consumed_is_bounded(make: Make) -> None:
+def test_unconsumed_input_is_bounded(make: Make) -> None:
     for text in LONG.values():
         codec = make()
         buf = ""
@@ -794,7 +794,7 @@ def test_what_is_not_consumed_is_bounded(make: Make) -> None:
                 break
 
 
-def test_depth() -> None:
+def test_depth_does_not_recurse() -> None:
     assert complete("(a=" + "[" * 10_000 + "]" * 10_000 + ")") == '{"a": ' + "[" * 10_000 + "]" * 10_000 + "}"
     assert complete("(a=" + "(" * 10_000 + "1" + ")" * 10_000 + ")") == '{"a": 1}'
     assert complete("(a=" + "(" * 10_000 + "1" + ",)" * 10_000 + ")") == (
@@ -828,7 +828,7 @@ ENCODED: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "expected"), ENCODED)
-def test_encode(arguments: str, expected: str) -> None:
+def test_encoding_writes_python(arguments: str, expected: str) -> None:
     assert encode_python(arguments) == expected
 
 
@@ -840,7 +840,7 @@ def test_encoding_does_not_recurse() -> None:
 @pytest.mark.parametrize(
     ("arguments", "found"), [("[1]", "begins with ["), ("", "not JSON"), ('{"a": 1', "not JSON")]
 )
-def test_only_objects_can_be_encoded(arguments: str, found: str) -> None:
+def test_encoding_needs_an_object(arguments: str, found: str) -> None:
     with pytest.raises(UsageError, match=f"must be a JSON object .* got .*{found[:6]}"):
         encode_python(arguments)
 
@@ -860,7 +860,7 @@ json_values = st.recursive(
     ascii_only=st.booleans(),
     rest=st.sampled_from(["", "]", "]<|tool_call_end|>", ", g()]"]),
 )
-def test_what_is_written_reads_back(arguments: dict[str, Any], ascii_only: bool, rest: str) -> None:
+def test_encoded_arguments_round_trip(arguments: dict[str, Any], ascii_only: bool, rest: str) -> None:
     source = json.dumps(arguments, ensure_ascii=ascii_only)
     text = encode_python(source)
     for make in (PythonArguments, loose):

@@ -1,4 +1,4 @@
-"""Raw text under the key ``code``, and the laws of codecs under every chunking."""
+"""Raw text under the key ``code``, and the codec laws under every chunking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDS = ValueMarkerSet(STOPS)
 
 
 def read(chunks: Iterable[str], ends: ValueMarkerSet = ENDS) -> tuple[str, int]:
-    """The JSON text, and where the raw text ended; driven as the machine does it."""
+    """Return the JSON text and the end of the raw text; drive the codec as the machine does."""
     codec = RawCode(ends)
     pieces = []
     end = 0
@@ -60,7 +60,7 @@ def read(chunks: Iterable[str], ends: ValueMarkerSet = ENDS) -> tuple[str, int]:
     ],
 )
 @pytest.mark.parametrize("behind", ["", "<|eom_id|>", "<|eot_id|>\n\nMore.", "\ud801"])
-def test_examples(code: str, behind: str) -> None:
+def test_code_ends_at_a_marker(code: str, behind: str) -> None:
     text = code + behind
     for chunks in ([text], list(text), [text[i : i + 3] for i in range(0, len(text), 3)]):
         out, end = read(chunks)
@@ -68,7 +68,7 @@ def test_examples(code: str, behind: str) -> None:
         assert end == len(code)
 
 
-def test_nothing_ends_it_but_the_input() -> None:
+def test_code_without_end_markers_ends_with_the_input() -> None:
     assert read(["<|eom_id|>"], ValueMarkerSet(())) == ('{"code": "<|eom_id|>"}', 10)
 
 
@@ -85,13 +85,13 @@ def test_nothing_ends_it_but_the_input() -> None:
         ("x<|eom_id|>", '{"code": "x"}'),
     ],
 )
-def test_what_is_out(text: str, expected: str) -> None:
+def test_output_is_emitted_as_early_as_possible(text: str, expected: str) -> None:
     codec = RawCode(ENDS)
     codec.step(text, 0, False)
     assert codec.text == expected
 
 
-def test_no_text_at_all() -> None:
+def test_empty_code_is_an_empty_string() -> None:
     codec = RawCode(ENDS)
     assert codec.finish(cut=False) == "complete"
     assert codec.text == '{"code": ""}'
@@ -103,7 +103,7 @@ shreds = st.lists(
 
 
 @given(shreds.map("".join), st.data())
-def test_any_chunking(text: str, data: st.DataObject) -> None:
+def test_chunking_does_not_matter(text: str, data: st.DataObject) -> None:
     whole = out, end = read([text])
     first = min((at for stop in STOPS if (at := text.find(stop)) >= 0), default=len(text))
     assert end == first
@@ -117,7 +117,7 @@ def test_any_chunking(text: str, data: st.DataObject) -> None:
 
 
 @given(st.text())
-def test_round_trip(code: str) -> None:
+def test_encoding_round_trips(code: str) -> None:
     assert encode_code(json.dumps({"code": code})) == code
     assert read([encode_code(json.dumps({"code": code}))], ValueMarkerSet(())) == (
         json.dumps({"code": code}, ensure_ascii=False),
@@ -128,7 +128,7 @@ def test_round_trip(code: str) -> None:
 @pytest.mark.parametrize(
     "arguments", ["", "{}", "[]", '{"code": 1}', '{"code": "x", "n": 1}', '{"text": "x"}', '{"code": "x"']
 )
-def test_encode_wants_code(arguments: str) -> None:
+def test_encoding_needs_code(arguments: str) -> None:
     with pytest.raises(UsageError, match="raw code"):
         encode_code(arguments)
 

@@ -1,4 +1,4 @@
-"""A call that does not name its function: what its arguments tell."""
+"""Calls without a function name are resolved by their arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WEATHER, MAIL, ANYTHING = tool("weather", "city", "days"), tool("mail", "to", "c
         ([WEATHER], "[1]", None),
     ],
 )
-def test_the_arguments_tell_the_function_or_it_is_text(
+def test_unnamed_call_is_resolved_by_arguments_or_is_text(
     tools: list[dict[str, object]] | None, arguments: str, name: str | None
 ) -> None:
     text = f"Hi.<|call|>0<|args|>{arguments}<|end|>"
@@ -48,23 +48,23 @@ def test_the_arguments_tell_the_function_or_it_is_text(
         assert [diagnostic.kind for diagnostic in message.diagnostics] == ["unnamed_call"]
 
 
-def test_arguments_that_are_nested_too_deep_to_be_read_tell_nothing() -> None:
+def test_deeply_nested_arguments_resolve_no_name() -> None:
     deep = '{"city": ' + "[" * 100_000 + "]" * 100_000 + "}"
     assert not parse(f"<|call|>0<|args|>{deep}<|end|>", DIALECT, tools=[WEATHER, MAIL]).tool_calls
 
 
-def test_a_named_call_does_not_wait_for_its_arguments() -> None:
+def test_named_call_does_not_wait_for_arguments() -> None:
     parser = Parser(DIALECT, tools=[WEATHER, MAIL])
     assert isinstance(parser.feed("<|call|>mail<|args|>{")[0], CallStart)
 
 
 @pytest.mark.parametrize("name", ["glm45", "mistral", "kimi_k2"])
-def test_what_has_no_letter_is_no_name(name: str) -> None:
+def test_name_needs_a_letter(name: str) -> None:
     head = get_dialect(name).call[0].partition("{name}")[0]
     for what in (".", "12", ":0"):
         assert not parse(f"{head}{what}", name, finish_reason="stop").tool_calls
 
 
-def test_what_would_open_a_call_stays_where_calls_are_text() -> None:
+def test_call_opener_stays_where_calls_are_text() -> None:
     text = "<|tool_calls_section_begin|>x<|tool_call_begin|>"
     assert parse(text, "kimi_k2", tools=[]).content == text

@@ -1,4 +1,4 @@
-"""Marker search: what a text is searched with, held to what it means."""
+"""Marker search, compared with a slow reference implementation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = st.text("<ab|éß\n.", max_size=12)
 
 
 def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int, str]:
-    """What ``MarkerSet.seek`` means."""
+    """Return the position and marker by the definition of ``MarkerSet.seek``."""
     for place in range(at, len(text)):
         rest = text[place:]
         if not final and any(len(rest) < len(literal) and literal.startswith(rest) for literal in literals):
@@ -31,7 +31,7 @@ def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int
 @example(literals=["é<"], text="ß", at=0, final=False, long=False)
 @example(literals=["\n<a", "<a"], text="b\n", at=0, final=False, long=True)
 @example(literals=["\n<a", "<a"], text="\n<b\n<a", at=0, final=False, long=True)
-def test_seek_finds_literals_and_what_may_become_one(
+def test_seek_finds_markers_and_partial_markers(
     literals: list[str], text: str, at: int, final: bool, long: bool
 ) -> None:
     at = min(at, len(text))
@@ -41,7 +41,7 @@ def test_seek_finds_literals_and_what_may_become_one(
 
 
 @given(LITERALS, st.text("<ab|é\n[.", max_size=12), st.text("<ab[", min_size=1, max_size=3))
-def test_a_lone_character_counts_unless_another_follows(
+def test_single_character_marker_yields_to_a_longer_one(
     literals: list[str], text: str, excluded: str
 ) -> None:
     found = MarkerSet([*literals, "["], {"[": excluded}).seek(text, 0, False)
@@ -52,14 +52,14 @@ def test_a_lone_character_counts_unless_another_follows(
 
 
 @given(LITERALS, st.lists(TEXTS, min_size=1))
-def test_text_reaches_as_far_as_no_literal_can_begin(literals: list[str], texts: list[str]) -> None:
+def test_reach_ends_where_a_marker_may_begin(literals: list[str], texts: list[str]) -> None:
     watch = MarkerSet(literals)
     for text in texts * 2:  # the second time it is remembered
         at, literal = watch.seek(text, 0, False)
         assert watch.reach(text) == (-1 if literal else len(text) if at < 0 else at)
 
 
-def test_texts_that_are_remembered_are_few_and_short() -> None:
+def test_reach_cache_is_bounded() -> None:
     watch = MarkerSet(["<tool_call>", "[TOOL"])
     for number in range(5_000):
         watch.reach(f"<{number}")
@@ -69,7 +69,7 @@ def test_texts_that_are_remembered_are_few_and_short() -> None:
 
 
 @given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
-def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, long: bool) -> None:
+def test_verbatim_text_is_passed_unchanged(literals: list[str], text: str, long: bool) -> None:
     watch = ValueMarkerSet(literals)
     if long:  # beyond the length that the compiled build reads in a loop
         text += "." * 80
@@ -78,9 +78,7 @@ def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, lon
 
 
 @given(LITERALS, st.lists(st.text('<ab|é\n."\\\x1f', max_size=12), min_size=1))
-def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
-    literals: list[str], texts: list[str]
-) -> None:
+def test_value_piece_ends_where_a_marker_may_begin(literals: list[str], texts: list[str]) -> None:
     watch = ValueMarkerSet(literals)
     for text in texts * 2:  # the second time it is remembered
         at, literal = watch.seek(text, 0, False)
@@ -93,7 +91,7 @@ def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
             assert (piece.length, piece.json) == (len(certain), escaped(certain))
 
 
-def test_pieces_that_are_remembered_are_few_and_short() -> None:
+def test_value_piece_cache_is_bounded() -> None:
     watch = ValueMarkerSet(["</value>"])
     for number in range(5_000):
         watch.piece(f"<{number}")
@@ -103,9 +101,7 @@ def test_pieces_that_are_remembered_are_few_and_short() -> None:
 
 
 @given(LITERALS, TEXTS, st.integers(0, 12), st.sampled_from(["", "a", "<b"]))
-def test_literal_at_is_the_longest_that_is_not_ruled_out(
-    literals: list[str], text: str, at: int, excluded: str
-) -> None:
+def test_literal_at_prefers_the_longest(literals: list[str], text: str, at: int, excluded: str) -> None:
     standing = [literal for literal in [*literals, "|"] if text.startswith(literal, at)]
     if text[at + 1 : at + 2] and text[at + 1] in excluded:
         standing = [literal for literal in standing if literal != "|"]
@@ -114,7 +110,7 @@ def test_literal_at_is_the_longest_that_is_not_ruled_out(
 
 
 @pytest.mark.parametrize("text", ["", "x", "<", "<tool"])
-def test_nothing_to_look_for_is_nowhere(text: str) -> None:
+def test_empty_marker_set_finds_nothing(text: str) -> None:
     watch = MarkerSet(())
     assert watch.reach(text) == len(text)
     assert watch.seek(text, 0, False) == (-1, "")

@@ -1,4 +1,4 @@
-"""The innermost loops, in either build, do what one character after the other would."""
+"""The innermost loops of both builds equal a loop over single characters."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ places = st.integers(0, 12)
 
 
 def behind(text: str, at: int, unit: Callable[[str], bool], sizes: tuple[int, ...]) -> int:
-    """Behind as many units as stand there, each of one of these sizes."""
+    """Return the position after a run of units of the given sizes."""
     while size := next((size for size in sizes if unit(text[at : at + size])), 0):
         at += size
     return at
 
 
 def in_json_string(unit: str) -> bool:
-    """Whether it is one character or one escape of a JSON string."""
+    """Return whether the text is one character or one escape of a JSON string."""
     try:
         return len(unit) > 0 and len(json.loads(f'"{unit}"')) == 1 and (unit[0] == "\\" or len(unit) == 1)
     except ValueError:
@@ -33,14 +33,14 @@ def in_json_string(unit: str) -> bool:
 
 @given(texts, places)
 @example("ab\\u00e9\\", 2)
-def test_a_json_string_goes_on(text: str, at: int) -> None:
+def test_json_string_run_ends_at_quotes_and_escapes(text: str, at: int) -> None:
     at = min(at, len(text))
     assert scan.string_run(text, at) == behind(text, at, in_json_string, (1, 2, 6))
 
 
 @pytest.mark.parametrize("quote", ["'", '"', "'''", '"""'])
 @given(text=texts, at=places)
-def test_a_python_string_is_the_same_in_json(quote: str, text: str, at: int) -> None:
+def test_python_string_run_is_equal_json(quote: str, text: str, at: int) -> None:
     def same(unit: str) -> bool:
         return unit != quote[0] and unit != "\\/" and in_json_string(unit)
 
@@ -50,7 +50,7 @@ def test_a_python_string_is_the_same_in_json(quote: str, text: str, at: int) -> 
 
 @pytest.mark.parametrize("stops", ["'\\", '"\\', "'\\{}", '"\\{}'])
 @given(text=texts, at=places)
-def test_a_run_ends_at_what_stops_it(stops: str, text: str, at: int) -> None:
+def test_run_ends_at_stop_characters(stops: str, text: str, at: int) -> None:
     at = min(at, len(text))
     assert scan.run_until(text, at, stops) == behind(
         text, at, lambda unit: unit != "" and unit not in stops, (1,)
@@ -58,7 +58,7 @@ def test_a_run_ends_at_what_stops_it(stops: str, text: str, at: int) -> None:
 
 
 @given(texts, places)
-def test_words_have_no_surrogates(text: str, at: int) -> None:
+def test_word_run_excludes_surrogates(text: str, at: int) -> None:
     def in_word(unit: str) -> bool:
         if unit.isascii():
             return unit.isalnum() or unit in tuple("_.")
@@ -70,7 +70,7 @@ def test_words_have_no_surrogates(text: str, at: int) -> None:
 
 
 @given(texts, places)
-def test_white_space_is_that_of_json(text: str, at: int) -> None:
+def test_whitespace_is_json_whitespace(text: str, at: int) -> None:
     text, at = text.replace("a", "\t").replace("b", "\r"), min(at, len(text))
     assert scan.skip_whitespace(text, at) == behind(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))
 
@@ -81,7 +81,7 @@ def test_white_space_is_that_of_json(text: str, at: int) -> None:
 @given(texts, places)
 @example("a/é日 \n", 0)
 @example("/a", 0)
-def test_an_alphabet_is_what_its_pattern_says(pattern: str, text: str, at: int) -> None:
+def test_alphabet_matches_its_pattern(pattern: str, text: str, at: int) -> None:
     at = min(at, len(text))
     alphabet = scan.Alphabet(pattern)
     match = alphabet.pattern.match(text, at)

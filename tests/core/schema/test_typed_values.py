@@ -1,4 +1,4 @@
-"""Types from schemas, and text from types: every rule, every bug that others had."""
+"""Types from schemas and values from text: every rule, and every reported bug of other parsers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unspool.errors import UsageError
 
 
 def _shown(value: object) -> str:
-    """A test id that is the same in every process: sets have no order of their own."""
+    """Return a test id that is equal in every process; sets have no order."""
     return repr(sorted(value) if isinstance(value, (set, frozenset)) else value)[:40]
 
 
@@ -38,7 +38,7 @@ def refuse(constant: str) -> object:
 
 
 def read(text: str) -> Any:
-    """What a strict reader makes of ``text``, integers as written."""
+    """Parse the text strictly, with integers kept as written."""
     return json.loads(text, parse_int=str, parse_constant=refuse)
 
 
@@ -170,19 +170,19 @@ SCHEMAS: list[tuple[object, set[str]]] = [
 
 
 @pytest.mark.parametrize(("schema", "types"), SCHEMAS, ids=_shown)
-def test_types_of_a_schema(schema: object, types: set[str]) -> None:
+def test_schema_gives_types(schema: object, types: set[str]) -> None:
     kind = ValueType(schema, REFERENCES)
     assert kind.types == types
     assert kind.is_any == (types == EVERYTHING)
     assert kind.is_string == (types in (set(), {"string"}))
 
 
-def test_a_schema_need_not_be_a_dict() -> None:
+def test_schema_may_be_any_mapping() -> None:
     schema = MappingProxyType({"anyOf": (MappingProxyType({"type": "integer"}),)})
     assert ValueType(schema).types == {"integer"}
 
 
-def test_a_reference_to_the_whole_document() -> None:
+def test_reference_to_the_whole_document_is_resolved() -> None:
     schema = {"type": "object", "properties": {"child": {"$ref": "#"}, "n": {"type": "integer"}}}
     kind = ValueType(schema)
     for _ in range(50):
@@ -191,7 +191,7 @@ def test_a_reference_to_the_whole_document() -> None:
     assert kind.member("n").types == {"integer"}
 
 
-def test_schemas_of_any_depth_do_not_raise() -> None:
+def test_schema_of_any_depth_does_not_raise() -> None:
     schema: object = {"type": "integer"}
     for _ in range(50):
         schema = {"anyOf": [schema]}
@@ -204,14 +204,14 @@ def test_schemas_of_any_depth_do_not_raise() -> None:
         schema = schema["anyOf"].pop() if "anyOf" in schema else None
 
 
-def test_a_schema_that_contains_itself() -> None:
+def test_recursive_schema_is_accepted() -> None:
     schema: dict[str, Any] = {"type": "string"}
     schema["anyOf"] = [schema, {"type": "null"}]
     assert ValueType(schema).types == {"string", "null"}
     assert ValueType(schema).keys() is None
 
 
-def test_shared_branches_are_looked_at_once() -> None:
+def test_shared_branches_are_visited_once() -> None:
     definitions: dict[str, object] = {"0": {"type": "integer", "properties": {"n": {"type": "null"}}}}
     for level in range(1, 60):
         branch = {"$ref": f"#/$defs/{level - 1}"}
@@ -289,11 +289,11 @@ NESTED: dict[str, object] = {
         (lambda kind: kind.member("undeclared").member("x").items(), set()),
     ],
 )
-def test_types_of_members(walk: Callable[[ValueType], ValueType], types: set[str]) -> None:
+def test_member_types_are_resolved(walk: Callable[[ValueType], ValueType], types: set[str]) -> None:
     assert walk(ValueType(NESTED)).types == types
 
 
-def test_keys() -> None:
+def test_enum_keys_are_resolved() -> None:
     kind = ValueType(NESTED)
     assert kind.member("shape").keys() == ("kind", "size")
     assert kind.member("lines").items().keys() == ("sku", "next")
@@ -317,7 +317,7 @@ SHAPES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("tool", SHAPES)
-def test_shapes_of_tools(tool: dict[str, object]) -> None:
+def test_every_tool_shape_is_read(tool: dict[str, object]) -> None:
     tools = Tools([tool])
     assert tools.names == {"f"}
     assert tools.value_type("f", "n").types == {"integer"}
@@ -331,7 +331,7 @@ def test_tools_may_come_from_an_iterator() -> None:
     assert Tools(generate()).names == {"f"}
 
 
-def test_tools_that_are_no_functions_are_skipped() -> None:
+def test_tools_other_than_functions_are_skipped() -> None:
     """C16: ``web_search`` among the tools crashed vLLM (PR #45147)."""
     tools = Tools(
         [
@@ -345,7 +345,7 @@ def test_tools_that_are_no_functions_are_skipped() -> None:
     assert tools.names == {"f"}
 
 
-def test_unknown_tools_and_no_tools() -> None:
+def test_unknown_tool_differs_from_no_tools() -> None:
     unknown, none, some = Tools(None), Tools([]), Tools(SHAPES[:1])
     assert (unknown.known, none.known, some.known) == (False, True, True)
     assert unknown.names == none.names == set()
@@ -353,7 +353,7 @@ def test_unknown_tools_and_no_tools() -> None:
     assert some.declares("g") is False
 
 
-def test_could_become() -> None:
+def test_could_become_matches_name_prefixes() -> None:
     tools = Tools([{"name": "get_weather", "input_schema": {}}, {"name": "ping", "input_schema": {}}])
     for prefix in ("", "g", "get_", "get_weather", "pi"):
         assert tools.could_become(prefix)
@@ -363,7 +363,7 @@ def test_could_become() -> None:
     assert not Tools([]).could_become("")
 
 
-def test_value_types_of_what_is_not_declared() -> None:
+def test_undeclared_parameters_have_no_type() -> None:
     tools = Tools([*SHAPES[:1], {"type": "function", "function": {"name": "bare"}}])
     assert tools.value_type("f", "other") is UNKNOWN
     assert tools.value_type("g", "n") is UNKNOWN
@@ -372,7 +372,7 @@ def test_value_types_of_what_is_not_declared() -> None:
     assert tools.keys("bare") is None
 
 
-def test_value_types_are_kept() -> None:
+def test_value_types_are_cached() -> None:
     tools = Tools(SHAPES[:1])
     assert tools.value_type("f", "n") is tools.value_type("f", "n")
 
@@ -406,7 +406,7 @@ def test_malformed_parameters_do_not_raise(parameters: object) -> None:
         ([SHAPES[0], {"name": None, "input_schema": {}}], "tools[1] is a function without a name; pass"),
     ],
 )
-def test_wrong_tools_are_the_callers_mistake(tools: Any, message: str) -> None:
+def test_invalid_tools_are_a_usage_error(tools: Any, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         Tools(tools)
 
@@ -415,7 +415,7 @@ def test_wrong_tools_are_the_callers_mistake(tools: Any, message: str) -> None:
 
 HUGE = "9" * 4300
 STAYS = None
-"""In place of a result: the text stays a string although the schema does not allow one."""
+"""Expected result: the text stays a string although the schema does not allow one."""
 
 RULES: list[tuple[str, str, str | None]] = [
     # types, text, JSON
@@ -589,17 +589,17 @@ def check(types: str, text: str, expected: str | None, *, python_values: bool) -
 
 
 @pytest.mark.parametrize(("types", "text", "expected"), RULES, ids=_shown)
-def test_rules(types: str, text: str, expected: str | None) -> None:
+def test_coercion_rules_hold(types: str, text: str, expected: str | None) -> None:
     check(types, text, expected, python_values=False)
 
 
 @pytest.mark.parametrize(("types", "text", "expected"), PYTHON_RULES, ids=_shown)
-def test_rules_with_python_values(types: str, text: str, expected: str | None) -> None:
+def test_coercion_rules_hold_for_python_values(types: str, text: str, expected: str | None) -> None:
     check(types, text, expected, python_values=True)
 
 
-def test_the_order_of_a_union_does_not_matter() -> None:
-    """Peers differ: vLLM's Rust parsers take the schema's order, SGLang prefers strings."""
+def test_order_of_a_union_does_not_matter() -> None:
+    """Parsers differ: vLLM's Rust parsers take the order of the schema, SGLang prefers strings."""
     for names in (
         ("string", "integer", "null"),
         ("null", "string", "integer"),
@@ -649,13 +649,13 @@ MUSEUM: list[tuple[str, object, str, str]] = [
 
 
 @pytest.mark.parametrize(("row", "schema", "text", "expected"), MUSEUM)
-def test_museum(row: str, schema: object, text: str, expected: str) -> None:
+def test_reported_coercion_bugs_are_absent(row: str, schema: object, text: str, expected: str) -> None:
     """One row per report: vLLM #37831, #39679, #42128, #43984, #55743 ...; C16 is above."""
     assert coerce(text, ValueType(schema), python_values=False)[0] == expected
 
 
-def test_unfinished_numbers_are_no_numbers() -> None:
-    """C04: ``108.`` was taken for 108, then corrected (vLLM PR #42128)."""
+def test_unfinished_numbers_are_not_numbers() -> None:
+    """C04: ``108.`` was first taken for 108 and then corrected (vLLM PR #42128)."""
     assert coerce("108.", of("number"), python_values=False) == ('"108."', False)
 
 
@@ -666,7 +666,7 @@ def deep(opener: str, closer: str, inner: str, depth: int = 100_000) -> str:
     return opener * depth + inner + closer * depth
 
 
-def test_deep_json() -> None:
+def test_deep_json_is_recognised() -> None:
     for text in (
         deep("[", "]", ""),
         deep("[ 1 , ", "\n]", "{}"),
@@ -705,7 +705,7 @@ def test_deep_json() -> None:
     ],
     ids=range(21),
 )
-def test_deep_text_that_is_not_json(text: str) -> None:
+def test_deep_text_that_is_not_json_is_a_string(text: str) -> None:
     assert coerce(text, ANY, python_values=False) == (quote(text), True)
 
 
@@ -721,7 +721,7 @@ json_values = st.recursive(
 
 
 @given(tokens | json_values.map(json.dumps) | json_values.map(lambda value: json.dumps(value, indent=1)))
-def test_the_deep_check_agrees_with_the_shallow_one(text: str) -> None:
+def test_deep_check_agrees_with_shallow_check(text: str) -> None:
     assert _values._is_deep_json(text) == (_values._json_kind(text.strip()) is not None)
 
 
@@ -735,8 +735,8 @@ def test_the_deep_check_agrees_with_the_shallow_one(text: str) -> None:
         "'\\1" * 700_000,
     ],
 )
-def test_a_pattern_does_not_go_back_and_forth(text: str) -> None:
-    """What takes a moment would take longer than a test may, were it quadratic."""
+def test_patterns_do_not_backtrack(text: str) -> None:
+    """If the pattern were quadratic, this would take longer than a test may."""
     assert coerce(text, of("integer", "number", "array"), python_values=True)[1] is False
     python_to_json(text)
 
@@ -800,11 +800,11 @@ LITERALS: list[tuple[str, str | None]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), LITERALS, ids=_shown)
-def test_python_literals(text: str, expected: str | None) -> None:
+def test_python_literals_become_json(text: str, expected: str | None) -> None:
     assert python_to_json(text) == expected
 
 
-def test_deep_python_literals() -> None:
+def test_deep_python_literals_become_json() -> None:
     assert python_to_json(deep("[", "]", "")) == deep("[", "]", "")
     assert python_to_json(deep("({'a': ", "},)", "None", 10_000)) == deep('[{"a": ', "}]", "null", 10_000)
     assert python_to_json("[" * 100_000) is None
@@ -826,14 +826,14 @@ python_literals = st.recursive(
 
 
 @given(python_literals)
-def test_what_python_prints(value: object) -> None:
+def test_python_repr_becomes_json(value: object) -> None:
     text = python_to_json(repr(value))
     assert text is not None
     assert json.loads(text) == json.loads(json.dumps(value))
 
 
 def meaning(node: ast.expr) -> object:
-    """What Python reads, as JSON has it; sets keep the order in which they are written."""
+    """Return Python's value as JSON; sets keep the order in which they are written."""
     if isinstance(node, ast.Dict):
         keys = [json.loads(json.dumps({ast.literal_eval(key): 0})) for key in node.keys if key]
         return {next(iter(key)): meaning(value) for key, value in zip(keys, node.values, strict=True)}
@@ -848,14 +848,14 @@ PIECES = [*"[](){},:'\"\\ \nnd1", "'''", "None", "True", "1.5", "-1", "x41", "u0
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example("{'''\\x41''':[1.5,{-1,},],}")
 @pytest.mark.filterwarnings("ignore:.*invalid:Warning")  # escapes that Python leaves as they are
-def test_literals_mean_what_they_mean_to_python(text: str) -> None:
+def test_python_literals_agree_with_python(text: str) -> None:
     found = python_to_json(text)
     if found is not None:
         assert json.loads(found) == meaning(ast.parse(text.strip(), mode="eval").body)
 
 
 @pytest.mark.parametrize("text", ["", "+", ".", "e5", "1e", "5 ", "\u0665", "1e999", "-.", "0x1"])
-def test_number_to_json_refuses(text: str) -> None:
+def test_number_to_json_refuses_invalid_numbers(text: str) -> None:
     assert number_to_json(text) is None
 
 
@@ -908,7 +908,7 @@ texts = (
 @given(text=texts, schema=schemas, python_values=st.booleans())
 @example(text="[1e999]", schema={"type": "array"}, python_values=True)
 @example(text="['\ud800']", schema={"type": "array"}, python_values=True)
-def test_the_result_is_json_that_the_schema_allows(text: str, schema: object, *, python_values: bool) -> None:
+def test_coerced_value_satisfies_the_schema(text: str, schema: object, *, python_values: bool) -> None:
     kind = ValueType(schema)
     value, fits = coerce(text, kind, python_values)
     result = json.loads(value, parse_int=str, parse_constant=refuse)
@@ -923,7 +923,7 @@ def test_the_result_is_json_that_the_schema_allows(text: str, schema: object, *,
 
 
 @given(schemas)
-def test_members_of_any_schema(schema: object) -> None:
+def test_members_of_any_schema_do_not_raise(schema: object) -> None:
     kind = ValueType(schema)
     for _ in range(5):
         assert kind.types <= EVERYTHING
@@ -948,12 +948,12 @@ def test_integers_are_exact(number: int, sign: str, zeros: int) -> None:
 
 
 @given(st.text())
-def test_quote(text: str) -> None:
+def test_quote_escapes_only_what_json_requires(text: str) -> None:
     assert json.loads(quote(text)) == text
     assert quote("é\U0001f600\u2028/") == '"é\U0001f600\u2028/"'
 
 
-def test_the_examples_of_the_format_notes() -> None:
+def test_documented_examples_hold() -> None:
     schema = json.loads(
         '{"properties": {"s": {"type": "string"}, "i": {"type": "integer"}, "f": {"type": "number"}, '
         '"b": {"type": "boolean"}, "n": {"type": ["string", "null"]}, "a": {"type": "array"}, '

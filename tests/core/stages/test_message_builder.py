@@ -1,4 +1,4 @@
-"""The fold: what a stream amounts to, under every policy, and what becomes of white space."""
+"""The message builder: the message of a stream under every policy, and its whitespace."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tool(name: str, **types: str) -> dict[str, object]:
 
 
 def outcome(text: str, dialect: str | Dialect = "hermes", **options: Any) -> Message:
-    """The message, which the laws say is the same for every chunking."""
+    """Return the message; the laws assert that every chunking gives the same one."""
     prompt, tools = options.pop("prompt", None), options.pop("tools", None)
     policies = Policies(**options)
     reading = assert_laws(dialect, ModelOutput(text, tools, prompt, policies), chunkings(text, splits=0))
@@ -73,7 +73,7 @@ def kinds(message: Message) -> list[str]:
 # -- malformed_call
 
 
-def test_malformed_text_goes_back_where_it_was() -> None:
+def test_malformed_text_returns_to_its_place() -> None:
     message = outcome(f"Before. {MALFORMED} After. {GOOD}")
     assert message.content is not None
     assert message.content.startswith(f"Before. {MALFORMED} After.")
@@ -85,7 +85,7 @@ def test_malformed_text_goes_back_where_it_was() -> None:
     assert message.finish_reason == "tool_calls"
 
 
-def test_malformed_drop() -> None:
+def test_malformed_drop_removes_the_call() -> None:
     message = outcome(f"Before. {MALFORMED}", malformed_call="drop")
     assert message.content == "Before."
     assert calls(message) == []
@@ -104,10 +104,10 @@ def test_malformed_drop() -> None:
     ],
 )
 @pytest.mark.parametrize("repaired", [False, True])
-def test_what_was_written_of_the_arguments_is_kept(
+def test_malformed_call_keeps_written_arguments(
     dialect: str, text: str, arguments: str, *, repaired: bool
 ) -> None:
-    """Up to the closer, as the model wrote it; what cannot be repaired is not said to be."""
+    """Arguments are kept up to the closing marker; failed repair is not reported as repair."""
     policies = Policies(malformed_call="repair" if repaired else "keep")
     message = parse(text, dialect, policies=policies)
     assert not [diagnostic for diagnostic in message.diagnostics if diagnostic.kind == "repaired"]
@@ -117,27 +117,27 @@ def test_what_was_written_of_the_arguments_is_kept(
         assert [call.arguments for call in message.tool_calls] == [arguments]
 
 
-def test_no_repair_makes_arguments_of_a_list() -> None:
+def test_repair_does_not_turn_a_list_into_arguments() -> None:
     text = '<tool_call>{"name": "f", "arguments": ["a"]'
     chosen = (Policies(malformed_call="repair"), Policies(malformed_call="repair", commit="call"))
     for tail, policies in product(("", "</tool_call>", "}</tool_call>"), chosen):
         assert not parse(text + tail, "hermes", policies=policies, finish_reason="stop").tool_calls
 
 
-def test_what_was_taken_for_the_beginning_of_a_word_is_shown() -> None:
+def test_partial_word_is_released() -> None:
     parser = Parser("hermes", policies=Policies(malformed_call="repair"))
     events = parser.feed('<tool_call>{"name": "f", "arguments": {"a": Trap}}</tool_call>')
     assert "".join(event.json for event in events if isinstance(event, CallArgs)) == '{"a": Trap}}'
 
 
-def test_malformed_keep() -> None:
+def test_malformed_keep_keeps_the_call() -> None:
     message = outcome(f"{MALFORMED}{GOOD}", malformed_call="keep")
     assert calls(message) == [("f", '{"a": 1, oops}}'), ("g", '{"b": 2}')]
     assert message.content is None
     assert kinds(message) == ["malformed_call"]
 
 
-def test_malformed_error() -> None:
+def test_malformed_error_raises() -> None:
     with pytest.raises(MalformedOutput) as caught:
         parse(f"Before. {MALFORMED}", "hermes", policies=Policies(malformed_call="error"))
     assert caught.value.raw == MALFORMED
@@ -155,7 +155,7 @@ def test_malformed_error() -> None:
         ('{"a": [1, 2}', '{"a": [1, 2]}'),
     ],
 )
-def test_repair(arguments: str, repaired: str) -> None:
+def test_malformed_repair_fixes_arguments(arguments: str, repaired: str) -> None:
     text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
     message = outcome(text, malformed_call="repair")
     assert calls(message) == [("f", repaired)]
@@ -167,12 +167,12 @@ def test_repair(arguments: str, repaired: str) -> None:
     assert plain.content == text
 
 
-def test_repair_adds_what_is_missing_before_the_closer() -> None:
+def test_repair_completes_before_the_closing_marker() -> None:
     text = '<tool_call>{"name": "f", "arguments": {"a": {"b": [1, 2</tool_call>'
     assert calls(outcome(text, malformed_call="repair")) == [("f", '{"a": {"b": [1, 2]}}')]
 
 
-def test_what_cannot_be_repaired_is_text() -> None:
+def test_repair_failure_becomes_text() -> None:
     message = outcome(MALFORMED, malformed_call="repair")
     assert message.content == MALFORMED
     assert calls(message) == []
@@ -182,7 +182,7 @@ def test_what_cannot_be_repaired_is_text() -> None:
 # -- truncated_call
 
 
-def test_truncated_is_dropped_into_problems() -> None:
+def test_truncated_call_becomes_a_diagnostic_by_default() -> None:
     message = outcome(f"Hi. {TRUNCATED}")
     assert message.content == "Hi."
     assert calls(message) == []
@@ -190,26 +190,26 @@ def test_truncated_is_dropped_into_problems() -> None:
     assert message.finish_reason == "length"
 
 
-def test_truncated_text() -> None:
+def test_truncated_text_shows_the_call() -> None:
     message = outcome(f"Hi. {TRUNCATED}", truncated_call="text")
     assert message.content == f"Hi. {TRUNCATED}"
     assert message.finish_reason == "length"
 
 
-def test_truncated_keep() -> None:
+def test_truncated_keep_keeps_the_call() -> None:
     message = outcome(f"{GOOD}{TRUNCATED}", truncated_call="keep")
     assert calls(message) == [("g", '{"b": 2}'), ("f", '{"a": "b')]
     assert message.finish_reason == "length"
 
 
-def test_truncated_error() -> None:
+def test_truncated_error_raises() -> None:
     with pytest.raises(MalformedOutput) as caught:
         parse(TRUNCATED, "hermes", policies=Policies(truncated_call="error"))
     assert (caught.value.kind, caught.value.raw) == ("truncated_call", TRUNCATED)
 
 
 @pytest.mark.parametrize("head", ["<tool_call>", '<tool_call>\n{"na', '<tool_call>{"name": "get_wea'])
-def test_a_cut_head_is_neither_text_nor_a_call(head: str) -> None:
+def test_cut_call_head_is_neither_text_nor_call(head: str) -> None:
     message = outcome(f"Hi. {head}")
     assert message.content == "Hi."
     assert calls(message) == []
@@ -218,7 +218,7 @@ def test_a_cut_head_is_neither_text_nor_a_call(head: str) -> None:
     assert outcome(f"Hi. {head}", truncated_call="text").content == f"Hi. {head}"
 
 
-def test_a_head_that_no_tool_begins_with_is_text() -> None:
+def test_call_head_without_matching_tool_is_text() -> None:
     text = 'Hi. <tool_call>{"name": "frobni'
     assert outcome(text, tools=[tool("get_weather")]).content == text
     assert outcome(text, tools=[tool("frobnicate")]).content == "Hi."
@@ -236,7 +236,7 @@ def test_commit_call_announces_only_complete_calls() -> None:
     assert normalise(events)[1] == CallArgs(0, '{"b": 2}', events[1].start, events[1].end)
 
 
-def test_commit_call_returns_the_rest_as_text() -> None:
+def test_commit_call_returns_other_calls_as_text() -> None:
     message = outcome(f"Hi. {MALFORMED} {GOOD} {TRUNCATED}", commit="call")
     assert calls(message) == [("g", '{"b": 2}')]
     reading = run_parser("hermes", ModelOutput(f"Hi. {MALFORMED}", policies=Policies(commit="call")))
@@ -245,13 +245,13 @@ def test_commit_call_returns_the_rest_as_text() -> None:
     assert text == f"Hi. {MALFORMED}"
 
 
-def test_commit_call_counts_what_it_announces() -> None:
+def test_commit_call_numbers_announced_calls() -> None:
     reading = run_parser("hermes", ModelOutput(MALFORMED + GOOD + GOOD, policies=Policies(commit="call")))
     starts = [event for event in reading.events if isinstance(event, CallStart)]
     assert [(event.index, event.name) for event in starts] == [(0, "g"), (1, "g")]
 
 
-def test_commit_call_holds_what_it_has_not_announced() -> None:
+def test_commit_call_pending_counts_held_calls() -> None:
     parser = Parser("hermes", policies=Policies(commit="call"))
     parser.feed("Hi. ")
     parser.feed(GOOD[:-1])
@@ -261,7 +261,7 @@ def test_commit_call_holds_what_it_has_not_announced() -> None:
     assert parser.pending == 0
 
 
-def test_a_late_id_counts_if_the_call_was_not_announced() -> None:
+def test_late_id_counts_before_the_call_is_announced() -> None:
     text = '[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abc123XYZ"}]'
     assert outcome(text, "mistral", commit="call").tool_calls[0].id == "abc123XYZ"
     message = outcome(text, "mistral")
@@ -291,7 +291,7 @@ def test_unknown_tools_are_forwarded_or_text(dialect: str) -> None:
 THOUGHT = f"<think>I call it. {GOOD} Done.</think>Hello."
 
 
-def test_a_call_inside_reasoning() -> None:
+def test_call_inside_reasoning_follows_the_policy() -> None:
     message = outcome(THOUGHT)
     assert calls(message) == [("g", '{"b": 2}')]
     assert message.reasoning is not None
@@ -303,7 +303,7 @@ def test_a_call_inside_reasoning() -> None:
     assert text.content == "Hello."
 
 
-def test_a_mention_inside_reasoning_stays_there() -> None:
+def test_marker_mention_inside_reasoning_stays() -> None:
     message = outcome("<think>The <tool_call> tag, hm.</think>Hello.")
     assert (message.reasoning, message.content) == ("The <tool_call> tag, hm.", "Hello.")
 
@@ -311,14 +311,14 @@ def test_a_mention_inside_reasoning_stays_there() -> None:
 # -- after_calls
 
 
-def test_after_calls() -> None:
+def test_after_calls_policy_drops_or_keeps_content() -> None:
     text = f"Before. {GOOD} After."
     assert outcome(text).content == "Before. After."
     assert outcome(text, after_calls="content").content == "Before. After."
     assert outcome(text, after_calls="drop").content == "Before."
 
 
-def test_after_calls_as_the_dialect_says() -> None:
+def test_after_calls_default_comes_from_the_dialect() -> None:
     text = f"Before. {GOOD} After."
     rambling = replace(get_dialect("hermes"), after_calls="drop")
     assert outcome(text, rambling).content == "Before."
@@ -326,8 +326,8 @@ def test_after_calls_as_the_dialect_says() -> None:
 
 
 @pytest.mark.parametrize("prompt", [None, "<think>"])
-def test_only_calls_of_the_answer_count_for_what_follows_them(prompt: str | None) -> None:
-    """An answer vanished behind reasoning with a call in it."""
+def test_after_calls_counts_only_calls_of_the_answer(prompt: str | None) -> None:
+    """An answer vanished after reasoning that contained a call."""
     text = f"{'' if prompt else '<think>'}{GOOD}</think>It is noon."
     message = parse(text, "hermes", prompt=prompt, policies=Policies(after_calls="drop"))
     assert (message.content, len(message.tool_calls)) == ("It is noon.", 1)
@@ -336,7 +336,7 @@ def test_only_calls_of_the_answer_count_for_what_follows_them(prompt: str | None
 # -- arguments
 
 
-def test_canonical_arguments() -> None:
+def test_canonical_arguments_are_rewritten() -> None:
     text = '<tool_call>{"name": "f", "arguments": {"a":1,\n "b" : "\\u00e9",  "c":[1,2]}}</tool_call>'
     assert calls(outcome(text)) == [("f", '{"a":1,\n "b" : "\\u00e9",  "c":[1,2]}')]
     assert calls(outcome(text, arguments="canonical")) == [("f", '{"a": 1, "b": "é", "c": [1, 2]}')]
@@ -368,7 +368,7 @@ TAGGED = "<tool_call>\n<function=f>\n<parameter=v>\n{}\n</parameter>\n</function
         ("[1, 2", '"[1, 2"', '"[1, 2"'),
     ],
 )
-def test_a_value_without_schema(value: str, as_string: str, as_json: str) -> None:
+def test_value_without_schema_follows_the_policy(value: str, as_string: str, as_json: str) -> None:
     text = TAGGED.format(value)
     for tools in (None, [tool("f", other="integer")], [{"name": "f"}]):
         assert calls(outcome(text, "qwen3_coder", tools=tools)) == [("f", f'{{"v": {as_string}}}')]
@@ -376,7 +376,7 @@ def test_a_value_without_schema(value: str, as_string: str, as_json: str) -> Non
         assert found == [("f", f'{{"v": {as_json}}}')]
 
 
-def test_a_schema_counts_whatever_the_policy() -> None:
+def test_schema_overrides_the_policy() -> None:
     for policy in ("string", "json"):
         for type_, expected in (("integer", "5"), ("string", '"5"')):
             tools = [tool("f", v=type_)]
@@ -384,7 +384,7 @@ def test_a_schema_counts_whatever_the_policy() -> None:
             assert calls(message) == [("f", f'{{"v": {expected}}}')]
 
 
-def test_a_value_that_does_not_fit_its_schema_is_a_string() -> None:
+def test_value_that_violates_its_schema_is_a_string() -> None:
     message = outcome(TAGGED.format("five"), "qwen3_coder", tools=[tool("f", v="integer")])
     assert calls(message) == [("f", '{"v": "five"}')]
     assert kinds(message) == ["coerced_to_string"]
@@ -393,7 +393,7 @@ def test_a_value_that_does_not_fit_its_schema_is_a_string() -> None:
 # -- close_in_value
 
 
-def test_close_in_value() -> None:
+def test_close_in_value_policy_selects_the_closing_tag() -> None:
     text = TAGGED.format("a</parameter>b")
     assert calls(outcome(text, "qwen3_coder")) == [("f", '{"v": "a</parameter>b"}')]
     first = outcome(text, "qwen3_coder", close_in_value="first")
@@ -420,14 +420,14 @@ def test_without_tools_reasoning_is_still_read() -> None:
     assert (message.reasoning, message.content) == ("Hm.", GOOD)
 
 
-def test_without_tools_markup_can_be_removed() -> None:
+def test_without_tools_strip_removes_markup() -> None:
     message = outcome(f"Hi. {GOOD} Bye.", tools=(), no_tools="strip")
     assert calls(message) == []
     assert message.content == "Hi. Bye."
     assert message.finish_reason == "stop"
 
 
-def test_strip_is_about_requests_without_tools() -> None:
+def test_strip_applies_only_without_tools() -> None:
     for tools in (None, [tool("g")]):
         assert calls(outcome(GOOD, tools=tools, no_tools="strip")) == [("g", '{"b": 2}')]
 
@@ -441,7 +441,7 @@ def kimi(*ids: str) -> str:
     return f"<|tool_calls_section_begin|>{body}<|tool_calls_section_end|>"
 
 
-def test_native_ids() -> None:
+def test_native_ids_are_kept() -> None:
     message = outcome(kimi("functions.f:7", "functions.g:8"), "kimi_k2")
     assert [(call.id, call.name) for call in message.tool_calls] == [
         ("functions.f:7", "f"),
@@ -471,7 +471,7 @@ print("\\n".join(OPENAI_ID.new("f", 0) for _ in range(500)), flush=True)
 @pytest.mark.skipif(
     not hasattr(os, "fork") or sys.platform == "emscripten", reason="this system does not fork"
 )
-def test_ids_of_many_calls_and_of_a_forked_process_differ() -> None:
+def test_generated_ids_are_unique_across_forks() -> None:
     done = subprocess.run([sys.executable, "-c", _FORKING], capture_output=True, text=True, check=True)
     ids = done.stdout.split()
     assert len(set(ids)) == len(ids) == 1_000
@@ -479,7 +479,7 @@ def test_ids_of_many_calls_and_of_a_forked_process_differ() -> None:
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.call])
-def test_ids_that_follow_from_a_seed(name: str) -> None:
+def test_seeded_ids_are_reproducible(name: str) -> None:
     dialect = get_dialect(name)
     call = ToolCall("", dialect.names.fixed or "f", '{"code": "x"}')
     try:
@@ -502,7 +502,7 @@ def test_ids_that_follow_from_a_seed(name: str) -> None:
         assert len(first[0]) == len(form.new(call.name, 0))
 
 
-def test_generated_ids() -> None:
+def test_generated_ids_replace_native_ids() -> None:
     text = "[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{}"
     assert outcome(text, "mistral").tool_calls[0].id == "abc123XYZ"
     generated = outcome(text, "mistral", call_ids="generated").tool_calls[0].id
@@ -511,7 +511,7 @@ def test_generated_ids() -> None:
     assert generated.isalnum()
 
 
-def test_an_id_that_is_not_usable_is_replaced() -> None:
+def test_invalid_native_id_is_replaced() -> None:
     message = outcome("[TOOL_CALLS]f[CALL_ID]short[ARGS]{}", "mistral")
     assert len(message.tool_calls[0].id) == 9
     assert kinds(message) == ["bad_id"]
@@ -542,14 +542,16 @@ def test_content_alone_is_verbatim(text: str) -> None:
         ("<think>Hm.\n\n", "Hm.", None),
     ],
 )
-def test_line_breaks_around_reasoning(text: str, reasoning: str | None, content: str | None) -> None:
+def test_line_breaks_around_reasoning_are_framing(
+    text: str, reasoning: str | None, content: str | None
+) -> None:
     message = outcome(text)
     assert (message.reasoning, message.content) == (reasoning, content)
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "  "])
-def test_a_blank_line_that_begins_with_a_blank(blank: str) -> None:
-    """Cut behind the blank or not, the same blanks are framing."""
+def test_blank_line_with_leading_space_is_framing(blank: str) -> None:
+    """The same whitespace is framing wherever the text is cut."""
     outcome(f"<think>{blank}\nHm.</think>Hello")
     outcome(f"<think>Hm.</think>{blank}\nHello")
     outcome(f"{blank}\n{GOOD}{blank}\nHello")
@@ -569,17 +571,17 @@ def test_a_blank_line_that_begins_with_a_blank(blank: str) -> None:
         (f"  Hello {GOOD}", "  Hello"),
     ],
 )
-def test_blanks_around_calls(text: str, content: str | None) -> None:
+def test_whitespace_around_calls_is_framing(text: str, content: str | None) -> None:
     assert outcome(text).content == content
 
 
-def test_a_dialect_may_keep_the_blanks_before_a_call() -> None:
+def test_dialect_may_keep_whitespace_before_a_call() -> None:
     assert get_dialect("mistral").keep_whitespace
     assert outcome("Hello \n[TOOL_CALLS]f[ARGS]{}", "mistral").content == "Hello \n"
     assert outcome(" \n[TOOL_CALLS]f[ARGS]{}", "mistral").content is None
 
 
-def test_two_messages_of_a_channel_are_joined_by_a_line_break() -> None:
+def test_messages_of_one_channel_are_joined_by_a_newline() -> None:
     raw = (
         "<|channel|>analysis<|message|>One.<|end|><|start|>assistant<|channel|>analysis<|message|>Two.<|end|>"
         "<|start|>assistant<|channel|>final<|message|>Hello.<|end|>"
@@ -589,12 +591,12 @@ def test_two_messages_of_a_channel_are_joined_by_a_line_break() -> None:
     assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello.\nBye.")
 
 
-def test_two_reasoning_blocks_are_joined_by_a_line_break() -> None:
+def test_reasoning_blocks_are_joined_by_a_newline() -> None:
     message = outcome("<think>One.</think>Hello\n<think>Two.</think>you")
     assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello\nyou")
 
 
-def test_tidy_keeps_the_spans_in_order() -> None:
+def test_whitespace_filter_keeps_spans_in_order() -> None:
     text = f"<think>\nHm.\n</think>\n\nHello \n{GOOD}\nBye \n"
     parser = Parser("hermes")
     tidy = parser.tidy()
@@ -611,7 +613,7 @@ def test_tidy_keeps_the_spans_in_order() -> None:
 @pytest.mark.parametrize(
     "text", [f"<think>\n\nHm. \n</think>\n\n Hello \n{GOOD}\n {GOOD}\n\nBye ", " \n ", GOOD]
 )
-def test_tidy_in_portions_is_tidy_at_once(text: str) -> None:
+def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
     def tidied(chunks: list[str]) -> list[Event]:
         parser = Parser("hermes")
         tidy = parser.tidy()
@@ -653,12 +655,16 @@ def test_tidy_in_portions_is_tidy_at_once(text: str) -> None:
         ("<think>Hm", "length", "length"),
     ],
 )
-def test_finish_reason(text: str, told: FinishReason | None, finish: str) -> None:
+def test_finish_reason_reflects_calls_and_truncation(
+    text: str, told: FinishReason | None, finish: str
+) -> None:
     assert parse(text, "hermes", finish_reason=told).finish_reason == finish
 
 
 @pytest.mark.parametrize(("reason", "called"), [("length", False), ("stop", True), (None, True)])
-def test_the_reason_decides_whether_a_name_is_whole(reason: FinishReason | None, called: bool) -> None:
+def test_finish_reason_decides_whether_a_bare_name_is_complete(
+    reason: FinishReason | None, called: bool
+) -> None:
     message = parse("[TOOL_CALLS]get_weather", "mistral", finish_reason=reason)
     assert calls(message) == ([("get_weather", "{}")] if called else [])
     assert message.finish_reason == ("tool_calls" if called else "length")
@@ -681,7 +687,7 @@ def test_parts_keep_the_order() -> None:
     ]
 
 
-def test_the_flat_fields_are_the_parts_joined() -> None:
+def test_flat_fields_are_the_joined_parts() -> None:
     message = outcome(f"<think>Hm.</think>Hello {GOOD} you {MALFORMED} there {GOOD}<think>So.</think>!")
     texts: dict[str, str] = {"content": "", "reasoning": ""}
     for part in message.parts:
@@ -691,7 +697,7 @@ def test_the_flat_fields_are_the_parts_joined() -> None:
     assert message.tool_calls == tuple(part for part in message.parts if isinstance(part, ToolCall))
 
 
-def test_no_two_parts_of_one_channel_in_a_row() -> None:
+def test_adjacent_parts_have_different_channels() -> None:
     parser = Parser("hermes")
     fold_ = parser.fold()
     for character in "Hello there.":
@@ -713,7 +719,7 @@ def test_no_two_parts_of_one_channel_in_a_row() -> None:
     ],
     ids=str,
 )
-def test_a_stream_folds_to_what_batch_gives(policies: Policies) -> None:
+def test_streamed_message_equals_batch(policies: Policies) -> None:
     text = f"<think>Hm. {GOOD}</think>\n\nHello \n{MALFORMED}\n{GOOD}\nBye {TRUNCATED}"
     expected = _anonymous(parse(text, "hermes", policies=policies))
     for chunks in chunkings(text):
@@ -727,7 +733,7 @@ def test_a_stream_folds_to_what_batch_gives(policies: Policies) -> None:
         assert _anonymous(parser.message(normalise(events))) == expected
 
 
-def test_a_message_can_be_asked_for_at_any_time() -> None:
+def test_message_is_available_at_any_time() -> None:
     parser = Parser("hermes")
     folding = parser.fold()
     folding.push(parser.feed("Hello"))
@@ -737,7 +743,7 @@ def test_a_message_can_be_asked_for_at_any_time() -> None:
     assert (message.content, calls(message)) == ("Hello you.", [("g", '{"b": 2}')])
 
 
-def test_without_raw_text_everything_else_is_the_same() -> None:
+def test_keep_raw_false_changes_only_raw() -> None:
     text = f"Hi. {MALFORMED}{GOOD}{TRUNCATED}"
     kept, lean = Parser("hermes"), Parser("hermes", keep_raw=False)
     for one, other in zip(kept.feed(text) + kept.finish(), lean.feed(text) + lean.finish(), strict=True):
@@ -748,7 +754,7 @@ def test_without_raw_text_everything_else_is_the_same() -> None:
             assert one == other
 
 
-def test_a_null_call_is_no_call() -> None:
+def test_null_call_is_not_a_call() -> None:
     dialect = Dialect("mine", call=("<call>{envelope}</call>",), names=Names(null_calls=("answer",)))
     message = parse('Hi.<call>{"name": "answer", "arguments": {"a": 1}}</call> Bye.', dialect)
     assert calls(message) == []
@@ -769,14 +775,14 @@ def _anonymous(message: Message) -> tuple[object, ...]:
     )
 
 
-def test_arguments_that_are_none_are_none_under_repair_too() -> None:
+def test_empty_arguments_stay_empty_under_repair() -> None:
     for word in ("null", "None"):
         output = f'<tool_call>{{"name": "f", "arguments": {word}}}</tool_call>'
         (call,) = parse(output, "hermes", policies=Policies(malformed_call="repair")).tool_calls
         assert call.arguments == "{}"
 
 
-def test_what_is_in_a_parameter_given_twice_is_not_noted_by_itself() -> None:
+def test_duplicate_parameter_content_is_not_noted_again() -> None:
     mark = "]<]minimax[>["
     item = f"{mark}<a>{mark}<b>1{mark}</b>{mark}</a>"
     call = f'{mark}<tool_call>\n{mark}<invoke name="f">{item}{item}{mark}</invoke>\n{mark}</tool_call>'
@@ -840,7 +846,7 @@ def test_key_given_twice_is_noted(name: str, text: str, arguments: str, keys: st
         ("mistral", '[TOOL_CALLS]f[ARGS]{"n": N, "s": 1}'),
     ],
 )
-def test_arguments_with_a_number_out_of_range_are_kept_whole(name: str, text: str, number: str) -> None:
+def test_number_out_of_range_keeps_raw_arguments(name: str, text: str, number: str) -> None:
     message = parse(text.replace("N", number), name, policies=Policies(malformed_call="keep"))
     (call,) = message.tool_calls
     assert call.arguments.startswith(f'{{"n": {number}, "s": 1}}')
@@ -852,7 +858,7 @@ UNFRAMED = [dialect.name for dialect in list_dialects() if dialect.frame is None
 
 
 @pytest.mark.parametrize("name", UNFRAMED)
-def test_blanks_next_to_text_are_kept_and_others_are_not(name: str) -> None:
+def test_whitespace_next_to_text_is_kept(name: str) -> None:
     wording = SampleCall(get_dialect(name))
     once = wording.write().strip()
     before = "" if wording.capabilities.anchored else "See: \n\n"
@@ -879,7 +885,7 @@ def test_blanks_next_to_text_are_kept_and_others_are_not(name: str) -> None:
         (f"\n{MALFORMED}", f"\n{MALFORMED}"),
     ],
 )
-def test_blanks_that_are_kept(text: str, content: str | None) -> None:
+def test_whitespace_policy_keep_is_verbatim(text: str, content: str | None) -> None:
     for chunks in chunkings(text):
         message = run_parser("hermes", ModelOutput(text, policies=KEEP), chunks).message
         assert message is not None

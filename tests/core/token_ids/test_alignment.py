@@ -1,4 +1,4 @@
-"""Text and ids together: the text is what is shown, the ids tell a marker from its spelling."""
+"""Text and ids together: the text is shown, and the ids distinguish markers from spelled text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAGS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 
 
 def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[str]:
-    """What an engine's decoder adds for each id; without its special tokens, if it is told to skip them."""
+    """Return the text that an engine's decoder adds for each id, with or without special tokens."""
     pieces: list[str] = []
     begun = b""
     for id in ids:
@@ -49,7 +49,7 @@ def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[s
 
 
 def deltas(ids: list[int], pieces: list[str], lags: list[tuple[int, int]]) -> Iterator[tuple[str, list[int]]]:
-    """Steps of so many ids each, with text that lags behind them."""
+    """Yield steps with a fixed number of ids, whose text lags behind."""
     text, shown, known = "".join(pieces), 0, 0
     ends = [0, *accumulate(map(len, pieces))]
     for step, lag in lags:
@@ -77,7 +77,7 @@ def by_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event],
 
 @pytest.mark.parametrize("special", [True, False], ids=["spelt out", "left out"])
 @pytest.mark.parametrize("dialect", NAMES)
-def test_text_that_lags_or_leaves_markers_out_is_read_as_its_ids(dialect: str, special: bool) -> None:
+def test_decoded_text_that_lags_is_read_like_ids(dialect: str, special: bool) -> None:
     tokenizer = bytes_for(dialect)
     ids = tokenizer.encode(example(get_dialect(dialect, tokenizer=tokenizer))[0])
     pieces = text_of(ids, tokenizer, special=special)
@@ -93,20 +93,20 @@ CALL = [HERMES.markers["<tool_call>"], *b'{"name": "now", "arguments": {}}', HER
 
 
 @given(lags=LAGS)
-def test_a_marker_that_is_spelt_out_beside_the_real_one_is_text(lags: list[tuple[int, int]]) -> None:
+def test_spelled_marker_next_to_a_real_one_is_text(lags: list[tuple[int, int]]) -> None:
     ids = [*SPELT.encode(), *CALL]
     _, message = read("hermes", deltas(ids, text_of(ids, HERMES), lags), HERMES)
     assert message.content == SPELT
     assert [call.name for call in message.tool_calls] == ["now"]
 
 
-def test_text_that_a_stop_string_cut_is_all_that_is_shown() -> None:
+def test_text_cut_by_a_stop_string_is_all_that_is_shown() -> None:
     steps = [("Hello", [*b"Hello END and more"]), ("", CALL)]
     _, message = read("hermes", iter(steps), HERMES)
     assert (message.content, message.tool_calls) == ("Hello", ())
 
 
-def test_a_marker_at_which_generation_stopped_closes_the_call() -> None:
+def test_stop_token_closes_the_call() -> None:
     steps = [("".join(text_of(CALL[:-1], HERMES)), CALL)]
     events, message = read("hermes", iter(steps), HERMES)
     assert [call.name for call in message.tool_calls] == ["now"]
@@ -114,7 +114,7 @@ def test_a_marker_at_which_generation_stopped_closes_the_call() -> None:
 
 
 @pytest.mark.parametrize("gap", ["", " ", "\n"])
-def test_blanks_that_a_decoder_puts_around_markers_do_not_hide_them(gap: str) -> None:
+def test_spaces_around_decoded_markers_do_not_hide_them(gap: str) -> None:
     pieces = text_of(CALL, HERMES)
     pieces[0] = gap + pieces[0] + gap
     pieces[-1] = gap + pieces[-1]
@@ -122,7 +122,7 @@ def test_blanks_that_a_decoder_puts_around_markers_do_not_hide_them(gap: str) ->
     assert [call.name for call in message.tool_calls] == ["now"]
 
 
-def test_where_text_and_ids_differ_the_text_is_shown() -> None:
+def test_mismatching_text_is_shown() -> None:
     steps = [
         ("don't ", [*b"do n't "]),
         ("<tool_call>", CALL[:1]),
@@ -133,7 +133,7 @@ def test_where_text_and_ids_differ_the_text_is_shown() -> None:
     assert [call.name for call in message.tool_calls] == ["now"]
 
 
-def test_bytes_that_are_no_character_do_not_hide_the_next_marker() -> None:
+def test_invalid_bytes_do_not_hide_the_next_marker() -> None:
     steps = [("\ufffd", [0xFF]), ("\ufffd\ufffd", [0xF0, 0x9F]), ("".join(text_of(CALL, HERMES)), CALL)]
     _, message = read("hermes", iter(steps), HERMES)
     assert message.content == "\ufffd" * 3
@@ -147,14 +147,14 @@ def test_text_cannot_fake_a_special_token() -> None:
     assert "\ufffd" in repr(event)
 
 
-def test_text_that_waits_is_not_copied_again_and_again() -> None:
+def test_waiting_text_is_not_copied_repeatedly() -> None:
     alignment = Alignment({})
     for _ in range(1000):
         assert alignment.feed("", "x" * 1000) == ""
     assert sum(len(alignment.feed("x", "")) for _ in range(1000)) == 1000
 
 
-def test_one_way_of_feeding_is_kept() -> None:
+def test_feed_methods_cannot_be_mixed() -> None:
     parser = Parser("hermes", tokenizer=HERMES)
     parser.feed_decoded("a", [97])
     with pytest.raises(UsageError, match="feed_decoded"):
@@ -175,7 +175,7 @@ def thoughtful() -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", thoughtful())
-def test_reasoning_ends_where_the_ids_say_it_does(dialect: str) -> None:
+def test_reasoning_ends_where_ids_say(dialect: str) -> None:
     tokenizer = bytes_for(dialect)
     reasoning = ReasoningIds(dialect, tokenizer)
     text, message = example(reasoning.dialect)
@@ -195,7 +195,7 @@ def test_reasoning_ends_where_the_ids_say_it_does(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", thoughtful())
-def test_reasoning_is_counted_while_it_is_written_as_it_is_afterwards(dialect: str) -> None:
+def test_reasoning_token_count_matches_while_streaming(dialect: str) -> None:
     tokenizer = bytes_for(dialect)
     reasoning = ReasoningIds(dialect, tokenizer)
     ids = tokenizer.encode(example(reasoning.dialect)[0].replace("a", "å"))
@@ -209,7 +209,7 @@ def test_reasoning_is_counted_while_it_is_written_as_it_is_afterwards(dialect: s
         assert told[-1] <= counter.finish() == reasoning.count(ids[:end])
 
 
-def test_a_closer_that_is_spelt_out_ends_no_reasoning() -> None:
+def test_spelled_closing_marker_does_not_end_reasoning() -> None:
     reasoning = ReasoningIds("hermes", HERMES)
     ids = [*b"I close with </think>."]
     assert reasoning.end(ids, start_channel="reasoning") is None
@@ -217,7 +217,7 @@ def test_a_closer_that_is_spelt_out_ends_no_reasoning() -> None:
     assert reasoning.count(ids, start_channel="reasoning") == len(ids)
 
 
-def test_a_call_ends_reasoning_that_was_not_closed() -> None:
+def test_call_ends_unclosed_reasoning() -> None:
     reasoning = ReasoningIds("hermes", HERMES)
     ids = [*b"Hm. ", *CALL]
     end = reasoning.end(ids, start_channel="reasoning")
@@ -226,7 +226,7 @@ def test_a_call_ends_reasoning_that_was_not_closed() -> None:
     assert reasoning.ended_by(ids[:end], ids[end - 1 : end])
 
 
-def test_a_dialect_without_reasoning_is_always_past_it() -> None:
+def test_dialect_without_reasoning_has_always_ended_it() -> None:
     dialect = next(name for name in NAMES if not get_dialect(name).reasoning and not get_dialect(name).frame)
     reasoning = ReasoningIds(dialect, bytes_for(dialect))
     assert reasoning.ended([])
@@ -235,7 +235,7 @@ def test_a_dialect_without_reasoning_is_always_past_it() -> None:
     assert reasoning.count([97]) == 0
 
 
-def test_a_prompt_may_be_given_as_ids() -> None:
+def test_prompt_may_be_given_as_ids() -> None:
     opened = [*b"<|im_start|>assistant\n", HERMES.markers["<think>"]]
     assert Parser("hermes", tokenizer=HERMES, prompt=opened).start_channel == "reasoning"
     closed = [*opened, *b"\n\n", HERMES.markers["</think>"]]
@@ -245,7 +245,7 @@ def test_a_prompt_may_be_given_as_ids() -> None:
         Parser("hermes", prompt=opened)
 
 
-def test_a_tag_with_a_token_in_it_closes_a_broken_call_as_a_whole() -> None:
+def test_tag_with_a_special_token_closes_a_malformed_call() -> None:
     tokenizer = Bytes("deepseek_v3_2")
     tokenizer.markers = {"｜DSML｜": 256}
     text = (

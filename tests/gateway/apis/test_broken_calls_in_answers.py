@@ -1,4 +1,4 @@
-"""Calls that break behind the gateway: each API says so, the conversation goes on, and loops end."""
+"""Calls that break mid-stream: each API reports it, the conversation continues, and loops end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def list_arguments(answer: dict[str, Any]) -> list[str]:
     return [call["function"]["arguments"] for call in answer["choices"][0]["message"].get("tool_calls", ())]
 
 
-def test_chat(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_chat_completions_mark_a_broken_call(engine: EngineProcess, gateway: GatewayThread) -> None:
     url = f"{gateway.url}/v1/chat/completions"
     engine.script(MALFORMED)
     streamed = events(url, body("chat/completions"))
@@ -71,7 +71,9 @@ def test_chat(engine: EngineProcess, gateway: GatewayThread) -> None:
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_responses_are_completed_and_their_item_is_not(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_responses_are_completed_with_an_incomplete_item(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
     engine.script(MALFORMED)
     last: Any = events(f"{gateway.url}/v1/responses", body("responses"))[-1]
     engine.script(MALFORMED)
@@ -81,9 +83,7 @@ def test_responses_are_completed_and_their_item_is_not(engine: EngineProcess, ga
         assert (response["status"], item["status"], item["arguments"]) == ("completed", "incomplete", SPOILT)
 
 
-def test_messages_are_an_error_if_they_are_not_streamed(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
+def test_whole_messages_response_is_an_error(engine: EngineProcess, gateway: GatewayThread) -> None:
     url = f"{gateway.url}/v1/messages"
     engine.script(MALFORMED)
     found: list[Any] = events(url, body("messages"))
@@ -98,7 +98,9 @@ def test_messages_are_an_error_if_they_are_not_streamed(
 
 
 @pytest.mark.parametrize(("text", "reason"), [(MALFORMED, "stop"), (CUT, "length")])
-def test_the_error_of_each_api(engine: EngineProcess, strict: GatewayThread, text: str, reason: str) -> None:
+def test_error_has_the_form_of_each_api(
+    engine: EngineProcess, strict: GatewayThread, text: str, reason: str
+) -> None:
     for api in TOOLS:
         engine.script("Hi. ", text, finish=reason)
         found: list[Any] = events(f"{strict.url}/v1/{api}", body(api))
@@ -126,7 +128,7 @@ def turn(number: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_model_reads_what_it_wrote(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_model_reads_its_own_broken_call(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Sorry.")
     post(f"{gateway.url}/v1/chat/completions", body("chat/completions", [*ASK, *turn(0)]))
     prompt = engine.last()["prompt"]
@@ -134,7 +136,9 @@ def test_the_model_reads_what_it_wrote(engine: EngineProcess, gateway: GatewayTh
     assert "<malformed>" not in prompt
 
 
-def test_a_response_that_is_kept_can_be_answered(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_stored_response_with_a_broken_call_can_be_continued(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
     engine.script(MALFORMED)
     first = post(f"{gateway.url}/v1/responses", body("responses"))
     result = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "no JSON"}
@@ -146,7 +150,7 @@ def test_a_response_that_is_kept_can_be_answered(engine: EngineProcess, gateway:
     assert "'target': 'tmp'" in engine.last()["prompt"]
 
 
-def test_a_model_that_never_mends_it_is_stopped(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_model_that_keeps_failing_is_stopped(engine: EngineProcess, gateway: GatewayThread) -> None:
     url = f"{gateway.url}/v1/chat/completions"
     for count, ended in ((2, "tool_calls"), (3, None)):
         history = [*ASK, *(message for number in range(count) for message in turn(number))]
@@ -162,9 +166,7 @@ def test_a_model_that_never_mends_it_is_stopped(engine: EngineProcess, gateway: 
         assert list_arguments(asked) == [SPOILT]
 
 
-def test_input_that_a_client_could_not_read_comes_back_as_text(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
+def test_unreadable_tool_input_comes_back_as_text(engine: EngineProcess, gateway: GatewayThread) -> None:
     use = {"type": "tool_use", "id": "call_0", "name": "wipe", "input": SPOILT}
     result = {"type": "tool_result", "tool_use_id": "call_0", "content": "no JSON", "is_error": True}
     history = [*ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]

@@ -1,4 +1,4 @@
-"""Chat completions through a gateway, before an engine in a process of its own."""
+"""Chat Completions through a gateway in front of an engine in a separate process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
 
 
 def stream(gateway: GatewayThread, **body: Any) -> list[dict[str, Any]]:
-    """The chunks; the stream ends as it should."""
+    """Return the chunks, and assert that the stream ends correctly."""
     found = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
     assert found.pop() == "[DONE]"
     return [chunk for chunk in found if isinstance(chunk, dict)]
@@ -77,7 +77,7 @@ OUTPUTS = {
 
 @pytest.mark.parametrize("name", OUTPUTS)
 @pytest.mark.parametrize("portion", [None, 3])
-def test_streams_amount_to_what_is_sent_whole(
+def test_stream_equals_whole_response(
     engine: EngineProcess, gateway: GatewayThread, name: str, portion: int | None
 ) -> None:
     how = {} if portion is None else {"portion": portion}
@@ -103,7 +103,7 @@ def test_streams_amount_to_what_is_sent_whole(
     assert chunks[-1]["usage"]["total_tokens"] == whole["usage"]["total_tokens"] == 12
 
 
-def test_the_engine_is_told_what_the_plan_says(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_engine_receives_what_the_plan_says(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hi")
     ask(gateway, tools=[WEATHER], temperature=0.5, top_k=7, max_tokens=30, stop="END", seed=3, min_p=0.1)
     seen = engine.last()
@@ -117,9 +117,7 @@ def test_the_engine_is_told_what_the_plan_says(engine: EngineProcess, gateway: G
     assert seen["stream"] is True
 
 
-def test_without_a_limit_the_answer_is_as_long_as_it_takes(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
+def test_response_without_limit_is_not_limited(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hi")
     ask(gateway)
     assert engine.last()["max_tokens"] is None  # left out, it would be 16
@@ -128,7 +126,7 @@ def test_without_a_limit_the_answer_is_as_long_as_it_takes(
 # -- tools
 
 
-def test_a_required_call_is_held_to_its_grammar(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_required_call_is_constrained_by_a_grammar(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(*CALL[1:])
     ask(gateway, tools=[WEATHER], tool_choice="required")
     tag = json.loads(engine.last()["structured_outputs"]["structural_tag"])
@@ -149,7 +147,7 @@ def test_a_required_call_is_held_to_its_grammar(engine: EngineProcess, gateway: 
         },
     ],
 )
-def test_a_named_call_excludes_the_others(
+def test_named_call_excludes_other_tools(
     engine: EngineProcess, gateway: GatewayThread, choice: dict[str, Any]
 ) -> None:
     engine.script('<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>')
@@ -160,7 +158,7 @@ def test_a_named_call_excludes_the_others(
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_without_choice_there_are_no_calls(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_tool_choice_none_gives_no_calls(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(*CALL)
     answer = ask(gateway, tools=[WEATHER], tool_choice="none")
     assert answer["choices"][0]["message"]["content"] == "".join(CALL)
@@ -168,13 +166,13 @@ def test_without_choice_there_are_no_calls(engine: EngineProcess, gateway: Gatew
     assert "get_weather" not in engine.last()["prompt"]
 
 
-def test_one_call_at_a_time(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_parallel_tool_calls_false_gives_one_call(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(*OUTPUTS["two calls"])
     answer = ask(gateway, tools=[WEATHER, CLOCK], parallel_tool_calls=False)
     assert [call["function"]["name"] for call in answer["choices"][0]["message"]["tool_calls"]] == ["now"]
 
 
-def test_a_call_that_is_cut_off_is_never_a_success(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_cut_call_is_never_a_success(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(*CALL[:2], finish="length")
     chunks = stream(gateway, tools=[WEATHER])
     assert chunks[-1]["choices"][0]["finish_reason"] == "length"
@@ -185,7 +183,7 @@ def test_a_call_that_is_cut_off_is_never_a_success(engine: EngineProcess, gatewa
     assert is_poisoned(call["function"]["arguments"])
 
 
-def test_an_answer_in_json(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_json_schema_response_format_is_enforced(engine: EngineProcess, gateway: GatewayThread) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     engine.script('{"a": 1}')
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
@@ -235,7 +233,7 @@ TOKENS = [
 ]
 
 
-def test_every_token_is_told_exactly_once(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_every_token_is_reported_exactly_once(engine: EngineProcess, gateway: GatewayThread) -> None:
     pieces = [piece(text, number) for number, text in enumerate(TOKENS)]
     engine.script(*pieces)
     wants = {"logprobs": True, "top_logprobs": 1, "return_token_ids": True, "tools": [CLOCK]}
@@ -254,7 +252,9 @@ def test_every_token_is_told_exactly_once(engine: EngineProcess, gateway: Gatewa
     assert choice["token_ids"] == list(range(len(TOKENS)))
 
 
-def test_hidden_reasoning_does_not_leak_by_its_tokens(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_hidden_reasoning_does_not_leak_through_logprobs(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
     engine.script(*(piece(text, 1) for text in TOKENS))
     status, data, _ = send(
         f"{gateway.url}/v1/chat/completions",
@@ -277,7 +277,7 @@ def test_reasoning_tokens_are_counted(engine: EngineProcess, gateway: GatewayThr
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 3
 
 
-def test_running_token_counts(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_continuous_usage_counts_tokens(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("a", "b", "c")
     options = {"include_usage": True, "continuous_usage_stats": True}
     chunks = stream(gateway, stream_options=options)
@@ -286,7 +286,7 @@ def test_running_token_counts(engine: EngineProcess, gateway: GatewayThread) -> 
     assert counts[0] == 0
 
 
-def test_usage_only_where_it_is_asked_for(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_usage_is_sent_only_on_request(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("a")
     assert all("usage" not in chunk and chunk["choices"] for chunk in stream(gateway))
 
@@ -332,7 +332,7 @@ def test_history_reaches_the_template(engine: EngineProcess, gateway: GatewayThr
         assert text in prompt
 
 
-def test_the_last_message_is_continued(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_last_message_is_continued(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(" world")
     history = [*ASK, {"role": "assistant", "content": "Hello"}]
     answer = ask(gateway, messages=history, continue_final_message=True, add_generation_prompt=False)
@@ -340,7 +340,7 @@ def test_the_last_message_is_continued(engine: EngineProcess, gateway: GatewayTh
     assert answer["choices"][0]["message"]["content"] == " world"
 
 
-def test_a_begun_thought_is_continued(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_unfinished_reasoning_is_continued(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(" thinking</think>Done")
     history = [*ASK, {"role": "assistant", "content": "<think>I am"}]
     message = ask(gateway, messages=history, continue_final_message=True)["choices"][0]["message"]
@@ -382,13 +382,13 @@ def test_a_begun_thought_is_continued(engine: EngineProcess, gateway: GatewayThr
         ({"continue_final_message": True}, "continue_final_message"),
     ],
 )
-def test_a_bad_request_names_the_field(gateway: GatewayThread, body: dict[str, Any], param: str) -> None:
+def test_bad_request_names_the_field(gateway: GatewayThread, body: dict[str, Any], param: str) -> None:
     error = refused(gateway, **body)
     assert error["param"] == param or (param == "thinking" and "enable_thinkin" in error["message"])
     assert error["message"]
 
 
-def test_any_name_is_the_one_models_name(gateway: GatewayThread) -> None:
+def test_any_name_selects_a_single_model(gateway: GatewayThread) -> None:
     answer = post(f"{gateway.url}/v1/chat/completions", {"model": "gpt-9", "messages": ASK})
     assert answer["model"] == "engine-model"
     assert get(f"{gateway.url}/v1/models/gpt-9")["id"] == "engine-model"
@@ -397,13 +397,13 @@ def test_any_name_is_the_one_models_name(gateway: GatewayThread) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"messages": [{"role": "user"', b"\xff", b"[" * 100_000]
 )
-def test_what_is_not_json(gateway: GatewayThread, body: bytes) -> None:
+def test_invalid_json_is_a_bad_request(gateway: GatewayThread, body: bytes) -> None:
     status, data, _ = send(f"{gateway.url}/v1/chat/completions", body)
     assert status == 400
     assert json.loads(data)["error"]["code"] == "invalid_json"
 
 
-def test_a_path_that_is_not_there(gateway: GatewayThread) -> None:
+def test_unknown_path_is_not_found(gateway: GatewayThread) -> None:
     status, data, headers = send(f"{gateway.url}/v1/nothing", {})
     assert status == 404
     assert json.loads(data)["error"]["message"]
@@ -414,7 +414,7 @@ def test_a_path_that_is_not_there(gateway: GatewayThread) -> None:
 
 
 @pytest.mark.parametrize("name", ["sglang", "llamacpp", "tgi", "mlx", "openai"])
-def test_each_engine_is_told_in_its_own_words(name: str, engine: EngineProcess, tmp_path: Path) -> None:
+def test_engines_receive_their_own_options(name: str, engine: EngineProcess, tmp_path: Path) -> None:
     settings = {
         "upstream": "completions",
         "url": engine.url,
@@ -442,14 +442,14 @@ def test_each_engine_is_told_in_its_own_words(name: str, engine: EngineProcess, 
         assert seen["max_tokens"] == 4096
 
 
-def test_an_engine_is_known_by_its_models(gateway: GatewayThread) -> None:
+def test_engine_is_recognised_by_its_model_list(gateway: GatewayThread) -> None:
     assert gateway.gateway.upstream.engine.name == "vllm"  # type: ignore[attr-defined]
 
 
 # -- a chat endpoint that leaves markup in its text
 
 
-def test_markup_in_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
+def test_markup_from_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
     with serving(upstream="chat", url=engine.url, dialect="qwen3") as gateway:
         engine.script("<think>hm</think>", *CALL)
         message = ask(gateway, tools=[WEATHER], temperature=0)["choices"][0]["message"]
@@ -462,7 +462,7 @@ def test_markup_in_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
     assert message["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
 
 
-def test_what_a_chat_endpoint_has_told_apart_is_passed_on(engine: EngineProcess) -> None:
+def test_parsed_output_of_a_chat_endpoint_is_passed_on(engine: EngineProcess) -> None:
     first = {"index": 0, "id": "c1", "type": "function", "function": {"name": "now", "arguments": ""}}
     second = {"index": 1, "id": "c2", "function": {"name": "get_weather", "arguments": '{"city": '}}
     deltas = [
@@ -491,7 +491,7 @@ def test_what_a_chat_endpoint_has_told_apart_is_passed_on(engine: EngineProcess)
     assert [call["id"] for call in whole["message"]["tool_calls"]] == ["c1", "c2"]
 
 
-def test_a_server_that_does_not_stream(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_upstream_that_does_not_stream_is_read(engine: EngineProcess, gateway: GatewayThread) -> None:
     body = {
         "choices": [{"index": 0, "text": "".join(CALL), "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 3},

@@ -1,4 +1,4 @@
-"""The finish reason of a forced call: every API says the same, streamed and whole, and so does the log."""
+"""The finish reason of a forced call is the same on every API, streamed and whole, and in the log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def planned(choice: str, policy: Any) -> Plan:
 
 
 def said(api: ApiName, body: Any) -> str:
-    """The finish reason of a response, in the words of Chat Completions; the last event of a stream, too."""
+    """Return the finish reason of a response or a last event, in Chat Completions' terms."""
     if api == "chat":
         return str(body["choices"][0]["finish_reason"])
     if api == "messages":
@@ -88,7 +88,9 @@ def whole(api: ApiName, decided: Plan, deltas: list[Delta], told: FinishReason) 
 @pytest.mark.parametrize("policy", ["tool_calls", "stop"])
 @pytest.mark.parametrize("choice", ["auto", "required"])
 @pytest.mark.parametrize("title", OUTPUTS)
-def test_all_agree(title: str, choice: str, policy: str, told: FinishReason) -> None:
+def test_every_api_reports_the_same_finish_reason(
+    title: str, choice: str, policy: str, told: FinishReason
+) -> None:
     decided = planned(choice, policy)
     if title == "text":
         expected: str = told

@@ -1,4 +1,4 @@
-"""Bodies that no client sends: refused with the name of the field, whichever API they are for."""
+"""Invalid bodies are refused with the name of the field on every API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASK = [{"role": "user", "content": "?"}]
 
 
 @pytest.mark.parametrize("function", [{}, {"name": ""}, {"name": 3}, {"name": None}], ids=str)
-def test_a_tool_without_a_name(function: dict[str, Any]) -> None:
+def test_tool_without_a_name_is_refused(function: dict[str, Any]) -> None:
     tools = [{"type": "function", "function": function}]
     with pytest.raises(Failure, match="required") as caught:
         read_ollama_chat_request({"messages": ASK, "tools": tools})
@@ -25,7 +25,7 @@ def test_a_tool_without_a_name(function: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("stop", 1), ("stop", [1]), ("stop", {}), ("num_predict", "many")], ids=str
 )
-def test_an_option_of_another_type(name: str, value: Any) -> None:
+def test_option_of_another_type_is_refused(name: str, value: Any) -> None:
     with pytest.raises(Failure, match="is not") as caught:
         read_ollama_chat_request({"messages": ASK, "options": {name: value}})
     assert caught.value.param == f"options.{name}"

@@ -1,4 +1,4 @@
-"""Pictures and documents: they reach those who can see them, and end no session."""
+"""Images and documents reach models that support them, and never end a session."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parts(*content: dict[str, Any]) -> Any:
 # -- what blocks and parts are
 
 
-def test_documents_are_read_where_they_are_text() -> None:
+def test_text_documents_are_read() -> None:
     plain = {"type": "text", "media_type": "text/plain", "data": "Buy milk."}
     inside = {"type": "content", "content": [{"type": "text", "text": "Buy milk."}]}
     for source in (plain, inside):
@@ -70,7 +70,7 @@ def test_other_documents_are_files() -> None:
         ({"type": "input_file", "file_url": "https://x/a.pdf"}, "[file: https://x/a.pdf]"),
     ],
 )
-def test_what_is_kept_elsewhere_is_named(part: dict[str, Any], text: str) -> None:
+def test_remote_documents_are_named(part: dict[str, Any], text: str) -> None:
     assert parts(part)[0]["content"] == text
 
 
@@ -91,12 +91,12 @@ def test_what_is_kept_elsewhere_is_named(part: dict[str, Any], text: str) -> Non
         ({"type": "tool_reference", "tool_name": "Grep"}, "The tool Grep is available."),
     ],
 )
-def test_every_block_that_a_tool_may_return_is_read(block: dict[str, Any], text: str) -> None:
+def test_every_tool_result_block_is_read(block: dict[str, Any], text: str) -> None:
     (message,) = blocks({"type": "tool_result", "tool_use_id": "c", "content": [block]})
     assert message == {"role": "tool", "tool_call_id": "c", "content": text}
 
 
-def test_what_a_vendor_ran_is_left_out_of_a_conversation_that_moves_here() -> None:
+def test_vendor_tool_results_are_left_out_of_a_moved_conversation() -> None:
     ran = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     turn = {"role": "assistant", "content": [use, ran, {"type": "text", "text": "So."}]}
@@ -109,7 +109,7 @@ def test_what_a_vendor_ran_is_left_out_of_a_conversation_that_moves_here() -> No
     assert found.ignored == ["web_search_call in a conversation: only its vendor can run it"]
 
 
-def test_sounds_have_a_place_too() -> None:
+def test_audio_has_a_placeholder() -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
     assert describe(parts(sound)[0]["content"][0]) == "[audio: wav, 3 bytes, which this model cannot see]"
 
@@ -117,7 +117,7 @@ def test_sounds_have_a_place_too() -> None:
 # -- conversations
 
 
-def test_pictures_that_tools_return_are_shown_behind_their_results() -> None:
+def test_tool_result_images_follow_their_results() -> None:
     both = [{"type": "text", "text": "Here:"}, image_part(URL)]
     history: list[Any] = [
         {"role": "tool", "tool_call_id": "a", "content": both},
@@ -136,7 +136,7 @@ def test_pictures_that_tools_return_are_shown_behind_their_results() -> None:
     assert move_media_to_user(history[:1])[-1]["role"] == "user"
 
 
-def test_a_conversation_without_pictures_is_the_same() -> None:
+def test_conversation_without_images_is_unchanged() -> None:
     history: list[Any] = [
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
         {"role": "tool", "content": "1"},
@@ -166,14 +166,14 @@ def chat(engine: EngineProcess) -> Iterator[GatewayThread]:
 
 
 def view_image(url: str) -> Any:
-    """What Codex sends after it has looked at a picture."""
+    """Return the message that Codex sends after it has viewed an image."""
     call = {"type": "function_call", "call_id": "c", "name": "view_image", "arguments": "{}"}
     shown = {"type": "input_image", "image_url": URL}
     result = {"type": "function_call_output", "call_id": "c", "output": [shown]}
     return send(f"{url}/v1/responses", {"input": [{"role": "user", "content": "Look."}, call, result]})
 
 
-def test_a_picture_does_not_end_the_session_of_a_model_without_eyes(
+def test_image_does_not_end_the_session_of_a_text_model(
     engine: EngineProcess, gateway: GatewayThread
 ) -> None:
     engine.script("I cannot see it.")
@@ -190,7 +190,7 @@ def test_a_picture_does_not_end_the_session_of_a_model_without_eyes(
     assert UNSEEN in engine.last()["prompt"]
 
 
-def test_a_part_that_nobody_knows_is_refused_by_its_place(gateway: GatewayThread) -> None:
+def test_unknown_part_is_refused_by_its_position(gateway: GatewayThread) -> None:
     content = [{"type": "text", "text": "x"}, {"type": "picture"}]
     status, data, _ = send(
         f"{gateway.url}/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
@@ -198,7 +198,7 @@ def test_a_part_that_nobody_knows_is_refused_by_its_place(gateway: GatewayThread
     assert (status, json.loads(data)["error"]["param"]) == (400, "messages[0].content[1].type")
 
 
-def test_a_picture_reaches_a_server_that_takes_it(engine: EngineProcess, chat: GatewayThread) -> None:
+def test_image_reaches_a_server_that_takes_images(engine: EngineProcess, chat: GatewayThread) -> None:
     engine.script("A cat.")
     assert view_image(chat.url)[0] == 200
     *_, result, shown = engine.last()["messages"]
@@ -209,16 +209,14 @@ def test_a_picture_reaches_a_server_that_takes_it(engine: EngineProcess, chat: G
 REFUSAL = {"error": {"message": "image input is not supported"}}
 
 
-def test_a_server_that_refuses_a_picture_is_told_what_was_there(
-    engine: EngineProcess, chat: GatewayThread
-) -> None:
+def test_server_that_refuses_an_image_gets_a_placeholder(engine: EngineProcess, chat: GatewayThread) -> None:
     engine.script(status=500, error=REFUSAL)
     engine.script("I cannot see it.")
     assert view_image(chat.url)[0] == 200
     assert engine.last()["messages"][-1]["content"] == f"Returned by the tool call c:\n{UNSEEN}"
 
 
-def test_pictures_stay_where_only_files_are_refused(engine: EngineProcess, chat: GatewayThread) -> None:
+def test_images_stay_where_only_files_are_refused(engine: EngineProcess, chat: GatewayThread) -> None:
     file = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
     body = {"messages": [{"role": "user", "content": [file, image_part(URL)]}]}
     engine.script(status=400, error={"error": {"message": "unsupported content[].type"}})
@@ -229,9 +227,7 @@ def test_pictures_stay_where_only_files_are_refused(engine: EngineProcess, chat:
     assert second == image_part(URL)
 
 
-def test_a_request_that_is_wrong_without_its_pictures_keeps_its_own_error(
-    engine: EngineProcess, chat: GatewayThread
-) -> None:
+def test_bad_request_without_images_keeps_its_own_error(engine: EngineProcess, chat: GatewayThread) -> None:
     engine.script(status=400, error={"error": {"message": "too long"}})
     engine.script(status=400, error={"error": {"message": "too long still"}})
     status, data, _ = view_image(chat.url)

@@ -1,4 +1,4 @@
-"""Threads of Messages: a client sends a turn, and the model sees the whole conversation."""
+"""Threads of Messages: a client sends one turn, and the model sees the whole conversation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ask(url: str, thread: Any, content: Any, *, stream: bool = False, **more: An
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_turn_of_a_thread_is_answered_with_all_that_came_before(
+def test_thread_turn_includes_all_earlier_turns(
     engine: EngineProcess, gateway: GatewayThread, *, stream: bool
 ) -> None:
     url = gateway.url
@@ -66,7 +66,7 @@ def test_a_turn_of_a_thread_is_answered_with_all_that_came_before(
     assert prompt.count("One and two?") == 1
 
 
-def test_tokens_of_a_thread_are_counted_whole(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_token_count_covers_the_whole_thread(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Two.")
     first = ask(gateway.url, {"type": "create"}, "One word and another")
     thread = {"type": "continue", "previous_message_id": first["id"]}
@@ -80,7 +80,7 @@ def test_tokens_of_a_thread_are_counted_whole(engine: EngineProcess, gateway: Ga
 
 @anthropic.beta_tool
 def add(a: int, b: int) -> str:
-    """Add."""
+    """Add two numbers."""
     return str(a + b)
 
 
@@ -92,9 +92,7 @@ def run(url: str) -> str:
         return str(runner.until_done().content[0].text)  # type: ignore[union-attr]
 
 
-def test_the_tool_runner_of_the_client_library_loses_neither_question_nor_tools(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
+def test_sdk_tool_runner_keeps_question_and_tools(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script(CALL)
     engine.script("Three.")
     assert run(gateway.url) == "Three."
@@ -103,7 +101,7 @@ def test_the_tool_runner_of_the_client_library_loses_neither_question_nor_tools(
 
 
 @pytest.mark.parametrize("room", [0, 100])
-def test_a_thread_that_is_not_kept_makes_the_client_send_everything(
+def test_unstored_thread_makes_the_client_send_everything(
     engine: EngineProcess, template: str, room: int
 ) -> None:
     engine.clear()
@@ -116,7 +114,7 @@ def test_a_thread_that_is_not_kept_makes_the_client_send_everything(
         assert part in engine.last()["prompt"]
 
 
-def test_a_thread_that_is_gone_is_not_answered_without_its_beginning(gateway: GatewayThread) -> None:
+def test_missing_thread_is_not_continued_without_its_beginning(gateway: GatewayThread) -> None:
     thread = {"type": "continue", "previous_message_id": "msg_1"}
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5, "thread": thread}
     status, data, _ = send(f"{gateway.url}/v1/messages", body)
@@ -124,7 +122,7 @@ def test_a_thread_that_is_gone_is_not_answered_without_its_beginning(gateway: Ga
     assert json.loads(data)["error"]["details"] == {"error_code": "thread_not_found"}
 
 
-def test_a_thread_belongs_to_its_key(engine: EngineProcess, template: str) -> None:
+def test_thread_belongs_to_its_key(engine: EngineProcess, template: str) -> None:
     settings = {"upstream": "completions", "url": engine.url, "template": template, "dialect": "hermes"}
     with serving(**settings, model="m", api_keys=("mine", "yours")) as gateway:
         engine.script("Hello.")
@@ -145,7 +143,7 @@ def test_a_thread_belongs_to_its_key(engine: EngineProcess, template: str) -> No
         ({"type": "continue"}, "thread.previous_message_id"),
     ],
 )
-def test_a_thread_that_is_none_is_refused(gateway: GatewayThread, thread: Any, param: str) -> None:
+def test_invalid_thread_is_refused(gateway: GatewayThread, thread: Any, param: str) -> None:
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5, "thread": thread}
     status, data, _ = send(f"{gateway.url}/v1/messages", body)
     assert status == 400

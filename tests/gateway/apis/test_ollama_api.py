@@ -60,7 +60,7 @@ def closing(gateway: GatewayThread) -> Iterator[Any]:
 
 
 def seen(lines: Any) -> Seen:
-    """What the client saw, streamed or whole."""
+    """Return what the client received, streamed or whole."""
     text = reasoning = ended = ""
     calls: list[tuple[str, dict[str, Any]]] = []
     for line in lines:
@@ -73,7 +73,7 @@ def seen(lines: Any) -> Seen:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_client_sees_what_the_model_said(
+def test_client_receives_the_model_output(
     client: Any, engine: EngineProcess, name: str, stream: bool
 ) -> None:
     scenario = SCENARIOS[name]
@@ -90,7 +90,7 @@ def test_the_client_sees_what_the_model_said(
         assert ask() == scenario.seen
 
 
-def test_text_and_thoughts_come_as_they_are_written(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_text_and_thinking_stream(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("<think>\nSo", HOLD, " it is.\n</think>\n\nYes", HOLD, ".")
     thought, said = once(b'"thinking":"So"', engine.release), once(b'"content":"Yes"', engine.release)
     body = {"model": "m", "messages": ASK}
@@ -101,7 +101,7 @@ def test_text_and_thoughts_come_as_they_are_written(gateway: GatewayThread, engi
     assert (lines[-1]["prompt_eval_count"], lines[-1]["eval_count"]) == (7, 5)
 
 
-def test_a_conversation_with_tools(client: Any, engine: EngineProcess) -> None:
+def test_conversation_with_tools_works(client: Any, engine: EngineProcess) -> None:
     engine.script(
         "<think>\nTwo.\n</think>\n\n" + call_text("get_weather", '{"city": "Paris"}') + call_text("now", "{}")
     )
@@ -128,7 +128,7 @@ def test_results_without_names_belong_to_calls_in_order(gateway: GatewayThread) 
     assert (status, "messages[3]" in json.loads(data)["error"]) == (400, True)
 
 
-def test_a_malformed_call_is_text(client: Any, engine: EngineProcess) -> None:
+def test_malformed_call_is_text(client: Any, engine: EngineProcess) -> None:
     broken = '<tool_call>\n{"name": "now", "arguments": {"a": }}\n</tool_call>'
     for stream in (False, True):
         engine.script(broken)
@@ -136,7 +136,7 @@ def test_a_malformed_call_is_text(client: Any, engine: EngineProcess) -> None:
         assert seen(answer if stream else [answer]) == Seen(broken)
 
 
-def test_what_a_request_asks_for_reaches_the_engine(client: Any, engine: EngineProcess) -> None:
+def test_request_options_reach_the_engine(client: Any, engine: EngineProcess) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     options = {
         "temperature": 0.5,
@@ -156,7 +156,7 @@ def test_what_a_request_asks_for_reaches_the_engine(client: Any, engine: EngineP
     assert "num_ctx" not in asked
 
 
-def test_generate(client: Any, engine: EngineProcess) -> None:
+def test_generate_endpoint_answers(client: Any, engine: EngineProcess) -> None:
     for stream in (False, True):
         engine.script("<think>\nHm.\n</think>\n\nHello", " there.")
         answer = client.generate(model="m", prompt="Hi", system="Be brief.", stream=stream)
@@ -171,12 +171,12 @@ def test_generate(client: Any, engine: EngineProcess) -> None:
             client.generate(model="m", prompt="Hi", **{name: value})
 
 
-def test_a_model_that_is_only_to_be_there(client: Any) -> None:
+def test_load_request_is_acknowledged(client: Any) -> None:
     assert client.generate(model="m").done_reason == "load"
     assert client.chat(model="m", messages=[]).done_reason == "load"
 
 
-def test_pictures_go_to_a_server_that_takes_them(engine: EngineProcess) -> None:
+def test_images_go_to_a_server_that_takes_them(engine: EngineProcess) -> None:
     picture = base64.b64encode(b"\x89PNG....").decode()
     with serving(upstream="chat", url=engine.url, dialect="hermes") as gateway:
         engine.script("A cat.")
@@ -186,14 +186,14 @@ def test_pictures_go_to_a_server_that_takes_them(engine: EngineProcess) -> None:
     assert parts[1]["image_url"]["url"] == f"data:image/png;base64,{picture}"
 
 
-def test_somebody_is_there(gateway: GatewayThread) -> None:
+def test_root_reports_that_the_server_runs(gateway: GatewayThread) -> None:
     for method in ("GET", "HEAD"):
         with urlopen(Request(f"{gateway.url}/", method=method)) as answer:  # noqa: S310 - loopback
             assert answer.status == 200
             assert answer.read() == (b"unspool is running\n" if method == "GET" else b"")
 
 
-def test_what_there_is(client: Any, gateway: GatewayThread) -> None:
+def test_models_are_listed(client: Any, gateway: GatewayThread) -> None:
     assert [model.model for model in client.list().models] == ["m"]
     assert [model.model for model in client.ps().models] == ["m"]
     shown = client.show("m:latest")
@@ -203,7 +203,7 @@ def test_what_there_is(client: Any, gateway: GatewayThread) -> None:
         client.pull("other")
 
 
-def test_names_count_where_there_are_several(engine: EngineProcess, template: str) -> None:
+def test_model_names_select_among_several(engine: EngineProcess, template: str) -> None:
     table = {"upstream": "completions", "url": engine.url, "template": template}
     with serving(models={"a": table, "b": table}) as gateway, closing(gateway) as client:
         assert client.chat(model="b:latest", messages=ASK).model == "b"
@@ -212,7 +212,7 @@ def test_names_count_where_there_are_several(engine: EngineProcess, template: st
         assert failed.value.status_code == 404
 
 
-def test_log_probabilities(client: Any, engine: EngineProcess) -> None:
+def test_logprobs_are_returned(client: Any, engine: EngineProcess) -> None:
     for stream in (False, True):
         engine.script(
             {"text": "Hi", "logprobs": {"tokens": ["Hi"], "token_logprobs": [-0.5], "top_logprobs": None}}

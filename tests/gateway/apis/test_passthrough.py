@@ -1,4 +1,4 @@
-"""What is handed on: completions and embeddings; and tokens."""
+"""Passthrough of completions and embeddings, and token counting."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def client(gateway: GatewayThread) -> Iterator[openai.OpenAI]:
         yield found
 
 
-def test_completions_are_streamed_as_they_come(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_completions_are_streamed_unchanged(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("<tool_call>", HOLD, " stays as it is")
     body = {"model": "any", "prompt": "once", "max_tokens": 5, "stream": True, "best_of": 2}
     watch = once(b'"<tool_call>"', engine.release)
@@ -58,7 +58,7 @@ def test_completions_are_streamed_as_they_come(gateway: GatewayThread, engine: E
     assert asked == {**body, "model": "engine-model"}
 
 
-def test_a_completion_that_is_not_streamed(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_whole_completion_is_passed_on(client: openai.OpenAI, engine: EngineProcess) -> None:
     whole = {
         "id": "x",
         "object": "text_completion",
@@ -71,7 +71,7 @@ def test_a_completion_that_is_not_streamed(client: openai.OpenAI, engine: Engine
     assert answer.choices[0].text == "upon a time"
 
 
-def test_what_goes_wrong_is_told(
+def test_upstream_errors_are_passed_on(
     client: openai.OpenAI, gateway: GatewayThread, engine: EngineProcess
 ) -> None:
     engine.script(status=400, error={"error": {"message": "too long"}})
@@ -84,9 +84,7 @@ def test_what_goes_wrong_is_told(
     assert send(f"{gateway.url}/v1/completions", b"{")[0] == 400
 
 
-def test_a_client_that_leaves_takes_its_completion_with_it(
-    gateway: GatewayThread, engine: EngineProcess
-) -> None:
+def test_disconnect_cancels_the_completion(gateway: GatewayThread, engine: EngineProcess) -> None:
     before = len(engine.seen())
     engine.script(forever="x", delay=0.02)
     data = json.dumps({"prompt": "x", "stream": True}).encode()
@@ -100,7 +98,7 @@ def test_a_client_that_leaves_takes_its_completion_with_it(
     until(lambda: engine.seen()[-1]["gone"])
 
 
-def test_several_upstreams_stand_in_for_each_other(engine: EngineProcess, template: str) -> None:
+def test_several_upstreams_are_balanced(engine: EngineProcess, template: str) -> None:
     dead = f"http://127.0.0.1:{free_port()}"
     with serving(upstream="completions", url=dead, urls=(engine.url,), template=template) as gateway:
         for number in range(10):
@@ -112,7 +110,9 @@ def test_several_upstreams_stand_in_for_each_other(engine: EngineProcess, templa
         assert [member.active for member in upstream.members] == [0, 0]
 
 
-def test_embeddings(client: openai.OpenAI, gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_embeddings_are_passed_on(
+    client: openai.OpenAI, gateway: GatewayThread, engine: EngineProcess
+) -> None:
     answer = client.embeddings.create(model="m", input=["a", "bc"], encoding_format="float")
     assert {one.index: one.embedding for one in answer.data} == {0: [1.0, 0.5], 1: [2.0, 0.5]}
     assert engine.last()["model"] == "engine-model"
@@ -124,7 +124,7 @@ def test_embeddings(client: openai.OpenAI, gateway: GatewayThread, engine: Engin
     assert send(f"{gateway.url}/api/embed", {})[0] == 400
 
 
-def test_recordings_have_nobody_to_hand_on_to(tmp_path: Path) -> None:
+def test_recorded_upstream_has_no_passthrough(tmp_path: Path) -> None:
     (tmp_path / "streams.jsonl").write_text('{"chunks": ["x"]}\n')
     with serving(upstream="replay", file=str(tmp_path / "streams.jsonl"), dialect="hermes") as gateway:
         for path in ("/v1/completions", "/v1/embeddings"):
@@ -133,7 +133,7 @@ def test_recordings_have_nobody_to_hand_on_to(tmp_path: Path) -> None:
         assert send(f"{gateway.url}/detokenize", {"tokens": [1]})[0] == 404
 
 
-def test_tokens_by_the_engine(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_tokens_come_from_the_engine(gateway: GatewayThread, engine: EngineProcess) -> None:
     found = post(f"{gateway.url}/tokenize", {"prompt": "a b c"})
     assert found == {"tokens": ["a", "b", "c"], "count": 3}
     assert engine.last()["add_special_tokens"] is True
@@ -146,7 +146,7 @@ def test_tokens_by_the_engine(gateway: GatewayThread, engine: EngineProcess) -> 
         assert send(f"{gateway.url}/tokenize", body)[0] == 400
 
 
-def test_tokens_by_the_models_own_tokenizer(engine: EngineProcess, tmp_path: Path) -> None:
+def test_tokens_come_from_the_local_tokenizer(engine: EngineProcess, tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     (tmp_path / "chat_template.jinja").write_text(CHATML)
     (tmp_path / "tokenizer_config.json").write_text("{}")

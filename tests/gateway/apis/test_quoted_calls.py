@@ -1,4 +1,4 @@
-"""What the messages of a request quote never comes out of the gateway as part of the answer."""
+"""Calls quoted in request messages never appear in the answer."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ APIS = {"chat": chat, "responses": responses, "messages": messages, "ollama": ol
 
 @pytest.mark.parametrize("words", QUOTATIONS.values(), ids=list(QUOTATIONS))
 @pytest.mark.parametrize("api", APIS)
-def test_quotations_are_not_in_the_answer(
+def test_quoted_call_is_not_in_the_answer(
     engine: EngineProcess, gateway: GatewayThread, api: str, words: str
 ) -> None:
     path, body = APIS[api](words)
@@ -120,10 +120,10 @@ def test_quotations_are_not_in_the_answer(
 
 @pytest.mark.parametrize("api", ["chat", "messages"])
 @pytest.mark.parametrize("said", ["Sure.", "", " ", ["Su", "re."]], ids=["text", "empty", "blank", "parts"])
-def test_only_a_continued_message_goes_on(
+def test_only_a_continued_message_can_continue_a_call(
     engine: EngineProcess, gateway: GatewayThread, api: str, said: str | list[str]
 ) -> None:
-    """What the request says of its last message counts, and not what its user has quoted."""
+    """Only the request decides whether its last message is continued, not what the user quotes."""
     path, body = APIS[api](BEGUN)
     content: Any = said if isinstance(said, str) else [{"type": "text", "text": text} for text in said]
     body["messages"] = [{"role": "user", "content": BEGUN}, {"role": "assistant", "content": content}]
@@ -148,7 +148,7 @@ def streamed(api: str, url: str, body: dict[str, Any]) -> list[Any]:
 
 
 def answer(api: str, chunks: list[Any]) -> tuple[str, list[str]]:
-    """Put together the text of an answer, and the arguments of its calls."""
+    """Join the text of an answer, and the arguments of its calls."""
     text = ""
     calls: list[str] = []
     for chunk in chunks:

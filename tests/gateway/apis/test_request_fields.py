@@ -1,4 +1,4 @@
-"""Every field of a request is honoured, handed on, refused by its name, or said to be left out."""
+"""Every request field is honoured, passed on, refused by name, or logged as ignored."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def job(api: str, **fields: Any) -> GenerationRequest:
         ("messages", "container", "container_1"),
     ],
 )
-def test_what_changes_the_answer_and_cannot_be_honoured_is_refused(api: str, field: str, value: Any) -> None:
+def test_unsupported_field_that_changes_the_answer_is_refused(api: str, field: str, value: Any) -> None:
     with pytest.raises(Failure) as failure:
         job(api, **{field: value})
     assert failure.value.param == field
@@ -76,7 +76,7 @@ def test_what_changes_the_answer_and_cannot_be_honoured_is_refused(api: str, fie
         ("responses", "truncation", "disabled"),
     ],
 )
-def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) -> None:
+def test_neutral_value_of_an_unsupported_field_is_accepted(api: str, field: str, value: Any) -> None:
     assert list(job(api, **{field: value}).ignored) == []
 
 
@@ -91,7 +91,7 @@ def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) 
         ("messages", {"new_field": 1}, "new_field"),
     ],
 )
-def test_what_agents_send_to_every_server_is_left_out_and_said(
+def test_common_agent_fields_are_ignored_with_a_log_event(
     api: str, fields: dict[str, Any], said: str
 ) -> None:
     (told,) = job(api, **fields).ignored
@@ -106,8 +106,8 @@ DOCUMENTED = {
 
 
 @pytest.mark.parametrize("api", DOCUMENTED)
-def test_every_documented_field_has_its_place(api: str) -> None:
-    """A field that is in none of the tables goes to the engine, or the log says that it does not."""
+def test_every_documented_field_is_handled(api: str) -> None:
+    """A field in none of the tables goes to the engine, or the log says that it does not."""
     documented, shape = DOCUMENTED[api]
     fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan refuses these
     assert len(fields) > 15
@@ -131,7 +131,7 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found
 
 
-def test_tokens_to_stop_at_reach_engines_that_can_be_told(
+def test_stop_token_ids_reach_engines_that_support_them(
     engine: EngineProcess, gateway: GatewayThread
 ) -> None:
     body = {"messages": USER, "stop_token_ids": [5, 7], "include_stop_str_in_output": True}
@@ -142,7 +142,7 @@ def test_tokens_to_stop_at_reach_engines_that_can_be_told(
 
 @pytest.mark.parametrize("field", [{"stop_token_ids": [5]}, {"include_stop_str_in_output": True}])
 @pytest.mark.parametrize("upstream", ["completions", "chat"])
-def test_engines_that_cannot_be_told_are_not_asked(
+def test_stop_token_ids_are_not_sent_to_other_engines(
     engine: EngineProcess, tmp_path: Any, field: dict[str, Any], upstream: str
 ) -> None:
     settings = {"upstream": upstream, "url": engine.url, "engine": "llamacpp", "dialect": "hermes"}

@@ -1,4 +1,4 @@
-"""Which tools of a request a model is shown, and under which names calls go back."""
+"""The tools that a model is shown, and the names under which calls return."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shown(job: Any) -> list[str]:
 # -- namespaces
 
 
-def test_tools_of_a_namespace_are_offered() -> None:
+def test_namespace_tools_are_offered() -> None:
     job = read_responses_request({"input": "x", "tools": [ECHO, SPACE]})
     assert shown(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
     assert job.custom_tools == ("mcp__demo__note",)
@@ -58,7 +58,7 @@ def test_tools_of_a_namespace_are_offered() -> None:
     assert first["description"] == "mcp__demo: A demonstration.\n\nSays it again."
 
 
-def test_a_call_of_a_namespace_comes_back_in_the_next_request_under_the_name_that_the_model_wrote() -> None:
+def test_namespaced_call_keeps_the_model_name_in_the_next_request() -> None:
     call = {"type": "function_call", "call_id": "c", "namespace": "mcp__demo", "name": "echo"}
     job = read_responses_request({"input": [call | {"arguments": "{}"}], "tools": [SPACE]})
     assert job.chat["messages"][0]["tool_calls"][0]["function"]["name"] == "mcp__demo__echo"
@@ -73,7 +73,7 @@ def test_a_call_of_a_namespace_comes_back_in_the_next_request_under_the_name_tha
         ({"type": "web_search"}, []),
     ],
 )
-def test_a_choice_may_name_what_is_in_a_namespace(listed: dict[str, Any], names: list[str]) -> None:
+def test_tool_choice_may_name_a_namespaced_tool(listed: dict[str, Any], names: list[str]) -> None:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [listed]}
     job = read_responses_request({"input": "x", "tools": [SPACE, SEARCH], "tool_choice": choice})
     found = job.chat["tool_choice"]["allowed_tools"]["tools"]
@@ -88,7 +88,7 @@ def test_a_choice_may_name_what_is_in_a_namespace(listed: dict[str, Any], names:
         ("note", "custom_tool_call", "input", "Milk"),
     ],
 )
-def test_calls_go_back_in_the_namespace_that_the_client_knows(
+def test_calls_return_in_the_client_namespace(
     gateway: GatewayThread, name: str, kind: str, field: str, text: str, *, stream: bool
 ) -> None:
     body: Any = {"model": "m", "input": name, "tools": [SPACE]}
@@ -108,7 +108,7 @@ def test_calls_go_back_in_the_namespace_that_the_client_knows(
 # -- tools of the vendor's
 
 
-def test_a_tool_that_only_the_vendor_runs_does_not_stop_a_session() -> None:
+def test_vendor_tool_does_not_stop_a_session() -> None:
     job = read_responses_request({"input": "x", "tools": [SEARCH, ECHO]})
     assert shown(job) == ["echo"]
     assert job.ignored == ["the tool web_search: only its vendor can run it"]
@@ -122,13 +122,13 @@ def test_a_tool_that_only_the_vendor_runs_does_not_stop_a_session() -> None:
     assert len(found.ignored) == 2
 
 
-def test_tools_of_the_vendor_are_refused_where_that_is_wanted() -> None:
+def test_vendor_tools_can_be_refused() -> None:
     with pytest.raises(Failure) as failure:
         read_responses_request({"input": "x", "tools": [ECHO, SEARCH]}, hosted="reject")
     assert failure.value.param == "tools[1].type"
 
 
-def test_what_is_left_out_is_logged_once_and_not_with_every_request(gateway: GatewayThread) -> None:
+def test_ignored_tool_is_logged_once(gateway: GatewayThread) -> None:
     log_once.cache_clear()
     with warnings_of_the_gateway() as heard:
         for _ in range(3):
@@ -170,7 +170,7 @@ def test_what_is_left_out_is_logged_once_and_not_with_every_request(gateway: Gat
         ),
     ],
 )
-def test_tools_that_the_client_runs_are_offered_with_their_schemas(
+def test_client_run_tools_are_offered_with_their_schemas(
     tool: dict[str, Any], required: list[str], has: set[str], lacks: set[str]
 ) -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
@@ -184,7 +184,7 @@ def test_tools_that_the_client_runs_are_offered_with_their_schemas(
     assert job.ignored == []
 
 
-def test_an_editor_of_the_client_can_undo_only_where_its_version_can() -> None:
+def test_text_editor_undo_depends_on_the_tool_version() -> None:
     def commands(date: str) -> list[str]:
         tool = {"type": f"text_editor_{date}", "name": "e"}
         body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
@@ -196,7 +196,7 @@ def test_an_editor_of_the_client_can_undo_only_where_its_version_can() -> None:
     assert "undo_edit" not in commands("20250429")
 
 
-def test_a_memory_of_the_client_is_used_by_the_client_library(gateway: GatewayThread) -> None:
+def test_memory_tool_works_with_the_client_library(gateway: GatewayThread) -> None:
     seen: list[str] = []
 
     class Memory(BetaAbstractMemoryTool):
@@ -220,7 +220,7 @@ def test_a_memory_of_the_client_is_used_by_the_client_library(gateway: GatewayTh
     assert seen == ["/memories"]
 
 
-def test_a_request_with_every_kind_of_tool_is_answered(gateway: GatewayThread) -> None:
+def test_request_with_every_kind_of_tool_is_answered(gateway: GatewayThread) -> None:
     tools = [{"type": "bash_20250124", "name": "bash"}, {"type": "web_fetch_20250910", "name": "web_fetch"}]
     body = {"messages": [{"role": "user", "content": "bash"}], "max_tokens": 9, "tools": tools}
     status, data, _ = send(f"{gateway.url}/v1/messages", body)

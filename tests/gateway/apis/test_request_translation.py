@@ -1,4 +1,4 @@
-"""What requests of agents and client libraries mean: nothing of them is lost, and none ends a session."""
+"""Requests of agents and client libraries keep their meaning, and none ends a session."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def harmony(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         ({"output_config": {"effort": "enormous"}}, "unset"),
     ],
 )
-def test_a_switch_that_the_family_does_not_know_takes_no_other_with_it(
+def test_unknown_thinking_option_leaves_others_in_place(
     engine: EngineProcess, harmony: GatewayThread, switches: dict[str, Any], effort: str
 ) -> None:
     engine.script("<|channel|>final<|message|>Hello.")
@@ -64,9 +64,7 @@ def test_a_switch_that_the_family_does_not_know_takes_no_other_with_it(
     assert f"effort={effort} " in engine.last()["prompt"]
 
 
-def test_an_effort_that_the_family_does_not_know_is_the_nearest_one(
-    engine: EngineProcess, harmony: GatewayThread
-) -> None:
+def test_unknown_effort_maps_to_the_nearest(engine: EngineProcess, harmony: GatewayThread) -> None:
     engine.script("<|channel|>final<|message|>Hello.")
     post(f"{harmony.url}/v1/responses", {"input": "Hi", "reasoning": {"effort": "minimal"}})
     assert "effort=low " in engine.last()["prompt"]
@@ -90,7 +88,7 @@ def test_an_effort_that_the_family_does_not_know_is_the_nearest_one(
         ("No x-anthropic-billing-header: here", None),
     ],
 )
-def test_a_line_that_changes_with_every_session_does_not_begin_the_prompt(system: Any, left: Any) -> None:
+def test_session_header_does_not_begin_the_prompt(system: Any, left: Any) -> None:
     job = read_messages_request({"messages": [USER], "max_tokens": 5, "system": system})
     expected = [{"role": "system", "content": system}] if left is None else left
     assert job.chat["messages"] == [*expected, USER]
@@ -100,10 +98,10 @@ def test_a_line_that_changes_with_every_session_does_not_begin_the_prompt(system
 
 
 @pytest.mark.parametrize("engine_kind", ["completions", "chat"])
-def test_a_forced_call_with_a_format_is_a_call(
+def test_forced_call_wins_over_a_response_format(
     engine: EngineProcess, gateway: GatewayThread, engine_kind: str
 ) -> None:
-    """As instructor's RESPONSES_TOOLS sends it."""
+    """instructor's RESPONSES_TOOLS mode sends such a request."""
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
     engine.script(call_text("User", '{"age": 5}'))
     body: Any = {

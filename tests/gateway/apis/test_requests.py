@@ -1,4 +1,4 @@
-"""Requests of the three APIs as one, settings, the command line, and /v1/parse."""
+"""Translation of requests of three APIs, settings, the command line, and /v1/parse."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def items(*given: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_items_of_one_turn_are_one_message() -> None:
+def test_items_of_one_turn_become_one_message() -> None:
     messages = items(
         {
             "role": "user",
@@ -94,7 +94,7 @@ def test_text_after_a_call_is_another_turn() -> None:
     assert [message.get("content") for message in messages] == [None, "Wait."]
 
 
-def test_free_form_tools_are_functions_with_a_text() -> None:
+def test_custom_tools_become_functions_with_one_text() -> None:
     tool = {
         "type": "custom",
         "name": "run",
@@ -161,7 +161,7 @@ def test_free_form_tools_are_functions_with_a_text() -> None:
         ("messages", {"output_config": {"format": {"type": "xml"}}}, "output_config.format"),
     ],
 )
-def test_a_bad_request_names_the_field(api: str, body: dict[str, Any], param: str) -> None:
+def test_bad_request_names_the_field(api: str, body: dict[str, Any], param: str) -> None:
     with pytest.raises(Failure) as failure:
         job(api, body)
     assert failure.value.kind == "invalid_request"
@@ -206,7 +206,7 @@ def test_blocks_become_messages() -> None:
     ]
 
 
-def test_pictures_are_kept_for_upstreams_that_take_them() -> None:
+def test_images_are_kept_for_upstreams_that_take_them() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What?"}]
     found = read_messages_request({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
@@ -231,8 +231,8 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
         yield found
 
 
-def test_switches_that_clients_send_unasked_are_left_out(replay: GatewayThread) -> None:
-    """This family has no switch of that name: a chat client is told, the others do not know better."""
+def test_default_switches_of_clients_are_ignored(replay: GatewayThread) -> None:
+    """The family has no such option: Chat Completions clients get an error, the others cannot know."""
     user = [{"role": "user", "content": "plain"}]
     for path, body in (
         ("responses", {"input": "plain", "reasoning": {"effort": "medium", "summary": "auto"}}),
@@ -247,7 +247,7 @@ def test_switches_that_clients_send_unasked_are_left_out(replay: GatewayThread) 
     assert json.loads(data)["error"]["param"] == "enable_thinking"
 
 
-def test_recordings(replay: GatewayThread) -> None:
+def test_recorded_upstream_replays(replay: GatewayThread) -> None:
     def ask(text: str, **more: Any) -> dict[str, Any]:
         body = {"messages": [{"role": "user", "content": text}], **more}
         found: dict[str, Any] = post(f"{replay.url}/v1/chat/completions", body)
@@ -266,7 +266,7 @@ def test_recordings(replay: GatewayThread) -> None:
     assert len(set(found)) == 2  # in turn
 
 
-def test_a_recording_of_curl(tmp_path: Path) -> None:
+def test_curl_recording_replays(tmp_path: Path) -> None:
     file = tmp_path / "stream.sse"
     chunks = [{"choices": [{"index": 0, "text": text}]} for text in ("<think>a</th", "ink>b")]
     chunks.append({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
@@ -293,7 +293,7 @@ def test_a_recording_of_curl(tmp_path: Path) -> None:
 # -- /v1/parse
 
 
-def test_parse_a_text(replay: GatewayThread) -> None:
+def test_parse_endpoint_reads_text(replay: GatewayThread) -> None:
     text = 'Hi <tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
     tools = [{"type": "function", "function": {"name": "f"}}]
     found = post(f"{replay.url}/v1/parse", {"text": text, "dialect": "hermes", "tools": tools})
@@ -307,7 +307,7 @@ def test_parse_a_text(replay: GatewayThread) -> None:
     assert spans[-1][1] == len(text)
 
 
-def test_parse_chunks(replay: GatewayThread) -> None:
+def test_parse_endpoint_reads_chunks(replay: GatewayThread) -> None:
     found = post(
         f"{replay.url}/v1/parse", {"chunks": ["[TOOL", '_CALLS][{"name": "f", ', '"arguments": {}}]']}
     )
@@ -332,7 +332,7 @@ def test_parse_chunks(replay: GatewayThread) -> None:
         ({"text": "<tool_call>{", "dialect": "hermes", "strict": True}, "text"),
     ],
 )
-def test_parse_refuses(replay: GatewayThread, body: dict[str, Any], param: str) -> None:
+def test_parse_endpoint_refuses_bad_requests(replay: GatewayThread, body: dict[str, Any], param: str) -> None:
     status, data, _ = send(f"{replay.url}/v1/parse", body)
     assert status == 400, data
     error = json.loads(data)["error"]
@@ -342,7 +342,7 @@ def test_parse_refuses(replay: GatewayThread, body: dict[str, Any], param: str) 
 # -- settings and the command line
 
 
-def test_settings_come_from_three_places(tmp_path: Path) -> None:
+def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
         'port = 1\nhost = "a"\nidle-timeout = 5\napi_keys = ["k"]\nupstream = "chat"\nurl = "http://u"\n'
@@ -379,7 +379,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
         ({"UNSPOOL_CONFIG": "/nowhere.toml"}, "cannot read"),
     ],
 )
-def test_bad_settings_say_what_is_wrong(environment: dict[str, str], told: str) -> None:
+def test_invalid_settings_are_explained(environment: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         load_settings(environment=environment)
 
@@ -387,7 +387,7 @@ def test_bad_settings_say_what_is_wrong(environment: dict[str, str], told: str) 
 @pytest.mark.parametrize(
     ("line", "told"), [("prot = 1", "prot"), ('port = "1"', "an integer"), ("port =", "TOML")]
 )
-def test_bad_files_say_what_is_wrong(tmp_path: Path, line: str, told: str) -> None:
+def test_invalid_files_are_explained(tmp_path: Path, line: str, told: str) -> None:
     file = tmp_path / "x.toml"
     file.write_text(line)
     with pytest.raises(UsageError, match=told):
@@ -422,14 +422,14 @@ def test_all_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--host", "203.0.113.1"],
     ],
 )
-def test_a_mistake_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", *arguments, "--port" if "--port" not in arguments else "", "0"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("unspool: ")
     assert told.count("\n") == 1
 
 
-def test_models_and_names(replay: GatewayThread) -> None:
+def test_models_are_listed(replay: GatewayThread) -> None:
     assert get(f"{replay.url}/v1/models")["data"][0]["id"] == "m"
     assert get(f"{replay.url}/ready")["status"] == "ready"
 
@@ -437,7 +437,7 @@ def test_models_and_names(replay: GatewayThread) -> None:
 # -- server-sent events
 
 
-def test_events_in_pieces_of_any_size() -> None:
+def test_recorded_events_may_be_split_anywhere() -> None:
     data = b": hello\n\nevent: x\ndata: 1\n\ndata:2\r\n\r\ndata: 3\ndata: 4\n\nid: 9\n\ndata: 5"
     for size in range(1, len(data) + 1):
         reader = EventReader(1000)
@@ -461,7 +461,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_what_is_going_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
@@ -470,13 +470,13 @@ def test_a_terminal_shows_what_is_going_on(monkeypatch: pytest.MonkeyPatch) -> N
     assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the line that moved is gone
 
 
-def test_elsewhere_there_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_one_line_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
     assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
     out, err = capfd.readouterr()
     assert re.fullmatch(r"working: \d+\.\d s\n", out)
     assert err == ""
 
 
-def test_what_fails_shows_all_of_it(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_shows_all_output_of_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
     assert progress.main("working", [sys.executable, "-c", "print('loud'); exit(3)"]) == 3
     assert capfd.readouterr().err == "loud\n"

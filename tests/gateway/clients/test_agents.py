@@ -1,6 +1,6 @@
-"""Agents in loops of their own: a tool runs when the model's call was complete, or not at all.
+"""Agent loops: a tool runs only if the model's call was complete.
 
-The tool needs no argument: an agent that takes broken arguments for none would wipe everything.
+The tool needs no argument: an agent that treats broken arguments as empty would delete everything.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """What this test leaves open is not the next one's."""
+    """Release this test's open resources before the next one."""
     yield
     gc.collect()
 
 
 EVERYTHING = "EVERYTHING"
 PARAMETERS: dict[str, Any] = {"type": "object", "properties": {"target": {"type": "string"}}}
-TOOL: dict[str, Any] = {"name": "wipe", "description": "Wipes the target.", "parameters": PARAMETERS}
+TOOL: dict[str, Any] = {"name": "wipe", "description": "Wipe the target.", "parameters": PARAMETERS}
 TURNS = 3
-"""What an agent may ask: the model mends nothing, and says something else at once."""
+"""Maximum number of requests by an agent; the model does not repair its call and then answers."""
 
 Ran = list[str]
 Agent = Callable[[str, Ran], None]
-"""Asks the gateway at this address, and notes what the tool was run with."""
+"""Runs an agent against the gateway at an address, and records the tool's arguments."""
 
 
 # -- agents, each with the loop of its own library, or the one that its documentation shows
@@ -70,7 +70,7 @@ def wipe_with(ran: Ran) -> Callable[..., str]:
 
 
 def by_hand(run: Callable[..., str], arguments: str) -> str:
-    """What a loop does with arguments that it gets as text."""
+    """Parse arguments that arrive as text, as a hand-written loop does."""
     try:
         return run(**json.loads(arguments))
     except ValueError as error:
@@ -196,7 +196,7 @@ def langchain(url: str, ran: Ran, *, stream: bool, api: str) -> None:
 
 
 def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
-    """The agent, streamed and whole."""
+    """Run the agent streamed and whole."""
     return {
         f"{name}, streamed": lambda url, ran: agent(url, ran, stream=True, **options),
         f"{name}, whole": lambda url, ran: agent(url, ran, stream=False, **options),
@@ -258,14 +258,14 @@ def gateway(
 
 
 def complete(text: str, dialect: str, reason: Any) -> Ran:
-    """What the tool may be run with."""
+    """Return the arguments with which the tool may run."""
     tools = [{"type": "function", "function": TOOL}]
     message = parse(text, get_dialect(dialect), tools=tools, finish_reason=reason)
     return [json.loads(call.arguments).get("target", EVERYTHING) for call in message.tool_calls]
 
 
 def run(name: str, engine: EngineProcess, gateway: GatewayThread, text: str, reason: str) -> Ran:
-    """What an agent runs if the model writes this, and then answers."""
+    """Return what an agent runs if the model writes this text and then answers."""
     engine.clear()
     engine.script(*(text[at : at + 7] for at in range(0, len(text), 7)), finish=reason)
     ran: Ran = []
@@ -292,7 +292,7 @@ def assert_only_complete_calls_run(
 
 
 @each_agent
-def test_nothing_runs_but_what_the_model_wrote(
+def test_agents_run_only_calls_the_model_wrote(
     name: str, engine: EngineProcess, gateway: GatewayThread, dialect: str
 ) -> None:
     assert_only_complete_calls_run(name, engine, gateway, dialect, step=23)
@@ -300,7 +300,7 @@ def test_nothing_runs_but_what_the_model_wrote(
 
 @pytest.mark.slow
 @each_agent
-def test_nothing_runs_wherever_the_output_is_cut(
+def test_agents_run_only_complete_calls_wherever_output_is_cut(
     name: str, engine: EngineProcess, gateway: GatewayThread, dialect: str
 ) -> None:
     assert_only_complete_calls_run(name, engine, gateway, dialect, step=1)

@@ -1,6 +1,6 @@
-"""The loops of the published clients for JavaScript: a tool runs when the model's call was complete, or not.
+"""Agent loops of the published JavaScript clients: a tool runs only if the model's call was complete.
 
-Needs Node, and their packages in ``.clients``: ``make clients`` fetches them.
+Needs Node and the packages in ``.clients``, which ``make clients`` fetches.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def gateway(engine: EngineProcess, dialect: str, tmp_path: Any) -> Iterator[Gate
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_nothing_runs_but_what_the_model_wrote(
+def test_agents_run_only_calls_the_model_wrote(
     engine: EngineProcess, gateway: GatewayThread, client: str, dialect: str
 ) -> None:
     good = GOOD[dialect]

@@ -1,6 +1,6 @@
-"""Every scenario, through the published clients for JavaScript, streamed and whole.
+"""Every scenario through the published JavaScript clients, streamed and whole.
 
-Needs Node, and their packages in ``.clients``: ``make clients`` fetches them.
+Needs Node and the packages in ``.clients``, which ``make clients`` fetches.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ const model = createAnthropic({ baseURL: url + "/v1", apiKey: "x" })("m");
 """
     + AI_SDK,
 }
-"""Programs that define ``ask``: what a client saw, as text, reasoning, calls and how it ended."""
+"""Programs that define ``ask``: return text, reasoning, calls and finish reason as a client sees them."""
 
 RUN = """
 const seen = [];
@@ -166,7 +166,7 @@ console.log(JSON.stringify(seen));
 """
 CASES = [(name, stream) for name in SCENARIOS for stream in (True, False)]
 WITHOUT_REASONING = ("ai sdk, openai chat",)
-"""Clients that have no place for it."""
+"""Clients without a field for reasoning."""
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def node(program: str, **given: object) -> Any:
-    """What a program prints, as JSON, that is given these constants."""
+    """Run a program with these constants, and return the JSON that it prints."""
     head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
     ran = subprocess.run(
         [NODE, "--input-type=module", "-e", head + program],
@@ -193,7 +193,7 @@ def node(program: str, **given: object) -> Any:
 
 @cache
 def run(client: str, engine: EngineProcess, gateway: GatewayThread) -> dict[tuple[str, bool], Seen]:
-    """What a client saw of every case; one process for all of them, because Node starts slowly."""
+    """Return what a client saw in every case; one process, because Node starts slowly."""
     cases = []
     for name, stream in CASES:
         scenario = SCENARIOS[name]
@@ -209,7 +209,7 @@ def run(client: str, engine: EngineProcess, gateway: GatewayThread) -> dict[tupl
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_sees_what_the_model_said(
+def test_client_receives_the_model_output(
     engine: EngineProcess, gateway: GatewayThread, client: str, name: str, stream: bool
 ) -> None:
     if not (PACKAGES / "node_modules" / "ollama").is_dir() and client == "ollama":

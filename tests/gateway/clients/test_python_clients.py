@@ -1,4 +1,4 @@
-"""The published clients, against a gateway: what they make of what it sends."""
+"""The published Python clients against a gateway."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def chat_tools() -> Any:
     return [{"type": "function", "function": {**TOOL, "strict": True}}]
 
 
-def test_openai_chat_stream(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_chat_streams(client: openai.OpenAI, engine: EngineProcess) -> None:
     engine.script(*OUTPUT)
     with client.chat.completions.stream(
         model="m",
@@ -91,7 +91,7 @@ def test_openai_chat_stream(client: openai.OpenAI, engine: EngineProcess) -> Non
     assert final.usage.total_tokens == 12
 
 
-def test_openai_chat_whole(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_chat_returns_whole_responses(client: openai.OpenAI, engine: EngineProcess) -> None:
     engine.script(*OUTPUT)
     answer = client.chat.completions.create(
         model="m", messages=[{"role": "user", "content": "How is it?"}], tools=chat_tools()
@@ -101,12 +101,12 @@ def test_openai_chat_whole(client: openai.OpenAI, engine: EngineProcess) -> None
     assert answer.choices[0].finish_reason == "tool_calls"
 
 
-def test_openai_models(client: openai.OpenAI) -> None:
+def test_openai_lists_models(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["m"]
     assert client.models.retrieve("m").id == "m"
 
 
-def test_openai_sees_errors(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_raises_errors(client: openai.OpenAI, engine: EngineProcess) -> None:
     with pytest.raises(openai.BadRequestError) as bad:
         client.chat.completions.create(model="m", messages=[], temperature=0)
     assert bad.value.param == "messages"
@@ -152,8 +152,8 @@ def test_openai_responses_stream(client: openai.OpenAI, engine: EngineProcess) -
     assert final.instructions == "Be brief."
 
 
-def test_openai_responses_goes_on(client: openai.OpenAI, engine: EngineProcess) -> None:
-    """The output of one response, sent back with the results of its calls."""
+def test_openai_responses_continue_a_conversation(client: openai.OpenAI, engine: EngineProcess) -> None:
+    """The output of one response is sent back with the results of its calls."""
     engine.script(*OUTPUT)
     first = client.responses.create(model="m", input="How is it?", tools=response_tools())
     history: list[Any] = [{"role": "user", "content": "How is it?"}]
@@ -173,7 +173,9 @@ def test_openai_responses_goes_on(client: openai.OpenAI, engine: EngineProcess) 
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_openai_responses_refers_back(client: openai.OpenAI, engine: EngineProcess, stream: bool) -> None:
+def test_openai_responses_refer_to_previous_items(
+    client: openai.OpenAI, engine: EngineProcess, stream: bool
+) -> None:
     engine.script(*OUTPUT)
     body: Any = {"model": "m", "input": "How is it?", "instructions": "Be brief.", "tools": response_tools()}
     if stream:
@@ -200,7 +202,9 @@ def test_openai_responses_refers_back(client: openai.OpenAI, engine: EngineProce
     assert prompt.index("sunny") < prompt.index("Fine.") < prompt.index("Thanks!")
 
 
-def test_openai_responses_that_are_not_kept(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_unstored_responses_cannot_be_referred_to(
+    client: openai.OpenAI, engine: EngineProcess
+) -> None:
     engine.script("Hello.")
     first = client.responses.create(model="m", input="Hi", store=False)
     for id in (first.id, "resp_none"):
@@ -209,7 +213,7 @@ def test_openai_responses_that_are_not_kept(client: openai.OpenAI, engine: Engin
         assert (bad.value.param, bad.value.code) == ("previous_response_id", "previous_response_not_found")
 
 
-def test_openai_responses_custom_tool(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_responses_call_custom_tools(client: openai.OpenAI, engine: EngineProcess) -> None:
     output = [
         '<tool_call>\n{"name": "run", "arguments": {"input": "print(',
         HOLD,
@@ -242,7 +246,7 @@ def test_openai_responses_custom_tool(client: openai.OpenAI, engine: EngineProce
     assert '{"input": "print(\\"héllo\\")\\n"}' in engine.last()["prompt"]
 
 
-def test_openai_responses_parses_structured_output(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_responses_parse_structured_output(client: openai.OpenAI, engine: EngineProcess) -> None:
     from pydantic import BaseModel
 
     class Answer(BaseModel):
@@ -254,7 +258,7 @@ def test_openai_responses_parses_structured_output(client: openai.OpenAI, engine
     assert "city" in engine.last()["structured_outputs"]["json"]["properties"]
 
 
-def test_openai_responses_logprobs(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_responses_return_logprobs(client: openai.OpenAI, engine: EngineProcess) -> None:
     pieces = [
         {
             "text": text,
@@ -273,7 +277,7 @@ def test_openai_responses_logprobs(client: openai.OpenAI, engine: EngineProcess)
     assert [entry.token for entry in content.logprobs or ()] == ["Hel", "lo"]
 
 
-def test_openai_responses_that_are_cut_off(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_cut_responses_are_incomplete(client: openai.OpenAI, engine: EngineProcess) -> None:
     engine.script(*OUTPUT[:6], finish="length")
     answer = client.responses.create(model="m", input="Hi", tools=response_tools())
     assert answer.status == "incomplete"
@@ -281,7 +285,7 @@ def test_openai_responses_that_are_cut_off(client: openai.OpenAI, engine: Engine
     assert answer.incomplete_details.reason == "max_output_tokens"
 
 
-def test_openai_responses_sees_failure(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_openai_responses_report_failure(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("Hello", silent=True)
     settings: dict[str, Any] = {"upstream": "completions", "url": engine.url, "model": "m"}
     with (
@@ -306,7 +310,7 @@ def claude(gateway: GatewayThread) -> Iterator[Any]:
 MESSAGES_TOOL = {"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}
 
 
-def test_anthropic_stream(claude: Any, engine: EngineProcess) -> None:
+def test_anthropic_streams(claude: Any, engine: EngineProcess) -> None:
     engine.script(*OUTPUT)
     with claude.messages.stream(
         model="m",
@@ -331,7 +335,7 @@ def test_anthropic_stream(claude: Any, engine: EngineProcess) -> None:
     assert kinds[-1] == "message_stop"
 
 
-def test_anthropic_goes_on(claude: Any, engine: EngineProcess) -> None:
+def test_anthropic_continues_a_conversation(claude: Any, engine: EngineProcess) -> None:
     engine.script(*OUTPUT)
     question = {"role": "user", "content": "How is it?"}
     first = claude.messages.create(model="m", max_tokens=100, messages=[question], tools=[MESSAGES_TOOL])
@@ -367,7 +371,7 @@ def test_anthropic_goes_on(claude: Any, engine: EngineProcess) -> None:
         ({"type": "any", "disable_parallel_tool_use": True}, True),
     ],
 )
-def test_anthropic_tool_choice(
+def test_anthropic_tool_choice_is_enforced(
     claude: Any, engine: EngineProcess, choice: dict[str, Any], forced: bool
 ) -> None:
     engine.script(*OUTPUT[3:])
@@ -382,7 +386,7 @@ def test_anthropic_tool_choice(
     assert len(answer.content) == (1 if "disable_parallel_tool_use" in choice else 2)
 
 
-def test_anthropic_stop_sequence_and_prefill(claude: Any, engine: EngineProcess) -> None:
+def test_anthropic_stop_sequence_and_prefill_work(claude: Any, engine: EngineProcess) -> None:
     engine.script("1, 2, 3", last={"stop_reason": "END"})
     answer = claude.messages.create(
         model="m",
@@ -410,7 +414,7 @@ def test_anthropic_counts_tokens(claude: Any, engine: EngineProcess) -> None:
         claude.messages.count_tokens(model="m", messages=[])
 
 
-def test_anthropic_sees_errors(claude: Any, engine: EngineProcess) -> None:
+def test_anthropic_raises_errors(claude: Any, engine: EngineProcess) -> None:
     with pytest.raises(anthropic.BadRequestError, match="max_tokens"):
         claude.messages.create(model="m", max_tokens=0, messages=[{"role": "user", "content": "Hi"}])
     engine.script("Hello", die=True)
@@ -427,7 +431,7 @@ def test_anthropic_sees_errors(claude: Any, engine: EngineProcess) -> None:
 # -- langchain
 
 
-def test_langchain_chat(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_langchain_chat_works(gateway: GatewayThread, engine: EngineProcess) -> None:
     from langchain_openai import ChatOpenAI
 
     model = ChatOpenAI(model="m", base_url=f"{gateway.url}/v1", api_key="sk-test", max_retries=0)  # type: ignore[arg-type]
@@ -445,7 +449,7 @@ def test_langchain_chat(gateway: GatewayThread, engine: EngineProcess) -> None:
     assert [(call["name"], call["args"]) for call in answer.tool_calls] == CALLS
 
 
-def test_langchain_responses(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_langchain_responses_work(gateway: GatewayThread, engine: EngineProcess) -> None:
     from langchain_openai import ChatOpenAI
 
     model = ChatOpenAI(
@@ -468,7 +472,7 @@ def test_langchain_responses(gateway: GatewayThread, engine: EngineProcess) -> N
 
 
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
-def test_pydantic_ai(gateway: GatewayThread, engine: EngineProcess, api: str) -> None:
+def test_pydantic_ai_runs_an_agent(gateway: GatewayThread, engine: EngineProcess, api: str) -> None:
     pytest.importorskip("pydantic_ai")
     engine.script(*OUTPUT[:2], *OUTPUT[3:])  # it takes text before a call for the result
     engine.script("It is ", "fine.")

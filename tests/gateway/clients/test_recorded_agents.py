@@ -1,7 +1,7 @@
-"""What real agents ask for, as ``make agents`` recorded it: nothing is refused, or lost in silence.
+"""Requests of real agents, as ``make agents`` recorded them: nothing is refused or silently lost.
 
-Texts in a recording are placeholders (``words-7``), one for each, so that a text which does not reach the
-engine shows.
+Texts in a recording are unique placeholders (``words-7``), so that a text which does not reach the engine
+is noticed.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, post, send, serving
-from unspool.gateway import app
+from unspool.gateway.generation import generator
 
 FOLDER = Path(__file__).parent.parent / "recorded"
 AGENTS = sorted(path.stem for path in FOLDER.glob("*.json"))
 TEMPLATE = """{{ tools | tojson }}
 {% for message in messages %}{{ message | tojson }}
 {% endfor %}"""
-"""Shows all that a template may see."""
+"""Prints everything that a template receives."""
 BILLING = "x-anthropic-billing-header: "
 UNSEEN = {"signature", "encrypted_content", "data", "cache_control"}
-"""Fields of blocks and items that are for the gateway, not for the model."""
+"""Fields of blocks and items for the gateway only, not for the model."""
 CODEX = [
-    "encrypted_content: it was not sealed here with this key, for this owner",  # but by the gateway then
+    "encrypted_content: it was encrypted with another key or for another user",  # but by the gateway then
     "the tool web_search: only its vendor can run it",
 ]
 LEFT_OUT = {
-    "claude-code": ["the field context_management: this gateway does not know what to do about it"],
+    "claude-code": ["context_management: this gateway does not know this field"],
     "codex": CODEX,
     "codex-with-mcp": CODEX,
 }
-"""What the log says of each; of all others nothing."""
+"""Expected log lines per agent; other agents log nothing."""
 
 
 @cache
@@ -58,7 +58,7 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def texts(value: Any, field: str = "") -> set[str]:
-    """The placeholders of what is for the model: messages, instructions, and descriptions of tools."""
+    """Return the placeholders meant for the model: messages, instructions, and tool descriptions."""
     if isinstance(value, dict):
         return set().union(*(texts(inner, key) for key, inner in value.items() if key not in UNSEEN))
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def for_the_model(body: dict[str, Any]) -> set[str]:
 
 
 def offered(body: dict[str, Any]) -> Iterator[str]:
-    """The tools that the client can run."""
+    """Return the tools that the client can run."""
     for tool in body.get("tools", ()):
         if tool.get("type") == "namespace":
             yield from (f"{tool['name']}__{inner['name']}" for inner in tool["tools"])
@@ -83,24 +83,24 @@ def offered(body: dict[str, Any]) -> Iterator[str]:
 
 
 def with_real_references(body: dict[str, Any], url: str) -> dict[str, Any]:
-    """Items that a client refers to, instead of sending them, were sent to it before."""
+    """Replace recorded references by items that the gateway has sent before."""
     references = [item for item in body.get("input", ()) if item.get("type") == "item_reference"]
     for item in references:
         item["id"] = post(f"{url}/v1/responses", {"input": "Hi"})["output"][0]["id"]
     return body
 
 
-def test_agents_of_each_api_are_recorded() -> None:
+def test_every_api_has_recorded_agents() -> None:
     paths = {request["path"] for agent in AGENTS for request in recorded(agent)["requests"]}
     assert paths == {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_nothing_of_a_request_is_refused_or_lost_in_silence(
+def test_recorded_request_fields_are_handled_or_logged(
     agent: str, engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(app, "log_once", lambda _, reason: said.append(reason))
+    monkeypatch.setattr(generator, "log_once", lambda _, reason: said.append(reason))
     for request in recorded(agent)["requests"]:
         body = with_real_references(json.loads(json.dumps(request["body"])), gateway.url)
         status, answer, _ = send(f"{gateway.url}{request['path']}", body)

@@ -1,4 +1,4 @@
-"""Every scenario, through every published client for Python, streamed and whole."""
+"""Every scenario through every published Python client, streamed and whole."""
 
 from __future__ import annotations
 
@@ -220,13 +220,13 @@ CLIENTS: dict[str, Callable[..., Seen]] = {
     "pydantic-ai messages": pydantic_ai("messages"),
 }
 WITHOUT_REASONING = ("langchain chat",)
-"""Clients that have no place for it."""
+"""Clients without a field for reasoning."""
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_sees_what_the_model_said(
+def test_client_receives_the_model_output(
     engine: EngineProcess, gateway: GatewayThread, client: str, name: str, stream: bool
 ) -> None:
     scenario = SCENARIOS[name]

@@ -1,6 +1,6 @@
-"""Hundreds of requests, no two alike, to a real model: the OpenAI package reads every answer strictly.
+"""Hundreds of distinct requests to a real model: the OpenAI package parses every answer strictly.
 
-Which they are depends on nothing but the seed.
+The requests depend only on the seed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHAPES: dict[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]] = {
     # The package has no type for parts of these, in which OpenAI's own server says null for finish_reason.
     "completions": (TypeAdapter(Completion), TypeAdapter(dict[str, Any])),
 }
-"""What an answer is, and what a part of a streamed one."""
+"""Type of a whole answer, and type of a streamed part."""
 SCHEMAS: dict[str, dict[str, Any]] = {
     "get_weather": {
         "type": "object",
@@ -77,7 +77,7 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[GatewayThread]:
 
 
 def some(chance: random.Random, **choices: Any) -> dict[str, Any]:
-    """Some of these fields, each with one of its values."""
+    """Choose some of these fields, each with one of its values."""
     return {name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.3}
 
 
@@ -175,14 +175,14 @@ BODIES = {"chat/completions": chat_body, "responses": responses_body, "completio
 
 
 def check_calls(message: dict[str, Any], body: dict[str, Any], *, held: bool) -> None:
-    """Arguments are objects, and where the model is held to strict tools it can call no other."""
+    """Assert that arguments are objects, and that strict tools are the only ones called."""
     offered = {tool["function"]["name"]: tool["function"]["strict"] for tool in body.get("tools", ())}
     for call in message.get("tool_calls") or ():
         assert isinstance(json.loads(call["function"]["arguments"]), dict)
         assert call["function"]["name"] in offered or not (held and all(offered.values())), call
 
 
-def test_every_answer_is_one_that_the_package_reads(gateway: GatewayThread) -> None:
+def test_every_response_is_readable_by_its_sdk(gateway: GatewayThread) -> None:
     chance = random.Random(REQUESTS)  # noqa: S311 - not a secret
     for number in range(REQUESTS):
         api = chance.choices(list(BODIES), weights=[7, 3, 1])[0]

@@ -1,4 +1,4 @@
-"""Every dialect through a completions upstream: clients get what ``parse`` finds in the text."""
+"""Every dialect through a completions upstream: clients receive what ``parse`` finds in the text."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ OUTPUTS = {
     dialect.name: standard_scenarios.vectors_of(dialect.name) for dialect in standard_scenarios.callers()
 }
 SILENT = ("deepseek_v3", "deepseek_v3_1", "gigachat35", "hy_v3", "hy_v3:opensource", "poolside_v1")
-"""Families that think only if they are told to."""
+"""Families that reason only on request."""
 KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")
-"""A dialect of each kind; the others are in the long suite, and all of them in the tests of the wires."""
+"""One dialect of each kind; the others are in the slow tests, and all of them in the wire tests."""
 through_the_gateway = pytest.mark.parametrize(
     ("gateway", "name"),
     [pytest.param(name, name, marks=() if name in KINDS else pytest.mark.slow) for name in OUTPUTS],
     indirect=["gateway"],
 )
 SIZE = 5
-"""Characters per delta: nearly all markers come in pieces."""
+"""Characters per delta, so that nearly all markers are split."""
 
 
 @pytest.fixture
@@ -50,14 +50,14 @@ def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Pat
 
 
 def said(engine: EngineProcess, vector: Vector) -> str:
-    """Let the engine say it."""
+    """Let the engine write the text."""
     raw = vector.raw.removeprefix(get_dialect(vector.dialect).prompt.start)
     engine.script(*(raw[at : at + SIZE] for at in range(0, len(raw), SIZE)), finish=vector.finish or "stop")
     return raw
 
 
 def parsed(engine: EngineProcess, vector: Vector, raw: str) -> Message:
-    """What ``parse`` makes of it, behind the prompt that the engine got."""
+    """Parse the text after the prompt that the engine received."""
     finish: Any = vector.finish or "stop"
     return parse(raw, vector.dialect, tools=TOOLS, prompt=engine.last()["prompt"], finish_reason=finish)
 
@@ -71,7 +71,7 @@ def calls_of(message: Message, *, to_run: bool = False) -> list[tuple[str, str]]
 
 
 def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
-    """What a client accumulates."""
+    """Return what a streaming client accumulates."""
     client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", body)[:-1]:
         assert isinstance(chunk, dict)
@@ -80,7 +80,7 @@ def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
 
 
 def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
-    """What a client gets that does not stream."""
+    """Return what a client receives without streaming."""
     choice = post(f"{gateway.url}/v1/chat/completions", body)["choices"][0]
     given = choice["message"]
     calls = [
@@ -96,9 +96,7 @@ def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
 
 
 @through_the_gateway
-def test_what_clients_get_is_what_parse_finds(
-    engine: EngineProcess, gateway: GatewayThread, name: str
-) -> None:
+def test_response_equals_parse(engine: EngineProcess, gateway: GatewayThread, name: str) -> None:
     ask = {"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS}
     if name in SILENT:
         ask["reasoning_effort"] = "high"
@@ -130,7 +128,7 @@ def comparable(message: Message) -> tuple[object, ...]:
 
 
 @through_the_gateway
-def test_every_api_tells_the_same(engine: EngineProcess, gateway: GatewayThread, name: str) -> None:
+def test_every_api_returns_the_same(engine: EngineProcess, gateway: GatewayThread, name: str) -> None:
     vector = max(
         OUTPUTS[name], key=lambda one: (not one.finish and "broken" not in one.title, len(one.calls))
     )

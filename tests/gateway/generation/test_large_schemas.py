@@ -1,4 +1,4 @@
-"""Schemas without end, in requests: a grammar is made in a lane, left out, or refused by name."""
+"""Very large schemas in requests: a grammar is built in a pool, left out, or refused by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
-def test_a_schema_that_is_nested_too_deep_is_refused_by_name(gateway: GatewayThread, choice: Any) -> None:
+def test_schema_nested_too_deep_is_refused_by_name(gateway: GatewayThread, choice: Any) -> None:
     asked = body(nested(55), tool_choice=choice)
     status, data, _ = send(f"{gateway.url}/v1/chat/completions", asked)
     error = json.loads(data)["error"]
@@ -47,14 +47,16 @@ def test_a_schema_that_is_nested_too_deep_is_refused_by_name(gateway: GatewayThr
     assert "100 levels deep" in error["message"]
 
 
-def test_it_does_no_harm_where_nothing_is_enforced(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_deep_schema_is_accepted_where_nothing_is_enforced(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
     engine.script(CALL)
     answer = post(f"{gateway.url}/v1/chat/completions", body(nested(55), tool_choice="auto"))
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_a_grammar_that_is_too_large_is_left_out(engine: EngineProcess, gateway: GatewayThread) -> None:
-    """Forty definitions, each of which is the next one with this or the next one with that."""
+def test_grammar_that_is_too_large_is_left_out(engine: EngineProcess, gateway: GatewayThread) -> None:
+    """Forty definitions, each an alternative of two uses of the next."""
     union = {
         f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}", "required": [side]} for side in (f"a{n}", f"b{n}")]}
         for n in range(40)
@@ -66,7 +68,7 @@ def test_a_grammar_that_is_too_large_is_left_out(engine: EngineProcess, gateway:
     assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "f"
 
 
-def test_a_grammar_is_made_once_and_off_the_event_loop(
+def test_grammar_is_built_once_off_the_event_loop(
     engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []

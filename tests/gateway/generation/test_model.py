@@ -1,4 +1,4 @@
-"""A model's directory, token ids, and several choices from an engine that gives one."""
+"""A model directory, token ids, and several choices from an engine that gives one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
     return found
 
 
-def test_a_directory_tells_all_there_is(engine: EngineProcess, directory: Path) -> None:
+def test_model_directory_provides_everything(engine: EngineProcess, directory: Path) -> None:
     with serving(upstream="completions", url=engine.url, model_dir=str(directory)) as gateway:
         assert gateway.gateway.model.family == "hermes"
         engine.script("Hi")
@@ -57,7 +57,7 @@ def test_a_directory_tells_all_there_is(engine: EngineProcess, directory: Path) 
         assert "stop_token_ids" not in engine.last()
 
 
-def test_an_engine_that_begins_prompts_itself(engine: EngineProcess, directory: Path) -> None:
+def test_engine_that_adds_bos_gets_a_prompt_without_it(engine: EngineProcess, directory: Path) -> None:
     with serving(
         upstream="completions", url=engine.url, engine="sglang", model_dir=str(directory)
     ) as gateway:
@@ -66,7 +66,7 @@ def test_an_engine_that_begins_prompts_itself(engine: EngineProcess, directory: 
         assert engine.last()["prompt"].startswith("<|im_start|>")
 
 
-def test_ids_tell_a_marker_from_its_spelling(engine: EngineProcess, directory: Path) -> None:
+def test_token_ids_distinguish_markers_from_spelled_text(engine: EngineProcess, directory: Path) -> None:
     vocabulary = Tokenizer.from_file(str(directory / "tokenizer.json"))
     opener, closer = (vocabulary.token_to_id(marker) for marker in ("<tool_call>", "</tool_call>"))
     spelt = [
@@ -104,7 +104,7 @@ def test_choices_do_not_share_a_seed(engine: EngineProcess, directory: Path) -> 
         assert sorted(one["body"]["seed"] for one in engine.seen()[before:]) == [7, 8, 9]
 
 
-def test_one_of_several_that_fails_fails_all(engine: EngineProcess, directory: Path) -> None:
+def test_one_failed_choice_fails_the_request(engine: EngineProcess, directory: Path) -> None:
     with serving(upstream="completions", url=engine.url, engine="tgi", model_dir=str(directory)) as gateway:
         engine.script("Hi")
         engine.script("Hi", die=True)
@@ -115,9 +115,7 @@ def test_one_of_several_that_fails_fails_all(engine: EngineProcess, directory: P
         assert ask(gateway, n=2)["error"]["code"] == "upstream_error"
 
 
-def test_what_a_client_may_not_change_does_not_reach_the_engine(
-    engine: EngineProcess, directory: Path
-) -> None:
+def test_protected_options_do_not_reach_the_engine(engine: EngineProcess, directory: Path) -> None:
     with serving(upstream="completions", url=engine.url, model_dir=str(directory)) as gateway:
         before = len(engine.seen())
         for field in ({"prompt": "other"}, {"echo": True}, {"suffix": "x"}, {"best_of": 9}):
@@ -125,7 +123,7 @@ def test_what_a_client_may_not_change_does_not_reach_the_engine(
         assert len(engine.seen()) == before
 
 
-def test_names(engine: EngineProcess, directory: Path) -> None:
+def test_model_names_and_aliases_are_matched(engine: EngineProcess, directory: Path) -> None:
     settings = {"upstream": "completions", "url": engine.url, "model_dir": str(directory)}
     with serving(**settings, model="mine", aliases=("also",), strict_model_names=True) as gateway:
         for name in ("mine", "also", "", None):
@@ -138,7 +136,7 @@ def test_names(engine: EngineProcess, directory: Path) -> None:
         assert ask(gateway, model="claude-x")["model"] == "engine-model"
 
 
-def test_policies_reach_parser_and_wire(engine: EngineProcess, directory: Path) -> None:
+def test_policies_reach_parser_and_encoder(engine: EngineProcess, directory: Path) -> None:
     settings = {"upstream": "completions", "url": engine.url, "model_dir": str(directory)}
     with serving(
         **settings, policies={"reasoning_field": "reasoning", "malformed_call": "repair"}

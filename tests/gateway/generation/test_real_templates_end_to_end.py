@@ -1,4 +1,4 @@
-"""Real chat templates: a call that each model would write, all the way through the gateway's parts."""
+"""Real chat templates: a call of each model through the gateway's pipeline."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def model(name: str) -> Model:
 
 
 @pytest.mark.parametrize("name", NO_CALLS)
-def test_tools_do_not_vanish_behind_a_template_that_knows_none(name: str) -> None:
-    """Gemma 2 has no system message and insists on turns; the others drop what they do not know."""
+def test_tools_are_refused_by_a_template_without_tools(name: str) -> None:
+    """Gemma 2 has no system message and needs alternating turns; the others drop what they do not know."""
     call = {
         "id": "c",
         "type": "function",
@@ -83,7 +83,7 @@ def test_tools_do_not_vanish_behind_a_template_that_knows_none(name: str) -> Non
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 @pytest.mark.parametrize("choice", ["auto", "required"])
-def test_a_call_arrives(name: str, choice: str) -> None:
+def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]}
     job = read_chat_request({**body, "tool_choice": choice, "stream": True})
     if name in OWN_VARIABLES:

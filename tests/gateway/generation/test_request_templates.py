@@ -1,4 +1,4 @@
-"""Templates that requests bring: refused unless they are allowed, and then they hold up nobody else."""
+"""Templates in requests: refused unless allowed, and they never delay other clients."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def parse(gateway: GatewayThread, **body: Any) -> tuple[int, dict[str, Any]]:
     return status, json.loads(data)
 
 
-def test_they_are_refused_unless_they_are_allowed() -> None:
+def test_request_template_is_refused_unless_allowed() -> None:
     assert not load_settings(environment={}).request_templates
     assert load_settings(environment={"UNSPOOL_REQUEST_TEMPLATES": "true"}).request_templates
 
 
-def test_one_that_is_allowed_tells_the_dialect(gateway: GatewayThread) -> None:
+def test_allowed_request_template_selects_the_dialect(gateway: GatewayThread) -> None:
     status, found = parse(gateway, chat_template=CHATML)
     assert status == 200
     assert (found["message"]["reasoning_content"], found["message"]["content"]) == ("a", "b")
@@ -56,13 +56,13 @@ def test_one_that_is_allowed_tells_the_dialect(gateway: GatewayThread) -> None:
 @pytest.mark.parametrize(
     "body", [{"chat_template": "no template"}, {"chat_template": CHATML, "dialect": "hermes"}]
 )
-def test_what_tells_nothing_is_refused(gateway: GatewayThread, body: dict[str, Any]) -> None:
+def test_template_without_a_dialect_is_refused(gateway: GatewayThread, body: dict[str, Any]) -> None:
     status, found = parse(gateway, **body)
     assert status == 400
     assert found["error"]["param"] == "chat_template"
 
 
-def test_bombs_hold_up_nobody_else(
+def test_template_bomb_does_not_delay_other_clients(
     engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "_RENDER_TIMEOUT", 0.2)
@@ -82,7 +82,7 @@ def test_bombs_hold_up_nobody_else(
     assert all("longer than 0.2 seconds" in one or "megabytes" in one for one in told)
 
 
-def test_a_gateway_that_cannot_render_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_renderer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model("m", "hermes", template=ChatTemplate(CHATML))
 
     def busy(*_: object, **__: object) -> str:
@@ -97,7 +97,7 @@ def test_a_gateway_that_cannot_render_now_says_so(monkeypatch: pytest.MonkeyPatc
     assert "/opt" not in caught.value.message
 
 
-def test_a_conversation_that_is_too_much_for_the_template_is_too_large() -> None:
+def test_conversation_over_the_template_limit_is_too_large() -> None:
     model = Model("m", "hermes", template=ChatTemplate(CHATML, max_length=1000))
     with pytest.raises(Failure, match="max_length") as caught:
         model.prepare({"messages": [{"role": "user", "content": "x" * 1000}]}, constraints=(), renders=False)
@@ -107,7 +107,7 @@ def test_a_conversation_that_is_too_much_for_the_template_is_too_large() -> None
 @pytest.mark.parametrize(
     "name", ["messages", "tools", "add_generation_prompt", "continue_final_message", "self"]
 )
-def test_a_variable_cannot_take_the_place_of_the_conversation(
+def test_template_variable_cannot_replace_the_conversation(
     engine: EngineProcess, gateway: GatewayThread, name: str
 ) -> None:
     body = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {name: []}}

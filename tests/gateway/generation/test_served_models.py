@@ -1,4 +1,4 @@
-"""Several models behind one address, and several upstreams behind one model."""
+"""Several models at one address, and several upstreams for one model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def other() -> Iterator[EngineProcess]:
 
 
 def from_file(path: Path, text: str) -> dict[str, Any]:
-    """The settings of a file, for a gateway at a port of its own."""
+    """Load the settings of a file for a gateway on a free port."""
     path.write_text(text, encoding="utf-8")
     return load_settings(environment={}, config=str(path)).shown()
 
@@ -115,12 +115,12 @@ def test_each_model_has_its_own_upstream_dialect_and_policies(
         ("[models.a]\npolicies = {malformed_call = 'x'}", "malformed_call"),
     ],
 )
-def test_a_mistake_in_a_table_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_mistake_in_a_model_table_is_explained(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         from_file(tmp_path / "gateway.toml", text)
 
 
-def test_several_models_are_for_the_file(tmp_path: Path) -> None:
+def test_several_models_need_a_settings_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--config"):
         load_settings(environment={"UNSPOOL_MODELS": "a=b"})
     found = Settings(models={"a": {"upstream_key": "secret"}}, upstream_key="secret")
@@ -129,7 +129,7 @@ def test_several_models_are_for_the_file(tmp_path: Path) -> None:
     assert Settings(models={"a": {}}, upstream_key="secret").each()[0].upstream_key == ""
 
 
-def test_two_models_of_one_name_are_refused(engine: EngineProcess, template: str) -> None:
+def test_duplicate_model_name_is_refused(engine: EngineProcess, template: str) -> None:
     table = {"upstream": "completions", "url": engine.url, "template": template}
     with (
         pytest.raises(UsageError, match="two models have the name 'b'"),
@@ -160,7 +160,7 @@ def ask(url: str, **more: Any) -> tuple[int, dict[str, Any], dict[str, str]]:
         {"finish": None, "no_done": True},
     ],
 )
-def test_what_fails_before_the_first_byte_is_tried_elsewhere(
+def test_failure_before_the_first_byte_is_retried_elsewhere(
     engine: EngineProcess, other: EngineProcess, template: str, failure: dict[str, Any]
 ) -> None:
     with serving(upstream="completions", url=engine.url, urls=(other.url,), template=template) as gateway:
@@ -178,9 +178,7 @@ def test_what_fails_before_the_first_byte_is_tried_elsewhere(
             assert (len(home.seen()), len(away.seen())) == (asked[0] + 1, asked[1] + 1)
 
 
-def test_what_has_begun_is_not_tried_again(
-    engine: EngineProcess, other: EngineProcess, template: str
-) -> None:
+def test_started_stream_is_not_retried(engine: EngineProcess, other: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, urls=(other.url,), template=template) as gateway:
         for one in (engine, other):
             one.script("Hello", die=True, delay=0.04)
@@ -197,14 +195,14 @@ def test_what_has_begun_is_not_tried_again(
             one.clear()
 
 
-def test_when_to_come_back_is_passed_on(engine: EngineProcess, template: str) -> None:
+def test_retry_after_is_passed_on(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template) as gateway:
         engine.script(status=429, headers="Retry-After: 17\r\n")
         status, _, headers = ask(gateway.url)
         assert (status, headers["retry-after"]) == (429, "17")
 
 
-def test_an_upstream_that_fails_rests_until_it_answers(engine: EngineProcess, template: str) -> None:
+def test_failing_upstream_rests_until_it_answers(engine: EngineProcess, template: str) -> None:
     port = free_port()
     dead = f"http://127.0.0.1:{port}"
     with serving(upstream="completions", url=dead, urls=(engine.url,), template=template) as gateway:
@@ -229,7 +227,7 @@ def test_an_upstream_that_fails_rests_until_it_answers(engine: EngineProcess, te
             revived.stop()
 
 
-def test_where_none_answers_it_is_said(template: str) -> None:
+def test_failure_of_all_upstreams_is_reported(template: str) -> None:
     urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
     with serving(upstream="completions", url=urls[0], urls=(urls[1],), template=template) as gateway:
         statuses = [ask(gateway.url) for _ in range(4)]
@@ -238,7 +236,7 @@ def test_where_none_answers_it_is_said(template: str) -> None:
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(2, 5))
-def test_a_conversation_stays_where_it_is_known_unless_others_idle(topics: list[int], size: int) -> None:
+def test_conversation_stays_on_its_upstream_unless_others_are_idle(topics: list[int], size: int) -> None:
     connections = [
         Connection(f"http://{number}", key="", connect=1, idle=1, limit=1) for number in range(size)
     ]

@@ -1,4 +1,4 @@
-"""Keys fail closed; what strangers are told; what bodies may be."""
+"""Authentication and request limits: keys fail closed, strangers see little, bodies are bounded."""
 
 from __future__ import annotations
 
@@ -71,18 +71,18 @@ def error_of(data: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("keys", [("",), ("k", ""), (" ",), ("\t\n",)])
-def test_an_empty_key_is_an_error(keys: tuple[str, ...]) -> None:
+def test_empty_key_is_an_error(keys: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="api_keys has an empty key"):
         Settings(api_keys=keys)
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", "k,", ",k", "a,,b"])
-def test_an_empty_key_of_the_environment_is_an_error(text: str) -> None:
+def test_empty_key_from_the_environment_is_an_error(text: str) -> None:
     with pytest.raises(UsageError, match="UNSPOOL_API_KEYS has an empty key"):
         load_settings(environment={"UNSPOOL_API_KEYS": text})
 
 
-def test_an_empty_key_of_the_file_is_an_error(tmp_path: Path) -> None:
+def test_empty_key_from_a_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text('api_keys = [""]\n', encoding="utf-8")
     with pytest.raises(UsageError, match="empty key"):
@@ -90,7 +90,7 @@ def test_an_empty_key_of_the_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["::", "192.0.2.1", "gateway.example", "", "::ffff:192.0.2.1"])
-def test_without_keys_others_are_not_let_in_unless_that_is_said(host: str) -> None:
+def test_public_address_without_keys_is_refused_unless_allowed(host: str) -> None:
     with pytest.raises(UsageError, match="allow_no_keys=true"):
         Settings(host=host)
     assert Settings(host=host, api_keys=("k",)).host == host
@@ -100,12 +100,12 @@ def test_without_keys_others_are_not_let_in_unless_that_is_said(host: str) -> No
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.8.9.10", "::1", "localhost", "LOCALHOST", "::ffff:127.0.0.1"]
 )
-def test_programs_on_this_machine_need_no_keys(host: str) -> None:
+def test_loopback_clients_need_no_keys(host: str) -> None:
     assert Settings(host=host).api_keys == ()
 
 
 async def asked(settings: Settings, server: str) -> int:
-    """The status of an answer to a request that reached another server than ours at this address."""
+    """Return the status of a request that reached another server than ours at this address."""
     sent: list[Any] = []
     app = create_app(settings)
 
@@ -127,7 +127,7 @@ async def asked(settings: Settings, server: str) -> int:
     return int(sent[0]["status"])
 
 
-def test_under_another_server_the_address_that_was_reached_counts(tmp_path: Path) -> None:
+def test_other_asgi_server_uses_the_connection_address(tmp_path: Path) -> None:
     file = tmp_path / "streams.jsonl"
     file.write_text('{"chunks": ["Hi"]}\n', encoding="utf-8")
     settings = {"upstream": "replay", "file": str(file), "dialect": "hermes", "log_level": "error"}
@@ -144,7 +144,7 @@ def test_under_another_server_the_address_that_was_reached_counts(tmp_path: Path
     "given", [{"url": "http://user:pw@u"}, {"urls": ("http://pw@v",), "url": "http://u"}]
 )
 @pytest.mark.parametrize("key", ["", "k"])
-def test_passwords_in_addresses_are_refused_and_not_repeated(given: dict[str, Any], key: str) -> None:
+def test_passwords_in_urls_are_refused_and_not_repeated(given: dict[str, Any], key: str) -> None:
     with pytest.raises(UsageError, match="upstream_key") as refused:
         Settings(upstream="chat", dialect="hermes", upstream_key=key, **given)
     assert "pw" not in str(refused.value)
@@ -165,14 +165,14 @@ def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any
     return found
 
 
-def test_readiness_tells_strangers_no_more_than_that(engine: EngineProcess, template: str) -> None:
+def test_readiness_without_a_key_shows_no_details(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, api_keys=("k",)) as gateway:
         assert asked_with(gateway, "/ready") == {"status": "ready"}
         assert asked_with(gateway, "/ready", "x-api-key: wrong") == {"status": "ready"}
         assert asked_with(gateway, "/ready", "x-api-key: k")["models"] == {"engine-model": True}
 
 
-def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(gateway: GatewayThread) -> None:
+def test_readiness_checks_the_upstream_at_intervals(gateway: GatewayThread) -> None:
     upstream: Any = gateway.gateway.upstream
     before, asked = upstream.ready, 0
 
@@ -191,11 +191,11 @@ def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(ga
     assert 1 <= asked < 10
 
 
-def test_messages_have_an_end() -> None:
+def test_error_messages_are_bounded() -> None:
     assert len(Failure("not_found", "x" * 1_000_000).message) < MAX_MESSAGE + 100
 
 
-def test_addresses_of_upstreams_are_not_told(template: str) -> None:
+def test_upstream_addresses_are_hidden(template: str) -> None:
     # Nothing answers at this address, which is for documentation.
     with serving(
         upstream="completions", url="http://192.0.2.1:8000", template=template, connect_timeout=0.2
@@ -234,7 +234,7 @@ def passes(data: bytes, most: int) -> bool:
 
 @given(value=JSON, most=st.integers(0, 40), window=st.integers(2, 40))
 def test_values_are_counted_without_decoding(value: Any, most: int, window: int) -> None:
-    """What opens or separates values is at most what they are, and at least half."""
+    """The number of separators is at most the number of values, and at least half of it."""
     data = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "_WINDOW", window)
@@ -245,7 +245,7 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
 
 
 @given(value=JSON, most=st.integers(0, 40), cuts=st.lists(st.integers(0, 200)))
-def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -> None:
+def test_values_are_counted_while_receiving(value: Any, most: int, cuts: list[int]) -> None:
     data = json.dumps(value).encode()
     bounds = Bounds(most)
     try:
@@ -258,18 +258,18 @@ def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -
 
 
 @pytest.mark.parametrize("unit", ['"a",', '"",', '"', '\\"', "\\\\", "[", "1,"])
-def test_to_count_them_takes_no_step_for_each(unit: str) -> None:
+def test_counting_is_not_per_string_in_python(unit: str) -> None:
     size = 200_000
     plain = count_lines(lambda: passes(b'["' + b"x" * size, size - 1))
     assert count_lines(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
 
 
-def test_quotes_that_are_no_json_are_too_many_values() -> None:
+def test_unbalanced_quotes_count_as_too_many_values() -> None:
     assert passes(b'{"a":' + b'""' * 50_000, 20_000)
 
 
 @given(value=JSON, most=st.integers(1, 6))
-def test_depth_is_that_of_containers(value: Any, most: int) -> None:
+def test_depth_counts_containers(value: Any, most: int) -> None:
     def depth(one: object) -> int:
         inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else None
         return 0 if inner is None else 1 + max(map(depth, inner), default=0)
@@ -278,14 +278,14 @@ def test_depth_is_that_of_containers(value: Any, most: int) -> None:
         assert is_deeper(value, most) == (depth(value) > most)
 
 
-def test_strings_are_not_counted() -> None:
+def test_strings_are_not_counted_as_values() -> None:
     data = json.dumps({"messages": ['[{,"\\' * 50_000]}).encode()
     assert decode(data, Bounds(10))["messages"]
 
 
 @pytest.mark.parametrize("number", [b"1e300", b"1.5", b"-1." + b"7" * 100 + b"e-300"])
-def test_others_can_run_between_any_two_numbers(number: bytes) -> None:
-    """The decoder itself would hold the interpreter for 8 us for some of them."""
+def test_decoding_numbers_yields_to_other_threads(number: bytes) -> None:
+    """The decoder itself would hold the interpreter for 8 us per number."""
     one, many = (
         count_lines(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
         for count in (1, 501)
@@ -293,7 +293,7 @@ def test_others_can_run_between_any_two_numbers(number: bytes) -> None:
     assert many - one >= 500
 
 
-def test_numbers_that_are_too_large_for_any_are_refused() -> None:
+def test_oversized_numbers_are_refused() -> None:
     assert decode(b'{"a":[-1.5e3,1E-400,12345678901234567890]}', Bounds(10)) == {
         "a": [-1500.0, 0.0, 12345678901234567890]
     }
@@ -301,7 +301,7 @@ def test_numbers_that_are_too_large_for_any_are_refused() -> None:
         decode(b'{"a":1e400}', Bounds(10))
 
 
-def test_digits_count_where_they_are_numbers() -> None:
+def test_digits_count_only_in_numbers() -> None:
     digits = b"7" * 4000
     numbers = b",".join([digits] * (MOST_DIGITS // 4000 + 1))
     assert passes(b"[" + numbers + b"]", MOST_DIGITS)
@@ -310,7 +310,7 @@ def test_digits_count_where_they_are_numbers() -> None:
 
 
 @given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
-def test_texts_of_json_count_together(values: list[Any], most: int) -> None:
+def test_json_strings_are_counted_together(values: list[Any], most: int) -> None:
     texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
     try:
         Bounds(most).check_texts(texts)
@@ -321,8 +321,8 @@ def test_texts_of_json_count_together(values: list[Any], most: int) -> None:
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) -> None:
-    """They are JSON in a string, and decoded later."""
+def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str) -> None:
+    """The arguments are JSON in a string, and are decoded later."""
     path, body = BODIES[api]
     call = {"name": "f", "arguments": json.dumps({"a": [1] * 30_000})}
     given: dict[str, dict[str, Any]] = {
@@ -345,9 +345,7 @@ def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) 
     assert b"values" in data
 
 
-def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
-    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_strings_have_a_length_limit(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_limits, "MAX_WRITTEN", 1000)
     long = "x" * 1000
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
@@ -365,17 +363,17 @@ def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
 
 
 @pytest.mark.parametrize("api", BODIES)
-def test_a_body_of_many_values_is_refused(gateway: GatewayThread, api: str) -> None:
+def test_body_with_many_values_is_refused(gateway: GatewayThread, api: str) -> None:
     path, body = BODIES[api]
     status, data, _ = send(gateway.url + path, {**body, "metadata": [1] * 30_000})
     assert status == 413
     assert b"values" in data
 
 
-def test_a_body_is_refused_where_it_passes_a_bound(
+def test_body_is_refused_as_soon_as_it_passes_a_limit(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rest of it need not come."""
+    """The rest of the body need not arrive."""
     monkeypatch.setattr(intake, "_COUNT_INTERVAL", SMALL)
     port = int(gateway.url.rpartition(":")[2])
     with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
@@ -384,7 +382,7 @@ def test_a_body_is_refused_where_it_passes_a_bound(
         assert b" 413 " in client.recv(100)
 
 
-def test_while_a_body_is_looked_at_the_time_of_its_client_stands_still(
+def test_checking_a_body_does_not_use_the_client_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     running: list[float] = []
@@ -424,7 +422,7 @@ def nested(depth: int) -> Any:
 
 @pytest.mark.parametrize("depth", [MOST_DEPTH // 2, 300, 5000])
 @pytest.mark.parametrize("api", BODIES)
-def test_a_schema_of_any_depth_is_a_bad_request(gateway: GatewayThread, api: str, depth: int) -> None:
+def test_schema_of_any_depth_is_a_bad_request(gateway: GatewayThread, api: str, depth: int) -> None:
     path, body = BODIES[api]
     text = '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
     function = f'{{"name":"f","description":"d","strict":true,"parameters":{text}}}'
@@ -436,7 +434,7 @@ def test_a_schema_of_any_depth_is_a_bad_request(gateway: GatewayThread, api: str
     assert status == 400, data
 
 
-def test_arguments_of_any_depth_are_no_error_of_ours(gateway: GatewayThread) -> None:
+def test_arguments_of_any_depth_are_not_a_server_error(gateway: GatewayThread) -> None:
     for depth in (300, 5000, 100_000):
         call = {
             "type": "function",
@@ -450,16 +448,14 @@ def test_arguments_of_any_depth_are_no_error_of_ours(gateway: GatewayThread) -> 
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, gzip"])
-def test_a_body_in_disguise_is_refused_by_name(gateway: GatewayThread, encoding: str) -> None:
+def test_compressed_body_is_refused_by_name(gateway: GatewayThread, encoding: str) -> None:
     data = gzip.compress(json.dumps({"messages": ASK}).encode())
     status, answer, _ = send(gateway.url + CHAT, data, {"content-encoding": encoding})
     assert status == 415
     assert encoding in error_of(answer)["message"]
 
 
-def test_large_bodies_are_decoded_elsewhere_and_small_ones_at_once(
-    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_bodies_are_decoded_in_a_pool(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     before = intake.decode
 
@@ -474,7 +470,7 @@ def test_large_bodies_are_decoded_elsewhere_and_small_ones_at_once(
     assert seen[1].startswith("unspool-")
 
 
-def test_grammars_and_parsers_are_made_elsewhere(
+def test_grammars_and_parsers_are_built_in_a_pool(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, str] = {}
@@ -496,7 +492,7 @@ def test_grammars_and_parsers_are_made_elsewhere(
     assert all(name.startswith("unspool-preparing") for name in seen.values()), seen
 
 
-def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
+def test_large_bodies_share_a_limit(gateway: GatewayThread) -> None:
     large = json.dumps({"messages": [{"role": "user", "content": "x" * 300_000}]}).encode()
     port = int(gateway.url.rpartition(":")[2])
     with closing(socket.create_connection(("127.0.0.1", port))) as client:
@@ -513,14 +509,14 @@ def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
 
 
 def begun(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
-    """A client that has sent some of a body."""
+    """Return a client that has sent part of a body."""
     client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=30)
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     client.sendall(f"{head}content-length: {length}\r\n\r\n".encode() + body)
     return client
 
 
-def test_requests_count_when_their_bodies_are_there(engine: EngineProcess, template: str) -> None:
+def test_concurrency_counts_requests_with_complete_bodies(engine: EngineProcess, template: str) -> None:
     whole = json.dumps({"messages": ASK}).encode()
     with (
         serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway,
@@ -534,7 +530,7 @@ def test_requests_count_when_their_bodies_are_there(engine: EngineProcess, templ
             assert b" 200 " in client.recv(100)
 
 
-def test_the_body_that_comes_the_slowest_makes_room(engine: EngineProcess, template: str) -> None:
+def test_slowest_body_makes_room(engine: EngineProcess, template: str) -> None:
     whole = json.dumps({"messages": ASK}).encode()
     settings = {"upstream": "completions", "url": engine.url, "template": template}
     with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
@@ -554,8 +550,8 @@ def test_the_body_that_comes_the_slowest_makes_room(engine: EngineProcess, templ
         assert b" 200 " in first.recv(100)
 
 
-def test_a_refused_body_is_let_go_at_once(gateway: GatewayThread) -> None:
-    """Without a collection of garbage: until that, a hundred of them would fill the memory."""
+def test_refused_body_is_released_at_once(gateway: GatewayThread) -> None:
+    """Memory is freed without garbage collection; otherwise a hundred bodies would fill the memory."""
     bodies: dict[str, Any] = {
         "too many values": {"messages": ASK, "metadata": [1] * 30_000},
         "not for us": {"messages": [{"role": "nobody", "content": "x" * 100_000}]},
@@ -577,7 +573,7 @@ def test_a_refused_body_is_let_go_at_once(gateway: GatewayThread) -> None:
 # -- /v1/parse
 
 
-def test_what_is_parsed_has_bounds(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parse_endpoint_has_limits(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     for body in ({"text": "x" * 110_000}, {"chunks": ["x"] * 2000}, {"chunks": ["x" * 60_000] * 2}):
         status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", **body})
         assert (status, error_of(data)["code"]) == (413, "parse_too_large"), data
@@ -587,9 +583,7 @@ def test_what_is_parsed_has_bounds(gateway: GatewayThread, monkeypatch: pytest.M
     assert "seconds" in error_of(data)["message"]
 
 
-def test_a_long_text_is_parsed_as_a_short_one_is(
-    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_text_parses_like_a_short_one(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "<think>a</think>" + 'b <tool_call>{"name": "f", "arguments": {"x": "y"}}</tool_call>' * 20
     monkeypatch.setattr(parsing, "_MAX_FEED", 7)
     found = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})

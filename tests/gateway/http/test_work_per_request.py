@@ -1,4 +1,4 @@
-"""The work for a request grows as its body does, and no faster, whichever field is large."""
+"""The work for a request is linear in its body, whichever field is large."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from unspool.gateway.state import response_history as past
 pytestmark = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
 
 Value: TypeAlias = Callable[[int], Any]
-"""A body, by the size of one of its fields."""
+"""A body as a function of the size of one field."""
 Case: TypeAlias = tuple[str, Value]
 """A path and a body."""
 
 SIZE: Final = 40
 FASTER: Final = {"lines": 4.3, "bytes allocated": 6, "elements scanned": 6}
-"""Four times the field may make so many times the work; quadratic work would be sixteen times as much."""
+"""Allowed factor of work for four times the field; quadratic work would give sixteen."""
 SLACK: Final = {"lines": 500, "bytes allocated": 600_000, "elements scanned": 20_000}
-"""Work that is not counted: tables that are filled once, checks from a certain size on."""
+"""Work that is not counted: caches that are filled once, checks beyond a certain size."""
 SLACK_OF_BYTE: Final = {"lines": 0, "bytes allocated": 6, "elements scanned": 4}
-"""The same for each byte of a body."""
+"""Uncounted work per byte of a body."""
 MOST_OF_BYTE: Final = {"lines": 16, "bytes allocated": 300, "elements scanned": 40}
 """Work for each byte of a body, beyond the work for the least one; empty items cost the most for each."""
 
@@ -72,11 +72,11 @@ TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "embed": ("/api/embed", embed._Embed, {"input": "Hi"}),
     "conversation": ("/v1/conversations", stored._NewConversation, {}),
 }
-"""By a name: the path, the type of the body, and the least body."""
+"""By name: the path, the type of the body, and the smallest body."""
 
 
 def typed() -> Iterator[tuple[str, Case]]:
-    """Every field, with every value of its type that can be large."""
+    """Yield every field with every value of its type that can be large."""
     for name, (path, type_, least) in TYPED.items():
         shape = msgspec.inspect.type_info(type_)
         for place in dict.fromkeys(place for place, _ in large(shape, 2)):
@@ -169,7 +169,7 @@ SLOTS: Final[dict[str, tuple[str, tuple[Any, ...], Wrap]]] = {
         },
     ),
 }
-"""Lists of objects that have no type: where they are, the modules that read them, and a body around them."""
+"""Lists of untyped objects: their location, the modules that read them, and a body around them."""
 DEFAULTS: Final[dict[str, Any]] = {
     "role": "assistant",
     "arguments": "{}",
@@ -182,7 +182,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "tool_calls": [],
     "function": {"name": "f"},
 }
-"""What keys have that are not text."""
+"""Values of keys that are not text."""
 NEVER_ALONE: Final = (
     *("json_object", "json_schema", "user", "assistant", "system", "developer", "item_reference", "base64"),
     *(
@@ -197,18 +197,18 @@ NEVER_ALONE: Final = (
     ),
     *("allowed_tools", "grammar"),
 )
-"""Kinds that are those of other things than list elements, or refer to something."""
+"""Kinds that are not list elements, or that refer to something else."""
 
 
 def seed(kind: str, modules: Sequence[Any]) -> dict[str, Any]:
-    """An object of a kind, with every key that the code reads."""
+    """Return an object of a kind with every key that the code reads."""
     keys = keys_of(*modules)
     found = {key: DEFAULTS.get(key, TEXT if key == "content" else "x") for key in keys}
     return {**found, "type": kind, "name": "f"}
 
 
 def untyped() -> Iterator[tuple[str, Case]]:
-    """Objects of every kind: many, and one with a large value under each key."""
+    """Yield objects of every kind: many of them, and one with a large value under each key."""
     for slot, (path, modules, wrap) in SLOTS.items():
         for kind in kinds_of(*modules) or ["function"]:
             one = seed(kind, modules)
@@ -220,7 +220,7 @@ def untyped() -> Iterator[tuple[str, Case]]:
 
 
 def pairs() -> Iterator[tuple[str, Case]]:
-    """Objects of two kinds: in turns, and the second ones in the reverse order of the first."""
+    """Yield objects of two kinds: alternating, and the second kind in reverse order."""
     for slot, (path, modules, wrap) in SLOTS.items():
         seeds = {kind: seed(kind, modules) for kind in kinds_of(*modules)}
         for first, one in seeds.items():
@@ -253,7 +253,7 @@ def _backwards(wrap: Wrap, one: dict[str, Any], other: dict[str, Any]) -> Value:
 
 
 def conversations() -> Iterator[tuple[str, Case]]:
-    """Turns of chats whose calls and results belong together, in both orders."""
+    """Yield conversations whose calls and results belong together, in both orders."""
     for reverse in (False, True):
         name = "backwards" if reverse else "forwards"
         yield f"chat: results {name}", ("/v1/chat/completions", _called(reverse, "chat"))
@@ -323,7 +323,7 @@ class _BoundsOfAnySize(Bounds):
 
 
 def check(walked: Walked, case: Case) -> Answered:
-    """Four times the field makes four times the work, and a byte of it no more than a bound.
+    """Assert that four times the field gives at most four times the work, within a bound per byte.
 
     A table that grows just then is work of one measurement only, so a second one decides.
     """
@@ -367,13 +367,13 @@ QUICK: Final = {
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_many_elements_cost_as_much_as_they_are_many(walked: Walked, name: str) -> None:
+def test_repeated_elements_cost_linear_work(walked: Walked, name: str) -> None:
     check(walked, QUICK[name])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", TYPED)
-def test_fields_that_have_types_cost_as_much_as_they_are_large(walked: Walked, api: str) -> None:
+def test_typed_fields_cost_linear_work(walked: Walked, api: str) -> None:
     for name, case in TYPED_CASES.items():
         if name.startswith((f"{api}.", f"{api}[")):
             _check(walked, name, case)
@@ -381,7 +381,7 @@ def test_fields_that_have_types_cost_as_much_as_they_are_large(walked: Walked, a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slot", SLOTS)
-def test_fields_that_have_no_types_cost_as_much_as_they_are_large(walked: Walked, slot: str) -> None:
+def test_untyped_fields_cost_linear_work(walked: Walked, slot: str) -> None:
     answered = {
         name: _check(walked, name, case)
         for name, case in UNTYPED_CASES.items()
@@ -394,7 +394,7 @@ def test_fields_that_have_no_types_cost_as_much_as_they_are_large(walked: Walked
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slot", SLOTS)
-def test_two_kinds_cost_as_much_as_they_are_many(walked: Walked, slot: str) -> None:
+def test_pairs_of_fields_cost_linear_work(walked: Walked, slot: str) -> None:
     for name, case in pairs():
         if name.startswith(f"{slot}: "):
             _check(walked, name, case)
@@ -426,8 +426,8 @@ def test_choices_share_what_is_read_of_the_tools(walked: Walked) -> None:
 # -- what is kept
 
 
-def test_references_cost_no_more_than_a_body_may(walked: Walked) -> None:
-    """A reference of forty bytes stands for an item of any size."""
+def test_references_cost_at_most_a_body(walked: Walked) -> None:
+    """A reference of forty bytes refers to an item of any size."""
     parts = [{"type": "input_text", "text": "x"}] * 500
     items = [
         {"id": "large", "role": "user", "content": "x" * 20_000},
@@ -450,7 +450,7 @@ def test_references_cost_no_more_than_a_body_may(walked: Walked) -> None:
 
 
 def stored_routes(walked: Walked) -> Iterator[tuple[str, str]]:
-    """Every method and path of what is kept."""
+    """Return every method and path of stored objects."""
     for route in walked.gateway.router.routes:
         path = getattr(route, "path", "")
         if path.startswith(("/v1/conversations/{id}", "/v1/responses/{id}")):
@@ -458,8 +458,8 @@ def stored_routes(walked: Walked) -> Iterator[tuple[str, str]]:
                 yield method, path
 
 
-def test_what_is_kept_costs_nothing_until_it_is_read(walked: Walked) -> None:
-    """Nothing but a page is looked at, however long a conversation is."""
+def test_stored_items_cost_nothing_until_they_are_read(walked: Walked) -> None:
+    """Only a page is read, however long a conversation is."""
     new = {"items": HELLO, "metadata": {}}
     routes = list(stored_routes(walked))
     assert len(routes) >= 11
@@ -483,12 +483,12 @@ def test_what_is_kept_costs_nothing_until_it_is_read(walked: Walked) -> None:
 # -- the event loop
 
 STEP: Final = 3_000
-"""The most lines that a large body may add to one step of the event loop."""
+"""Maximum number of lines that a large body may add to one step of the event loop."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", TYPED)
-def test_large_bodies_are_not_gone_through_on_the_event_loop(walked: Walked, api: str) -> None:
+def test_large_bodies_are_not_traversed_on_the_event_loop(walked: Walked, api: str) -> None:
     path, type_, least = TYPED[api]
     shape = msgspec.inspect.type_info(type_)
     walked.ask("POST", path, least, measure=False)

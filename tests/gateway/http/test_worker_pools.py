@@ -19,7 +19,7 @@ from unspool.gateway.http.worker_pools import WorkerPool
 
 
 class StoppedPool:
-    """Work that goes on when it is let go."""
+    """Work that runs until it is released."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -52,7 +52,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_so_many_run_at_once_so_many_wait_and_the_next_is_refused() -> None:
+def test_full_queue_refuses_the_next_job() -> None:
     async def main() -> None:
         lane, gate = WorkerPool("tests", width=2, queue=3), StoppedPool()
         tasks = [asyncio.create_task(lane.run("a", gate.work, str(number))) for number in range(5)]
@@ -84,7 +84,7 @@ def test_owners_take_turns() -> None:
     run(main())
 
 
-def test_who_left_the_queue_takes_nobodys_turn_and_who_left_his_work_keeps_its_thread() -> None:
+def test_cancelled_waiter_is_skipped_and_cancelled_job_keeps_its_thread() -> None:
     async def main() -> None:
         lane, gate = WorkerPool("tests", width=1, queue=100), StoppedPool()
         first, second, third = (
@@ -108,7 +108,7 @@ def test_who_left_the_queue_takes_nobodys_turn_and_who_left_his_work_keeps_its_t
     run(main())
 
 
-def test_what_fails_in_a_lane_fails_for_its_caller_and_frees_the_place() -> None:
+def test_failed_job_fails_its_caller_and_frees_the_thread() -> None:
     async def main() -> None:
         lane = WorkerPool("tests", width=1, queue=0)
         for _ in range(3):
@@ -122,10 +122,10 @@ def test_what_fails_in_a_lane_fails_for_its_caller_and_frees_the_place() -> None
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
-def test_a_large_answer_is_put_together_off_the_event_loop(
+def test_large_response_is_encoded_off_the_event_loop(
     engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch, api: str, stream: bool
 ) -> None:
-    """Twenty of two megabytes that ended together held up everybody else for a third of a second."""
+    """Twenty responses of two megabytes that ended together blocked everybody for a third of a second."""
     entered: list[str] = []
     run = WorkerPool.run
 

@@ -1,4 +1,4 @@
-"""The gateway's page in Chromium: a chat with a tool, both streams, the last requests, the key.
+"""The gateway's page in Chromium: a chat with a tool, both streams, the request log, the key.
 
 ``make browser`` runs these; screenshots are in ``build/screenshots``.
 """
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), rea
 
 
 def cut(text: str) -> list[str]:
-    """Pieces of the length of tokens."""
+    """Split a text into chunks of token length."""
     return [text[at : at + 5] for at in range(0, len(text), 5)]
 
 
@@ -50,7 +50,7 @@ Opened = Callable[..., Any]
 
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Opened]:
-    """Opens a gateway's page; afterwards its console is empty, and nobody else was asked."""
+    """Open a gateway's page; afterwards assert an empty console and no external requests."""
     tabs = Tabs(browser)
 
     def open_page(gateway: GatewayThread, state: str = "", **options: Any) -> Any:
@@ -74,7 +74,7 @@ def tab(page: Any, title: str) -> None:
 
 
 def talk(page: Any, engine: EngineProcess) -> None:
-    """The first minute: a question, a call, its result, the answer."""
+    """Hold a short conversation: a question, a call, its result, the answer."""
     engine.script(*cut(CALL))
     page.get_by_role("button", name="Send", exact=True).click()
     page.get_by_label("Result of get_weather").wait_for()
@@ -84,7 +84,7 @@ def talk(page: Any, engine: EngineProcess) -> None:
 
 
 @pytest.mark.parametrize("api", ["chat", "messages", "responses"])
-def test_a_tool_is_called_and_answered(
+def test_tool_is_called_and_answered(
     gateway: GatewayThread, engine: EngineProcess, opened: Opened, api: str
 ) -> None:
     page = opened(gateway)
@@ -108,9 +108,7 @@ def test_a_tool_is_called_and_answered(
     assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}' in prompt
 
 
-def test_what_the_backend_was_told_is_shown(
-    gateway: GatewayThread, engine: EngineProcess, opened: Opened
-) -> None:
+def test_plan_is_shown(gateway: GatewayThread, engine: EngineProcess, opened: Opened) -> None:
     page = opened(gateway)
     talk(page, engine)
     page.get_by_text("Plan and upstream request").click()
@@ -119,7 +117,7 @@ def test_what_the_backend_was_told_is_shown(
     picture(page, "chat")
 
 
-def test_tools_and_settings_are_the_users(
+def test_user_can_define_tools_and_settings(
     gateway: GatewayThread, engine: EngineProcess, opened: Opened
 ) -> None:
     page = opened(gateway)
@@ -145,7 +143,7 @@ def test_tools_and_settings_are_the_users(
     expect(page, ".served-turns li").to_have_count(0)
 
 
-def test_an_answer_can_be_stopped_and_an_error_tried_again(
+def test_response_can_be_stopped_and_an_error_retried(
     gateway: GatewayThread, engine: EngineProcess, opened: Opened
 ) -> None:
     page = opened(gateway)
@@ -159,9 +157,7 @@ def test_an_answer_can_be_stopped_and_an_error_tried_again(
     expect(page, ".served-turns .served-model >> nth=1").to_contain_text(ANSWER)
 
 
-def test_a_broken_call_is_seen_where_it_breaks(
-    gateway: GatewayThread, engine: EngineProcess, opened: Opened
-) -> None:
+def test_malformed_call_is_marked(gateway: GatewayThread, engine: EngineProcess, opened: Opened) -> None:
     engine.script("Well. ", call_text("get_weather", "{'city': 'Oslo'}"))
     body = {"messages": [{"role": "user", "content": "Hi"}], "tools": [], "stream": True}
     tools = [{"type": "function", "function": {"name": "get_weather"}}]
@@ -184,7 +180,7 @@ def test_a_broken_call_is_seen_where_it_breaks(
     expect(page, ".served-request").to_have_count(0)
 
 
-def test_the_model_is_examined(gateway: GatewayThread, opened: Opened) -> None:
+def test_model_report_is_shown(gateway: GatewayThread, opened: Opened) -> None:
     page = opened(gateway)
     tab(page, "Model")
     expect(page, ".served-lead").to_contain_text("writes tool calls as hermes")
@@ -193,7 +189,7 @@ def test_the_model_is_examined(gateway: GatewayThread, opened: Opened) -> None:
     picture(page, "model")
 
 
-def test_a_key_is_asked_for_and_kept_in_the_tab(engine: EngineProcess, template: str, opened: Opened) -> None:
+def test_key_is_asked_for_and_kept_in_the_tab(engine: EngineProcess, template: str, opened: Opened) -> None:
     with serving(upstream="completions", url=engine.url, template=template, api_keys=("the-key",)) as locked:
         page = opened(locked)
         page.get_by_label("API key").fill("another")
@@ -212,7 +208,9 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(engine: EngineProcess, template:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone(gateway: GatewayThread, engine: EngineProcess, opened: Opened, scheme: str) -> None:
+def test_page_fits_a_phone(
+    gateway: GatewayThread, engine: EngineProcess, opened: Opened, scheme: str
+) -> None:
     page = opened(gateway, viewport=PHONE, color_scheme=scheme)
     talk(page, engine)
     for title in ("Chat", "Latest requests", "Model"):
@@ -227,7 +225,7 @@ def test_it_fits_a_phone(gateway: GatewayThread, engine: EngineProcess, opened: 
         assert width <= PHONE["width"], title
 
 
-def test_dark(gateway: GatewayThread, engine: EngineProcess, opened: Opened) -> None:
+def test_dark_theme_is_used(gateway: GatewayThread, engine: EngineProcess, opened: Opened) -> None:
     page = opened(gateway, color_scheme="dark")
     talk(page, engine)
     picture(page, "chat-dark")

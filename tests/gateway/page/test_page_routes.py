@@ -1,4 +1,4 @@
-"""The page at ``/``: who may see what, what is kept of requests, and the raw stream beside the parsed one."""
+"""The page at ``/``: access control, the request log, and the raw stream next to the parsed one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _no_script_is_left(engine: EngineProcess) -> Iterator[None]:
 
 
 def fetch(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers; names of headers with underscores."""
+    """Return status, body and headers; underscores in header names stand for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return _answer(urllib.request.Request(url, headers=named, method=method))  # noqa: S310 - loopback
 
@@ -98,7 +98,7 @@ def last(gateway: GatewayThread) -> dict[str, Any]:
 
 
 def watch(gateway: GatewayThread, api: str, body: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The events of a request that is looked on."""
+    """Return the events of a watched request."""
     status, data, headers = send(f"{gateway.url}/playground/chat", {"api": api, "body": body})
     assert status == 200, data
     assert headers["content-type"].startswith("text/event-stream")
@@ -112,7 +112,7 @@ def watch(gateway: GatewayThread, api: str, body: Mapping[str, Any]) -> list[tup
 # -- the page itself
 
 
-def test_browsers_get_the_page_and_others_what_they_always_got(gateway: GatewayThread) -> None:
+def test_browsers_get_the_page_and_clients_the_plain_reply(gateway: GatewayThread) -> None:
     status, data, headers = fetch(gateway.url, accept="text/html,application/xhtml+xml,*/*;q=0.8")
     assert status == 200
     assert headers["content-type"] == "text/html; charset=utf-8"
@@ -123,7 +123,7 @@ def test_browsers_get_the_page_and_others_what_they_always_got(gateway: GatewayT
         assert headers["vary"] == "accept"
 
 
-def test_every_file_of_the_page_is_there_and_safe_to_show(gateway: GatewayThread) -> None:
+def test_page_files_have_safe_headers(gateway: GatewayThread) -> None:
     files = load_static_files()
     assert {"index.html", "served.js", "served.css"} <= files.keys()
     for path, file in files.items():
@@ -140,11 +140,11 @@ def test_every_file_of_the_page_is_there_and_safe_to_show(gateway: GatewayThread
 
 
 @pytest.mark.parametrize("path", ["/../settings.py", "/%2e%2e/desk.py", "/desk.py", "//etc/passwd", "/page/"])
-def test_nothing_but_the_page_is_served(gateway: GatewayThread, path: str) -> None:
+def test_only_page_files_are_served(gateway: GatewayThread, path: str) -> None:
     assert fetch(gateway.url + path)[0] == 404
 
 
-def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
+def test_page_can_be_disabled(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, page=False) as gateway:
         assert fetch(gateway.url, accept="text/html")[1] == b"unspool is running\n"
         post(gateway.url + CHAT, {"messages": ASK})
@@ -154,7 +154,7 @@ def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
         assert list(gateway.gateway.page.log.records("")) == []
 
 
-def test_it_is_said_where_it_is() -> None:
+def test_startup_message_has_the_page_address() -> None:
     from unspool.gateway.command_line import _addresses
 
     assert _addresses(Settings(port=9000)).endswith("latest requests.")
@@ -164,7 +164,7 @@ def test_it_is_said_where_it_is() -> None:
 # -- who may see what
 
 
-def test_without_a_key_there_is_only_what_is_public(locked: GatewayThread) -> None:
+def test_without_a_key_only_public_data_is_shown(locked: GatewayThread) -> None:
     assert fetch(locked.url, accept="text/html")[0] == 200
     assert get(f"{locked.url}/playground/about") == {"keys": True, "admitted": False}
     told = json.loads(fetch(f"{locked.url}/playground/about", authorization=f"Bearer {KEYS[0]}")[1])
@@ -178,7 +178,7 @@ def test_without_a_key_there_is_only_what_is_public(locked: GatewayThread) -> No
         assert send(f"{locked.url}/playground/chat", {"api": "chat", "body": BODIES["chat"]}, key)[0] == 401
 
 
-def test_a_key_shows_the_requests_that_it_made(locked: GatewayThread, engine: EngineProcess) -> None:
+def test_key_sees_only_its_own_requests(locked: GatewayThread, engine: EngineProcess) -> None:
     first, second = ({"authorization": f"Bearer {key}"} for key in KEYS)
     engine.script("A secret of the first.")
     send(locked.url + CHAT, {"messages": ASK}, first)
@@ -200,7 +200,7 @@ def test_a_key_shows_the_requests_that_it_made(locked: GatewayThread, engine: En
         {"origin": "null"},
     ],
 )
-def test_other_web_pages_are_refused(
+def test_other_origins_are_refused(
     engine: EngineProcess, template: str, headers: dict[str, str], gateway: GatewayThread
 ) -> None:
     for path in ("requests", "models/engine-model"):
@@ -212,7 +212,7 @@ def test_other_web_pages_are_refused(
     assert fetch(f"{gateway.url}/playground/requests", **own)[0] == 200
 
 
-def test_names_that_point_here_are_refused(gateway: GatewayThread) -> None:
+def test_rebound_host_names_are_refused(gateway: GatewayThread) -> None:
     for path in ("/", "/served.js", "/playground/about", "/playground/requests"):
         assert fetch(gateway.url + path, host="evil.example")[0] == 421
 
@@ -230,7 +230,7 @@ def test_names_that_point_here_are_refused(gateway: GatewayThread) -> None:
         ({"page": False}, False),
     ],
 )
-def test_requests_are_kept_only_where_it_is_known_who_looks(
+def test_requests_are_logged_only_where_readers_are_known(
     engine: EngineProcess, template: str, settings: dict[str, Any], kept: bool
 ) -> None:
     from unspool.gateway.app import Gateway
@@ -252,7 +252,7 @@ def test_requests_are_kept_only_where_it_is_known_who_looks(
 
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_request_is_kept_with_what_came_of_it(
+def test_request_log_has_request_and_response(
     gateway: GatewayThread, engine: EngineProcess, api: str, stream: bool
 ) -> None:
     scenario = SCENARIOS["three calls"]
@@ -279,14 +279,14 @@ def test_a_request_is_kept_with_what_came_of_it(
     assert [tool["function"]["name"] for tool in found["offered"]] == list(TOOLS)
 
 
-def test_what_is_wrong_with_an_output_is_told(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_diagnostics_are_shown(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("Well. ", call_text("get_weather", "{'city': 'Oslo'}"))
     events(gateway.url + CHAT, BODIES["chat"])
     (choice,) = last(gateway)["choices"]
     assert [diagnostic["kind"] for diagnostic in choice["diagnostics"]] == ["malformed_call"]
 
 
-def test_requests_that_fail_are_kept_too(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_failed_requests_are_logged(gateway: GatewayThread, engine: EngineProcess) -> None:
     post(gateway.url + CHAT, {"messages": ASK, "temperature": 9})
     found = last(gateway)
     assert (found["status"], found["choices"], found["plan"]) == (400, [], None)
@@ -298,7 +298,9 @@ def test_requests_that_fail_are_kept_too(gateway: GatewayThread, engine: EngineP
     assert found["choices"][0]["message"]["content"] == "Half an "
 
 
-def test_the_newest_come_first_and_the_oldest_go(gateway: GatewayThread, engine: EngineProcess) -> None:
+def test_newest_requests_come_first_and_oldest_are_dropped(
+    gateway: GatewayThread, engine: EngineProcess
+) -> None:
     for number in range(7):
         engine.script(f"Answer {number}")
         post(gateway.url + CHAT, {"messages": ASK})
@@ -307,9 +309,7 @@ def test_the_newest_come_first_and_the_oldest_go(gateway: GatewayThread, engine:
     assert raws == [f"Answer {number}" for number in (6, 5, 4, 3, 2)]
 
 
-def test_what_is_said_about_a_request_is_seen_while_it_goes_on(
-    gateway: GatewayThread, engine: EngineProcess
-) -> None:
+def test_running_request_is_visible(gateway: GatewayThread, engine: EngineProcess) -> None:
     seen: list[dict[str, Any]] = []
 
     def look(_: bytes) -> None:
@@ -324,7 +324,7 @@ def test_what_is_said_about_a_request_is_seen_while_it_goes_on(
     assert all("message" not in choice for choice in found["choices"])
 
 
-def test_a_request_costs_little_memory_whatever_it_brings(
+def test_logged_request_has_bounded_memory(
     gateway: GatewayThread, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "a word " * 40_000
@@ -360,7 +360,7 @@ class _Scope:
         return exchange
 
 
-def test_all_of_them_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_log_has_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
     async def keep() -> RequestLog:
@@ -381,7 +381,7 @@ def test_all_of_them_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert [note.id for note in asyncio.run(keep()).records("")] == ["req_39"]
 
 
-def test_a_plan_is_kept_without_what_may_be_large() -> None:
+def test_logged_plan_leaves_out_large_parts() -> None:
     asked = {"messages": ASK, "tools": OFFERED, "tool_choice": "required", "user": "somebody"}
     kept = plan("hermes", asked).without_request()
     assert "weather" not in repr((kept.tools, kept.constraint.tools, kept._inputs.request))
@@ -417,7 +417,7 @@ _DELTAS = st.one_of(
 
 
 @given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
-def test_what_is_read_again_is_what_was_read(batches: list[list[Delta]], reason: Any) -> None:
+def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], reason: Any) -> None:
     from unspool.gateway.generation.reader import Reader
     from unspool.gateway.http.errors import Failure
 
@@ -467,7 +467,7 @@ CUT = "<think>\nHm, Zürich 🎲.\n</think>\n\nOne moment.\n" + call_text("get_w
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
 @pytest.mark.parametrize("api", BODIES)
-def test_both_streams_come_and_agree_under_any_chunking(
+def test_raw_and_parsed_streams_agree_in_any_chunking(
     gateway: GatewayThread, engine: EngineProcess, api: str, size: int
 ) -> None:
     chunks = [CUT[at : at + size] for at in range(0, len(CUT), size)]
@@ -490,7 +490,7 @@ def test_both_streams_come_and_agree_under_any_chunking(
 
 
 def _read_back(api: str, wire: str) -> tuple[str, list[tuple[str, Any]]]:
-    """What a client makes of it."""
+    """Decode a stream as a client does."""
     text = ""
     calls: list[list[str]] = []
     for block in wire.removesuffix("\n\n").split("\n\n"):
@@ -518,8 +518,8 @@ def _read_back(api: str, wire: str) -> tuple[str, list[tuple[str, Any]]]:
     return text, [(name, json.loads(arguments)) for name, arguments in calls]
 
 
-def test_raw_text_comes_while_it_is_held_back(gateway: GatewayThread, engine: EngineProcess) -> None:
-    """The client has nothing yet, and the page has seen why."""
+def test_raw_text_arrives_while_it_is_held_back(gateway: GatewayThread, engine: EngineProcess) -> None:
+    """The client has received nothing yet, and the page already shows why."""
     engine.script("<tool_", None, "call> is a tag.")
     seen: list[bytes] = []
 
@@ -534,7 +534,7 @@ def test_raw_text_comes_while_it_is_held_back(gateway: GatewayThread, engine: En
     assert b"is a tag" in data
 
 
-def test_a_watched_request_is_refused_in_the_words_of_its_api(gateway: GatewayThread) -> None:
+def test_refused_chat_has_the_error_of_its_api(gateway: GatewayThread) -> None:
     found = dict(watch(gateway, "messages", {"messages": ASK}))
     assert found["head"]["status"] == 400
     assert json.loads(found["wire"])["error"]["type"] == "invalid_request_error"
@@ -547,7 +547,7 @@ def test_a_watched_request_is_refused_in_the_words_of_its_api(gateway: GatewayTh
         )
 
 
-def test_a_watched_request_counts_once(engine: EngineProcess, template: str) -> None:
+def test_page_chat_counts_once(engine: EngineProcess, template: str) -> None:
     with serving(
         upstream="completions", url=engine.url, template=template, max_concurrency=1, last_requests=0
     ) as gateway:
@@ -559,9 +559,7 @@ def test_a_watched_request_counts_once(engine: EngineProcess, template: str) -> 
         assert gateway.gateway.metrics.active.value() == 0
 
 
-def test_the_upstream_stops_when_nobody_looks_on_any_more(
-    gateway: GatewayThread, engine: EngineProcess
-) -> None:
+def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: EngineProcess) -> None:
     from gateways import until
 
     engine.script("Word ", forever="word ")
@@ -577,7 +575,7 @@ def test_the_upstream_stops_when_nobody_looks_on_any_more(
 # -- questions of the playground, and models
 
 
-def test_the_playground_is_answered(gateway: GatewayThread) -> None:
+def test_playground_requests_are_answered(gateway: GatewayThread) -> None:
     asked = {"ask": "play", "text": call_text("now", "{}"), "dialect": "hermes", "chunk": 4}
     told = post(f"{gateway.url}/playground/answer", asked)
     assert [call["name"] for call in told["message"]["tool_calls"]] == ["now"]
@@ -586,7 +584,9 @@ def test_the_playground_is_answered(gateway: GatewayThread) -> None:
     assert send(f"{gateway.url}/playground/answer", asked)[0] == 413
 
 
-def test_questions_are_answered_off_the_loop(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_playground_requests_run_off_the_loop(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import threading
 
     from unspool import playground
@@ -602,7 +602,7 @@ def test_questions_are_answered_off_the_loop(gateway: GatewayThread, monkeypatch
     assert threads[0].startswith("unspool-answering the page")
 
 
-def test_templates_of_others_are_run_where_the_setting_allows_it(
+def test_client_templates_run_only_where_allowed(
     gateway: GatewayThread, locked: GatewayThread, template: str, engine: EngineProcess
 ) -> None:
     asked = {"ask": "detect", "text": Path(template).read_text(), "name": "chatml.jinja"}
@@ -613,12 +613,12 @@ def test_templates_of_others_are_run_where_the_setting_allows_it(
     assert b"request_templates" in data
 
 
-def test_a_modelfile_reads_no_files_of_the_gateways(gateway: GatewayThread, template: str) -> None:
+def test_modelfile_does_not_read_gateway_files(gateway: GatewayThread, template: str) -> None:
     asked = {"ask": "detect", "text": f"FROM {template}\nPARAMETER top_k 1\n", "name": "Modelfile"}
     assert "Modelfile" in post(f"{gateway.url}/playground/answer", asked)["error"]
 
 
-def test_policies_are_told_where_they_differ(engine: EngineProcess, template: str) -> None:
+def test_policies_that_differ_from_defaults_are_shown(engine: EngineProcess, template: str) -> None:
     with serving(
         upstream="completions", url=engine.url, template=template, policies={"malformed_call": "repair"}
     ) as gateway:
@@ -630,7 +630,7 @@ def test_policies_are_told_where_they_differ(engine: EngineProcess, template: st
     assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
 
 
-def test_a_model_is_examined_once_and_tells_no_places(
+def test_model_report_is_cached_and_hides_paths(
     gateway: GatewayThread, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from unspool.gateway.page import routes as desk
@@ -646,7 +646,7 @@ def test_a_model_is_examined_once_and_tells_no_places(
     assert get(f"{gateway.url}/playground/models/engine-model") == found
 
 
-def test_a_model_whose_prompts_are_rendered_elsewhere_says_so(engine: EngineProcess) -> None:
+def test_externally_rendered_prompt_is_explained(engine: EngineProcess) -> None:
     with serving(upstream="chat", url=engine.url, dialect="hermes") as gateway:
         found = get(f"{gateway.url}/playground/models/engine-model")
         assert (found["chosen"], found["doctor"]) == ("by the setting dialect", None)

@@ -1,4 +1,4 @@
-"""The front door: what strangers and bad clients can cost, and what they cannot."""
+"""The HTTP protocol: limits on what unauthenticated and misbehaving clients can cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
 
 @pytest.fixture(scope="module")
 def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    """One whose patience with clients is short."""
+    """Start a gateway with short client timeouts."""
     with serving(
         upstream="completions",
         url=engine.url,
@@ -44,7 +44,7 @@ def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
 
 
 def connect(gateway: GatewayThread, *, window: int = 0) -> socket.socket:
-    """A client; with a window, one that takes no more than that before it reads."""
+    """Connect a client, optionally with a receive window that limits unread data."""
     client = socket.socket()
     if window:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
@@ -62,7 +62,7 @@ def posted(path: str, body: bytes, *more: bytes, length: int | None = None) -> b
 
 
 def all_of(client: socket.socket) -> bytes:
-    """What comes until the other side ends the connection."""
+    """Return what arrives until the other side closes the connection."""
     data = b""
     try:
         while portion := client.recv(1 << 16):
@@ -73,7 +73,7 @@ def all_of(client: socket.socket) -> bytes:
 
 
 def pour(client: socket.socket, data: bytes) -> None:
-    """Send again and again, until nobody takes it."""
+    """Send repeatedly until nothing is accepted any more."""
     for _ in range(100_000_000 // len(data)):
         try:
             client.sendall(data)
@@ -96,7 +96,7 @@ def connections(gateway: GatewayThread) -> int:
 @pytest.mark.parametrize(
     "endless", [b"GET /" + b"x" * 4096, START + b"x: " + b"y" * 4096, START + b"x" * 4096]
 )
-def test_a_head_without_end_is_refused(gateway: GatewayThread, endless: bytes) -> None:
+def test_endless_head_is_refused(gateway: GatewayThread, endless: bytes) -> None:
     before = refused(gateway, "head_too_large")
     with closing(connect(gateway)) as client:
         client.sendall(endless)
@@ -105,7 +105,7 @@ def test_a_head_without_end_is_refused(gateway: GatewayThread, endless: bytes) -
     until(lambda: connections(gateway) == 0)
 
 
-def test_a_head_that_is_too_large_is_refused_in_form(gateway: GatewayThread) -> None:
+def test_oversized_head_gets_a_valid_error(gateway: GatewayThread) -> None:
     for head in (
         START + b"".join(b"x-%d: y\r\n" % number for number in range(MAX_HEAD_FIELDS + 1)),
         START + b"x: " + b"y" * MAX_HEAD_BYTES + b"\r\n",
@@ -118,14 +118,14 @@ def test_a_head_that_is_too_large_is_refused_in_form(gateway: GatewayThread) -> 
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
 
 
-def test_a_head_of_usual_size_is_not(gateway: GatewayThread) -> None:
+def test_usual_head_is_accepted(gateway: GatewayThread) -> None:
     with closing(connect(gateway)) as client:
         client.sendall(START + b"cookie: " + b"y" * 8000 + b"\r\nconnection: close\r\n\r\n")
         assert all_of(client).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("tail", [b"x: y\r\n", b"x" * 100])
-def test_what_follows_a_body_has_the_same_limits(gateway: GatewayThread, tail: bytes) -> None:
+def test_trailers_have_the_same_limits(gateway: GatewayThread, tail: bytes) -> None:
     with closing(connect(gateway)) as client:
         head = posted(CHAT, b"").replace(b"content-length: 0", b"transfer-encoding: chunked")
         client.sendall(head + b"1\r\n{\r\n0\r\n")
@@ -134,7 +134,7 @@ def test_what_follows_a_body_has_the_same_limits(gateway: GatewayThread, tail: b
     until(lambda: connections(gateway) == 0)
 
 
-def test_a_body_in_crumbs_is_refused(gateway: GatewayThread) -> None:
+def test_body_in_tiny_chunks_is_refused(gateway: GatewayThread) -> None:
     before = refused(gateway, "bad_request")
     with closing(connect(gateway)) as client:
         head = posted(CHAT, b"").replace(b"content-length: 0", b"transfer-encoding: chunked")
@@ -143,19 +143,19 @@ def test_a_body_in_crumbs_is_refused(gateway: GatewayThread) -> None:
     until(lambda: refused(gateway, "bad_request") > before)
 
 
-def test_half_a_request_is_given_up(hasty: GatewayThread) -> None:
+def test_partial_request_times_out(hasty: GatewayThread) -> None:
     with closing(connect(hasty)) as client:
         client.sendall(START)
         assert all_of(client).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_client_that_says_nothing_is_given_up(hasty: GatewayThread) -> None:
+def test_silent_client_times_out(hasty: GatewayThread) -> None:
     with closing(connect(hasty)) as client:
         assert all_of(client) == b""
 
 
 @pytest.mark.parametrize("afterwards", [b"", b"\r\n", b"GET /hea"])
-def test_a_connection_without_another_request_is_closed(hasty: GatewayThread, afterwards: bytes) -> None:
+def test_idle_keep_alive_connection_is_closed(hasty: GatewayThread, afterwards: bytes) -> None:
     with closing(connect(hasty)) as client:
         client.sendall(START + b"\r\n")
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
@@ -163,7 +163,7 @@ def test_a_connection_without_another_request_is_closed(hasty: GatewayThread, af
         assert b" 200 " not in all_of(client)
 
 
-def test_who_was_refused_has_no_time_for_the_rest_of_a_body(engine: EngineProcess, template: str) -> None:
+def test_refused_client_has_limited_time_for_its_body(engine: EngineProcess, template: str) -> None:
     with (
         serving(
             upstream="completions", url=engine.url, template=template, api_keys=("k",), header_timeout=0.2
@@ -174,9 +174,7 @@ def test_who_was_refused_has_no_time_for_the_rest_of_a_body(engine: EngineProces
         assert all_of(client).startswith(b"HTTP/1.1 401 ")
 
 
-def test_the_rest_of_a_body_that_nobody_reads_is_taken_slowly(
-    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_body_is_drained_slowly(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[bool] = []
     before = GatewayProtocol._resume_reading
 
@@ -196,7 +194,7 @@ def test_the_rest_of_a_body_that_nobody_reads_is_taken_slowly(
     assert all(rests)
 
 
-def test_idle_connections_make_room_and_answered_ones_do_not(engine: EngineProcess, template: str) -> None:
+def test_idle_connections_make_room_and_active_ones_stay(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, max_connections=2) as gateway:
         idle = [connect(gateway) for _ in range(2)]
         until(lambda: connections(gateway) == 2)
@@ -224,8 +222,8 @@ def test_idle_connections_make_room_and_answered_ones_do_not(engine: EngineProce
             client.close()
 
 
-def test_a_crowd_at_the_door_is_let_in_at_once(gateway: GatewayThread) -> None:
-    """uvloop takes one connection from a listener at a turn: who comes behind a crowd would wait for it."""
+def test_burst_of_connections_is_accepted(gateway: GatewayThread) -> None:
+    """uvloop accepts one connection per turn of a listener, so that a burst would delay later clients."""
     until(lambda: connections(gateway) == 0)
     held, turns, crowd = threading.Event(), 0, 64
 
@@ -245,7 +243,7 @@ def test_a_crowd_at_the_door_is_let_in_at_once(gateway: GatewayThread) -> None:
     assert turns < crowd / 2
 
 
-def test_dead_clients_are_noticed_by_the_system(gateway: GatewayThread) -> None:
+def test_tcp_keep_alive_detects_dead_clients(gateway: GatewayThread) -> None:
     with closing(connect(gateway)):
         until(lambda: connections(gateway) == 1)
         (one,) = gateway._server.server_state.connections
@@ -253,9 +251,7 @@ def test_dead_clients_are_noticed_by_the_system(gateway: GatewayThread) -> None:
         assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
-def test_what_is_sent_behind_a_request_never_gets_into_its_answer(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
+def test_pipelined_bytes_never_reach_the_response(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hello", HOLD, " again")
     with closing(connect(gateway)) as client:
         client.sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
@@ -270,7 +266,7 @@ def test_what_is_sent_behind_a_request_never_gets_into_its_answer(
 # -- whom a request is for
 
 
-def test_the_request_line_and_the_host_field_agree(gateway: GatewayThread) -> None:
+def test_request_line_and_host_must_agree(gateway: GatewayThread) -> None:
     for line, host, status in (
         (b"/health", b"localhost", b"200"),
         (b"http://localhost/health", b"localhost", b"200"),
@@ -288,7 +284,7 @@ def test_the_request_line_and_the_host_field_agree(gateway: GatewayThread) -> No
 # -- clients that do not read
 
 
-def test_a_client_that_does_not_read_a_whole_answer_is_given_up(
+def test_client_that_does_not_read_a_whole_response_is_dropped(
     engine: EngineProcess, hasty: GatewayThread
 ) -> None:
     gone = hasty.gateway.metrics.clients_gone.value()
@@ -299,7 +295,7 @@ def test_a_client_that_does_not_read_a_whole_answer_is_given_up(
         until(lambda: connections(hasty) == 0)
 
 
-def test_a_client_that_does_not_read_the_end_of_a_failed_stream_is_given_up(
+def test_client_that_does_not_read_a_failed_stream_is_dropped(
     engine: EngineProcess, hasty: GatewayThread
 ) -> None:
     gone = hasty.gateway.metrics.clients_gone.value()
@@ -311,9 +307,7 @@ def test_a_client_that_does_not_read_the_end_of_a_failed_stream_is_given_up(
         assert hasty.gateway.metrics.active.value() == 0
 
 
-def test_the_connection_of_a_stream_that_is_given_up_is_closed(
-    engine: EngineProcess, hasty: GatewayThread
-) -> None:
+def test_dropped_stream_closes_its_connection(engine: EngineProcess, hasty: GatewayThread) -> None:
     engine.script(forever="x" * 4096)
     with closing(connect(hasty, window=4096)) as client:
         client.sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
@@ -321,7 +315,7 @@ def test_the_connection_of_a_stream_that_is_given_up_is_closed(
         until(lambda: connections(hasty) == 0)
 
 
-def test_a_client_that_asks_again_and_again_and_never_reads_is_given_up(hasty: GatewayThread) -> None:
+def test_client_that_pipelines_without_reading_is_dropped(hasty: GatewayThread) -> None:
     with closing(connect(hasty, window=4096)) as client:
         client.settimeout(0.3)
         wanted = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"

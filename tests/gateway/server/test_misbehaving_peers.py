@@ -1,4 +1,4 @@
-"""What a gateway does when the upstream, the client or the operator misbehaves."""
+"""The gateway with a misbehaving upstream, client or operator."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
 
 @pytest.fixture(scope="module")
 def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    """One that soon gives an upstream up; others would give up a slow machine."""
+    """Start a gateway with short upstream timeouts; the default is for slow machines."""
     with serving(upstream="completions", url=engine.url, template=template, idle_timeout=0.5) as found:
         yield found
 
@@ -81,7 +81,7 @@ def streamed(gateway: GatewayThread, api: str, watch: OnData | None = None) -> l
 
 
 def error_of(api: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The error object, in the form that the API has."""
+    """Return the error object in the form of the API."""
     if api == "messages":
         assert body["type"] == "error"
         assert body["request_id"].startswith("req_")
@@ -92,7 +92,7 @@ def error_of(api: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_failed_stream(api: str, found: list[Any], text: str) -> str:
-    """The stream ends with an error in the API's own form, after what had come; returns the message."""
+    """Assert that the stream ends with an error in the API's form after its text; return the message."""
     if api == "chat":
         assert found.pop() == "[DONE]"
         error = found.pop()["error"]
@@ -182,7 +182,7 @@ MIDWAY: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("case", MIDWAY)
-def test_an_upstream_that_fails_midway(
+def test_upstream_failure_in_a_stream_is_an_error_event(
     engine: EngineProcess, gateway: GatewayThread, hasty: GatewayThread, api: str, case: str
 ) -> None:
     script, expected = MIDWAY[case]
@@ -227,7 +227,7 @@ BEFORE: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("case", BEFORE)
-def test_an_upstream_that_fails_at_once(
+def test_upstream_failure_at_once_is_a_status(
     engine: EngineProcess, gateway: GatewayThread, hasty: GatewayThread, api: str, case: str
 ) -> None:
     script, expected = BEFORE[case]
@@ -247,7 +247,7 @@ def test_an_upstream_that_fails_at_once(
         assert b"error" in data
 
 
-def test_an_upstream_that_is_not_there(template: str) -> None:
+def test_unreachable_upstream_is_a_bad_gateway(template: str) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with serving(upstream="completions", url=url, template=template) as gateway:
         for api in APIS:
@@ -260,8 +260,8 @@ def test_an_upstream_that_is_not_there(template: str) -> None:
         assert fetch(f"{gateway.url}/ready")[0] == 503
 
 
-def test_an_upstream_that_comes_up_later(template: str, engine: EngineProcess) -> None:
-    """Who it is, is asked when it is there."""
+def test_upstream_may_start_later(template: str, engine: EngineProcess) -> None:
+    """The upstream is identified when it becomes available."""
     with serving(upstream="completions", url=engine.url, template=template) as gateway:
         upstream: Any = gateway.gateway.upstream
         upstream.model, upstream._detect = "", True
@@ -274,7 +274,7 @@ def test_an_upstream_that_comes_up_later(template: str, engine: EngineProcess) -
 
 
 def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
-    """A client that has sent its request."""
+    """Return a client that has sent its request."""
     path, body = BODIES[api]
     data = json.dumps({**body, "stream": stream}).encode()
     client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
@@ -288,7 +288,7 @@ def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.so
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("api", APIS)
-def test_a_client_that_leaves_stops_the_upstream(
+def test_disconnect_stops_the_upstream(
     engine: EngineProcess, gateway: GatewayThread, api: str, stream: bool
 ) -> None:
     before = len(engine.seen())
@@ -300,7 +300,9 @@ def test_a_client_that_leaves_stops_the_upstream(
     until(lambda: engine.seen()[-1]["gone"])
 
 
-def test_a_client_that_leaves_before_the_first_byte(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_disconnect_before_the_first_byte_stops_the_upstream(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
     before = len(engine.seen())
     engine.script(wait=3600)
     with serving(upstream="completions", url=engine.url, template=gateway._settings.template) as patient:
@@ -312,7 +314,7 @@ def test_a_client_that_leaves_before_the_first_byte(engine: EngineProcess, gatew
         assert patient.gateway.metrics.active.value() == 0
 
 
-def test_a_client_that_does_not_read_is_not_buffered_for(engine: EngineProcess, template: str) -> None:
+def test_slow_reader_is_not_buffered_without_limit(engine: EngineProcess, template: str) -> None:
     with serving(
         upstream="completions",
         url=engine.url,
@@ -331,14 +333,14 @@ def test_a_client_that_does_not_read_is_not_buffered_for(engine: EngineProcess, 
         client.close()
 
 
-def test_requests_have_a_limit(gateway: GatewayThread) -> None:
+def test_request_size_is_limited(gateway: GatewayThread) -> None:
     for api in APIS:
         status, body = whole(gateway, api, metadata={"x": "y" * 60_000})
         assert status == 413
         error_of(api, body)
 
 
-def test_a_request_without_length_has_a_limit_too(gateway: GatewayThread) -> None:
+def test_chunked_request_size_is_limited(gateway: GatewayThread) -> None:
     client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
     client.sendall(
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -353,7 +355,7 @@ def test_a_request_without_length_has_a_limit_too(gateway: GatewayThread) -> Non
     client.close()
 
 
-def test_requests_at_once_have_a_limit(engine: EngineProcess, template: str) -> None:
+def test_concurrent_requests_are_limited(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway:
         before = len(engine.seen())
         engine.script(forever="x", delay=0.05)
@@ -370,7 +372,7 @@ def test_requests_at_once_have_a_limit(engine: EngineProcess, template: str) -> 
 # -- who may come in
 
 
-def test_keys(engine: EngineProcess, template: str) -> None:
+def test_api_keys_are_checked(engine: EngineProcess, template: str) -> None:
     settings = {
         "upstream": "completions",
         "url": engine.url,
@@ -395,7 +397,7 @@ def test_keys(engine: EngineProcess, template: str) -> None:
         assert send(f"{gateway.url}/v1/parse", {"text": "x"})[0] == 401
 
 
-def test_web_pages_need_leave(engine: EngineProcess, gateway: GatewayThread, template: str) -> None:
+def test_cors_needs_permission(engine: EngineProcess, gateway: GatewayThread, template: str) -> None:
     path, body = BODIES["chat"]
     origin = {"origin": "https://chat.example"}
     engine.script("Hi")
@@ -409,7 +411,7 @@ def test_web_pages_need_leave(engine: EngineProcess, gateway: GatewayThread, tem
         assert headers["access-control-allow-origin"] == "https://chat.example"
 
 
-def test_it_listens_on_the_loopback_address(gateway: GatewayThread) -> None:
+def test_gateway_listens_on_loopback_by_default(gateway: GatewayThread) -> None:
     assert gateway.url.startswith("http://127.0.0.1:")
 
 
@@ -458,7 +460,7 @@ def _open(port: int) -> bool:
 def stopped_in_a_stream(
     server: subprocess.Popen[bytes], url: str, then: Callable[[], object] = lambda: None
 ) -> bytes:
-    """What a client still gets if the server is told to stop while it streams."""
+    """Return what a client receives if the server is stopped while it streams."""
     path, body = BODIES["chat"]
     data = json.dumps({**body, "stream": True}).encode()
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
@@ -475,7 +477,7 @@ def stopped_in_a_stream(
     return got
 
 
-def test_streams_are_finished_before_it_stops(engine: EngineProcess, template: str, tmp_path: Path) -> None:
+def test_shutdown_finishes_streams(engine: EngineProcess, template: str, tmp_path: Path) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=300) as (server, url, log):
         engine.script("secret", HOLD, " words")
         got = stopped_in_a_stream(server, url, engine.release)
@@ -488,7 +490,7 @@ def test_streams_are_finished_before_it_stops(engine: EngineProcess, template: s
     assert "secret" not in log.read_text()
 
 
-def test_a_stream_that_does_not_end_is_ended_in_form(
+def test_shutdown_ends_long_streams_with_a_valid_event(
     engine: EngineProcess, template: str, tmp_path: Path
 ) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=2) as (server, url, log):
@@ -500,9 +502,7 @@ def test_a_stream_that_does_not_end_is_ended_in_form(
     assert "Traceback" not in log.read_text()
 
 
-def test_clients_that_do_not_read_do_not_keep_it_from_stopping(
-    engine: EngineProcess, template: str, tmp_path: Path
-) -> None:
+def test_slow_readers_do_not_block_shutdown(engine: EngineProcess, template: str, tmp_path: Path) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=1) as (server, url, log):
         before = len(engine.seen())
         engine.script(forever="x" * 4096)
@@ -517,7 +517,7 @@ def test_clients_that_do_not_read_do_not_keep_it_from_stopping(
     assert "Traceback" not in log.read_text()
 
 
-def test_metrics(engine: EngineProcess, template: str) -> None:
+def test_metrics_count_requests_and_tokens(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template) as gateway:
         engine.script("<think>a", "b</think>c <tool", '_call>{"name": "f", "arguments": {}}</tool_call>')
         tool = {"type": "function", "function": {"name": "f"}}
@@ -546,7 +546,7 @@ def test_metrics(engine: EngineProcess, template: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_stream_shows_that_it_lives(engine: EngineProcess, template: str, api: str) -> None:
+def test_stream_sends_pings(engine: EngineProcess, template: str, api: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, ping_interval=0.1) as gateway:
         engine.script("a", HOLD, "b")
         path, body = BODIES[api]
@@ -559,7 +559,7 @@ def test_a_stream_shows_that_it_lives(engine: EngineProcess, template: str, api:
     assert all(block == "" or block.startswith(("data: ", "event: ", ": ping")) for block in blocks)
 
 
-def test_a_body_that_does_not_come(engine: EngineProcess, template: str) -> None:
+def test_missing_body_times_out(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, client_timeout=0.3) as gateway:
         client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
         client.sendall(
@@ -577,7 +577,7 @@ STREAMS = 200
 
 
 async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
-    """All that a client of a stream gets, to the end of the response."""
+    """Return everything that a streaming client receives, up to the end of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
     path, body = BODIES[api]
     data = json.dumps({**body, "stream": True}).encode()
@@ -599,7 +599,7 @@ async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None
 
 
 async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
-    """What clients get whose upstream is killed while all of them are being answered."""
+    """Return what clients receive if their upstream is killed while it answers all of them."""
     began = [asyncio.Event() for _ in range(STREAMS)]
     clients = [
         asyncio.create_task(received(gateway, APIS[number % len(APIS)], event))
@@ -612,13 +612,11 @@ async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
 
 
 def waiting(gateway: GatewayThread) -> int:
-    """Tasks of the gateway."""
+    """Return the gateway's tasks."""
     return len(asyncio.all_tasks(gateway.loop))
 
 
-def test_an_upstream_that_is_killed_under_many_streams(
-    template: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "unspool.gateway")  # what is captured is kept
     port = free_port()
     engine = EngineProcess("vllm", port)

@@ -1,4 +1,4 @@
-"""Several workers behind one port: what they share, and what one of them cannot do to the others."""
+"""Several workers on one port: what they share, and their isolation from each other."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class Process:
         return [line for line in lines if line["event"] == event]
 
     def pids(self) -> set[int]:
-        """Of the workers."""
+        """Return the process ids of the workers."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return {int(pid) for pid in path.read_text(encoding="ascii").split()}
 
     def serving(self, count: int) -> None:
-        """Wait until so many workers have said that they serve, since the beginning."""
+        """Wait until this number of workers have reported that they serve, since the start."""
         until(lambda: self.process.poll() is not None or len(self.logged("worker_serves")) >= count)
         assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
 
     def stream(self) -> socket.socket:
-        """A client that has sent its request."""
+        """Return a client that has sent its request."""
         client = socket.create_connection(("127.0.0.1", self.port))
         data = json.dumps({**BODY, "stream": True}).encode()
         client.sendall(
@@ -76,7 +76,7 @@ class Process:
         return client
 
     def number(self, name: str) -> float:
-        """A number of ``/metrics``."""
+        """Return a value from ``/metrics``."""
         found = re.search(
             rf"^{re.escape(name)} (\S+)$", fetch(f"{self.url}/metrics")[1].decode(), re.MULTILINE
         )
@@ -107,7 +107,7 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @linux
-def test_what_a_killed_gateway_kept_is_removed_by_the_next_one(
+def test_leftovers_of_a_killed_gateway_are_removed(
     engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -133,7 +133,7 @@ def test_what_a_killed_gateway_kept_is_removed_by_the_next_one(
 
 
 @linux
-def test_the_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
+def test_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
     with running(tmp_path, config_for(engine, tmp_path)) as found:
         until(lambda: bool(found.pids()))
         os.kill(found.pids().pop(), signal.SIGKILL)
@@ -141,7 +141,7 @@ def test_the_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, 
 
 
 def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
-    """What comes, up to this, or to the end."""
+    """Read up to a marker, or to the end."""
     data = b""
     try:
         while until_seen not in data and (portion := client.recv(1 << 16)):
@@ -154,20 +154,20 @@ def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
 # -- what they share
 
 
-def test_all_workers_find_what_one_has_kept(gateway: Process) -> None:
+def test_workers_share_the_store(gateway: Process) -> None:
     made = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
     for _ in range(20):  # every request is another connection, dealt out by chance
         assert get(f"{gateway.url}/v1/responses/{made['id']}") == made
 
 
-def test_every_worker_has_a_door(gateway: Process) -> None:
+def test_every_worker_accepts_connections(gateway: Process) -> None:
     for _ in range(20):
         with socket.create_connection(("127.0.0.1", gateway.port)) as client:
             client.sendall(b"GET /health HTTP/1.1\r\n" + b"x: y\r\n" * 101 + b"\r\n")
             assert read(client).startswith(b"HTTP/1.1 431 ")
 
 
-def test_any_worker_tells_what_all_have_counted(gateway: Process) -> None:
+def test_any_worker_reports_metrics_of_all(gateway: Process) -> None:
     name = 'unspool_outputs_total{api="chat",finish_reason="stop"}'
     before = gateway.number(name)
     for _ in range(20):
@@ -177,7 +177,7 @@ def test_any_worker_tells_what_all_have_counted(gateway: Process) -> None:
 
 
 def clients_of(pid: int, port: int) -> set[int]:
-    """The ports of the clients that are connected to this process."""
+    """Return the ports of the clients that are connected to this process."""
     inodes = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()}
     found: set[int] = set()
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
@@ -189,7 +189,7 @@ def clients_of(pid: int, port: int) -> set[int]:
 
 
 @linux
-def test_a_worker_that_is_killed_ends_only_its_own_streams(gateway: Process, engine: EngineProcess) -> None:
+def test_killed_worker_ends_only_its_own_streams(gateway: Process, engine: EngineProcess) -> None:
     streams = 200
     name = 'unspool_outputs_total{api="chat",finish_reason="stop"}'
     before = gateway.number(name)
@@ -223,7 +223,7 @@ def test_a_worker_that_is_killed_ends_only_its_own_streams(gateway: Process, eng
 
 
 @linux
-def test_a_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) -> None:
+def test_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) -> None:
     old, served = gateway.pids(), len(gateway.logged("worker_serves"))
     engine.script("Hello", HOLD, " there.")
     with gateway.stream() as client:
@@ -244,9 +244,7 @@ def test_a_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) 
 
 
 @linux
-def test_settings_that_do_not_work_leave_the_old_workers_and_all_finish_when_told_to(
-    engine: EngineProcess, tmp_path: Path
-) -> None:
+def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: Path) -> None:
     config = config_for(engine, tmp_path)
     with running(tmp_path, config) as gateway:
         gateway.serving(2)
@@ -271,7 +269,7 @@ def test_settings_that_do_not_work_leave_the_old_workers_and_all_finish_when_tol
         assert gateway.process.wait() == 0
 
 
-def test_settings_that_do_not_work_are_told_once(engine: EngineProcess, tmp_path: Path) -> None:
+def test_invalid_settings_are_reported_once(engine: EngineProcess, tmp_path: Path) -> None:
     config = config_for(engine, tmp_path).replace("chatml.jinja", "missing.jinja")
     gateway = Process(tmp_path, config)
     assert gateway.process.wait() == 2
@@ -280,12 +278,12 @@ def test_settings_that_do_not_work_are_told_once(engine: EngineProcess, tmp_path
     assert "missing.jinja" in told[0]["reason"]
 
 
-def test_an_embedded_model_is_not_loaded_again_and_again() -> None:
+def test_embedded_model_is_loaded_once() -> None:
     with pytest.raises(UsageError, match="run llama"):
         supervise(Settings(workers=2), lambda *_: 0)
 
 
-def test_a_factory_for_any_server(engine: EngineProcess, tmp_path: Path) -> None:
+def test_factory_works_with_other_servers(engine: EngineProcess, tmp_path: Path) -> None:
     port = str(free_port())
     command = ("uvicorn", "--factory", "unspool.gateway:create_app", "--port", port, "--workers", "1")
     with running(tmp_path, config_for(engine, tmp_path), *command) as gateway:
@@ -309,7 +307,7 @@ counts = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.flo
 
 
 @given(st.lists(counts, min_size=1, max_size=4))
-def test_numbers_add_up_in_any_order(workers: list[list[tuple[str, str, float]]]) -> None:
+def test_metrics_add_up_in_any_order(workers: list[list[tuple[str, str, float]]]) -> None:
     together, apart = Metrics(), [Metrics() for _ in workers]
     for metrics, steps in zip(apart, workers, strict=True):
         for api, status, seconds in steps:

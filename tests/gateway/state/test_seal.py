@@ -1,4 +1,4 @@
-"""Reasoning that clients keep: it comes back to the model, and to nobody else."""
+"""Reasoning that clients keep returns to the model, and to nobody else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @given(st.text(st.characters(codec=None)), st.text(st.characters(codec="utf-8")))
-def test_what_is_sealed_is_opened_again_and_shows_nothing(text: str, owner: str) -> None:
+def test_sealed_text_opens_and_shows_nothing(text: str, owner: str) -> None:
     seal = Seal("key").of(owner)
     sealed = seal.close(text)
     assert Seal("key").of(owner).open(sealed) == text
@@ -49,7 +49,7 @@ def test_what_is_sealed_is_opened_again_and_shows_nothing(text: str, owner: str)
     assert len(text) < 4 or text not in sealed
 
 
-def test_a_seal_of_another_key_or_owner_or_that_was_touched_does_not_open() -> None:
+def test_seal_of_another_key_or_owner_does_not_open() -> None:
     seal = Seal("key").of("me")
     sealed = seal.close("text")
     assert Seal("other").of("me").open(sealed) is None
@@ -62,7 +62,7 @@ def test_a_seal_of_another_key_or_owner_or_that_was_touched_does_not_open() -> N
         assert seal.open(wrong) is None
 
 
-def test_workers_open_what_another_of_them_has_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_open_seals_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[str] = []
 
     def run(supervisor: workers.Supervisor, reload: object) -> int:
@@ -84,7 +84,7 @@ def reasoning(**item: Any) -> dict[str, Any]:
     return {"text": job.chat["messages"][0].get("reasoning_content"), "left_out": list(job.ignored)}
 
 
-def test_reasoning_that_cannot_be_opened_is_what_its_summary_says() -> None:
+def test_unreadable_reasoning_falls_back_to_its_summary() -> None:
     summary = [{"type": "summary_text", "text": "Short."}]
     sealed = Seal("key").of("me").close("Long.")
     assert reasoning(summary=summary, encrypted_content=sealed) == {"text": "Long.", "left_out": []}
@@ -157,7 +157,7 @@ console.log(JSON.stringify(out));
 @pytest.mark.skipif(
     not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(), reason="make clients has not run"
 )
-def test_the_ai_sdk_goes_on_from_items_that_it_refers_to_and_from_those_that_it_keeps(
+def test_ai_sdk_continues_from_references_and_from_kept_items(
     engine: EngineProcess, gateway: GatewayThread
 ) -> None:
     script = [

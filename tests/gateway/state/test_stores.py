@@ -1,4 +1,4 @@
-"""What is kept: stores, responses that are fetched again, conversations."""
+"""Stored objects: stores, fetched responses, conversations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def using(
 
 
 async def whole(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """What is kept; its weight is that of the items."""
+    """Return a stored entry; its weight is that of its items."""
     kept = await store.get(owner, id)
     if kept is None:
         return None
@@ -84,9 +84,7 @@ async def whole(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list
         max_size=25,
     )
 )
-def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
-    kind: str, steps: list[tuple[str, str, str, int]]
-) -> None:
+def test_store_forgets_the_oldest_entries(kind: str, steps: list[tuple[str, str, str, int]]) -> None:
     room = 120
     model: dict[tuple[str, str], tuple[dict[str, Any], list[dict[str, Any]]]] = {}
 
@@ -147,7 +145,7 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_an_item_is_found_where_it_was_kept_last(kind: str) -> None:
+def test_item_is_found_where_it_was_stored_last(kind: str) -> None:
     async def work(store: Store) -> None:
         await store.put("a", "first", pack("k", {}, [{"id": "i", "text": "old"}]))
         items = [{"id": "i", "text": "new"}, {"id": "j", "text": "\ud83d"}]
@@ -163,7 +161,7 @@ def test_an_item_is_found_where_it_was_kept_last(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_pages_are_parts_of_the_whole(kind: str) -> None:
+def test_pages_join_to_the_whole(kind: str) -> None:
     async def work(store: Store) -> None:
         ids = [f"i{number}" for number in range(30)]
         await store.put("a", "c", pack("k", {}, [{"id": id} for id in ids]))
@@ -186,7 +184,7 @@ def test_pages_are_parts_of_the_whole(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_items_with_the_same_id_go_together(kind: str) -> None:
+def test_items_with_the_same_id_are_kept_together(kind: str) -> None:
     async def work(store: Store) -> None:
         items: list[dict[str, Any]] = [{"id": "i", "n": 1}, {"id": "j"}, {"id": "i", "n": 2}]
         await store.put("a", "c", pack("k", {}, items))
@@ -201,7 +199,7 @@ def test_items_with_the_same_id_go_together(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_an_owner_loses_nothing_to_one_that_keeps_more(kind: str) -> None:
+def test_owner_loses_nothing_to_an_owner_that_stores_more(kind: str) -> None:
     async def work(store: Store) -> None:
         small: list[dict[str, Any]] = [{"id": "i", "text": "x" * 100}]
         await store.put("small", "first", pack("k", {}, small))
@@ -215,10 +213,10 @@ def test_an_owner_loses_nothing_to_one_that_keeps_more(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_what_is_large_is_decoded_and_encoded_elsewhere(
+def test_large_entries_are_decoded_and_encoded_in_a_pool(
     kind: str, engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Everything large that is kept, read and listed, by the requests that do so."""
+    """Every request that stores, reads or lists a large entry does so in a pool."""
     seen: list[tuple[str, bool]] = []
     main: list[int] = []
 
@@ -281,7 +279,7 @@ def test_what_is_large_is_decoded_and_encoded_elsewhere(
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_others_have_their_turn_while_much_is_looked_for(kind: str) -> None:
+def test_long_lookup_yields_to_other_requests(kind: str) -> None:
     async def work(store: Store) -> None:
         await store.put("a", "kept", pack("k", {}, [{"id": "i"}]))
         turns = 0
@@ -302,7 +300,7 @@ def test_others_have_their_turn_while_much_is_looked_for(kind: str) -> None:
     using(kind, 1000, work)
 
 
-def test_an_item_is_found_and_added_without_looking_at_its_neighbours() -> None:
+def test_item_is_found_and_added_without_visiting_neighbours() -> None:
     class Unseen(list[Any]):
         def __iter__(self) -> Iterator[Any]:
             raise AssertionError
@@ -324,7 +322,7 @@ def test_an_item_is_found_and_added_without_looking_at_its_neighbours() -> None:
     using("memory", 1000, work)
 
 
-def test_places_of_items_that_are_gone_are_forgotten_little_by_little() -> None:
+def test_index_of_deleted_items_is_cleaned_gradually() -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, MemoryStore)
         await store.put("a", "many", pack("k", {}, [{"id": f"i{number}"} for number in range(5000)]))
@@ -341,7 +339,7 @@ def test_places_of_items_that_are_gone_are_forgotten_little_by_little() -> None:
     using("memory", 1_000_000, work)
 
 
-def test_a_file_outlives_the_process_and_is_shared(tmp_path: Path) -> None:
+def test_file_store_is_shared_and_survives_restart(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
         other = SqliteStore(str(tmp_path / "kept.db"), 1000)
         await other.start()
@@ -363,7 +361,7 @@ def test_a_file_outlives_the_process_and_is_shared(tmp_path: Path) -> None:
     using("sqlite", 1000, again, tmp_path)
 
 
-def test_a_file_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_file_permissions_are_restricted(tmp_path: Path) -> None:
     file = tmp_path / "kept.db"
     for name in ("", "-wal"):
         Path(f"{file}{name}").touch(mode=0o644)
@@ -377,8 +375,8 @@ def test_a_file_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
     using("sqlite", 1000, work, tmp_path)
 
 
-def test_what_is_kept_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """As on a full disk."""
+def test_stored_entries_are_readable_on_a_full_disk(tmp_path: Path) -> None:
+    """A full disk behaves so."""
 
     async def work(store: Store) -> None:
         assert isinstance(store, SqliteStore)
@@ -394,7 +392,7 @@ def test_what_is_kept_is_read_where_nothing_can_be_written(tmp_path: Path) -> No
     using("sqlite", 1000, work, tmp_path)
 
 
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_unusable_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "kept.db").write_text(
         "This is not a database, but it is long enough to be taken for one." * 20
     )
@@ -441,7 +439,7 @@ def stranger(gateway: GatewayThread) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_response_is_fetched_as_it_was_sent(client: Any, engine: EngineProcess, stream: bool) -> None:
+def test_response_is_fetched_as_it_was_sent(client: Any, engine: EngineProcess, stream: bool) -> None:
     engine.script("<think>\nHm.\n</think>\n\nWait.\n", call_text("get_weather", '{"city": "Paris"}'))
     tools = [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}]
     if stream:
@@ -458,7 +456,7 @@ def test_a_response_is_fetched_as_it_was_sent(client: Any, engine: EngineProcess
         client.responses.create(model="m", input="And?", previous_response_id=sent.id)
 
 
-def test_what_is_kept_is_found_by_its_owner_only(client: Any, stranger: Any, engine: EngineProcess) -> None:
+def test_stored_entry_belongs_to_its_owner(client: Any, stranger: Any, engine: EngineProcess) -> None:
     engine.script("Hello.")
     response = client.responses.create(model="m", input="Hi")
     conversation = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
@@ -482,7 +480,7 @@ def test_what_is_kept_is_found_by_its_owner_only(client: Any, stranger: Any, eng
     assert client.responses.retrieve(response.id).id == response.id
 
 
-def test_items_that_were_sent_can_be_referred_to(client: Any, engine: EngineProcess) -> None:
+def test_sent_items_can_be_referred_to(client: Any, engine: EngineProcess) -> None:
     engine.script(call_text("now", "{}"))
     tools = [{"type": "function", "name": "now", "parameters": {"type": "object"}, "strict": False}]
     first = client.responses.create(model="m", input="What time is it?", tools=tools)
@@ -501,7 +499,7 @@ def test_items_that_were_sent_can_be_referred_to(client: Any, engine: EngineProc
     assert prompt.index("What time") < prompt.index('"name": "now", "arguments": {}') < prompt.index("12:00")
 
 
-def test_a_response_lists_what_it_went_on_from(client: Any, engine: EngineProcess) -> None:
+def test_response_lists_its_input_items(client: Any, engine: EngineProcess) -> None:
     engine.script("Hello.")
     first = client.responses.create(model="m", input="Hi")
     engine.script("Fine.")
@@ -515,10 +513,8 @@ def test_a_response_lists_what_it_went_on_from(client: Any, engine: EngineProces
     assert newest.has_more
 
 
-def test_what_a_request_refers_back_to_counts_as_if_it_were_sent(
-    engine: EngineProcess, template: str
-) -> None:
-    """Else a small request would make the gateway go through all that is kept."""
+def test_referenced_entries_count_towards_request_limits(engine: EngineProcess, template: str) -> None:
+    """Otherwise a small request would make the gateway traverse everything that is stored."""
     limits = {"max_request_bytes": 30_000, "max_stored_bytes": 1_000_000}
     with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
         url = f"{gateway.url}/v1/responses"
@@ -538,7 +534,7 @@ def test_what_a_request_refers_back_to_counts_as_if_it_were_sent(
         assert status == 413
 
 
-def test_an_item_counts_as_often_as_it_is_referred_to(
+def test_item_counts_once_per_reference(
     engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[int] = []
@@ -566,7 +562,7 @@ def test_an_item_counts_as_often_as_it_is_referred_to(
             assert not times
 
 
-def test_values_of_a_conversation_count_together(engine: EngineProcess, template: str) -> None:
+def test_conversation_values_are_counted_together(engine: EngineProcess, template: str) -> None:
     limits = {"max_request_values": 300}
     with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
         conversation = post(f"{gateway.url}/v1/conversations", {})["id"]
@@ -578,7 +574,7 @@ def test_values_of_a_conversation_count_together(engine: EngineProcess, template
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_conversation_grows(client: Any, engine: EngineProcess, stream: bool) -> None:
+def test_conversation_grows_with_responses(client: Any, engine: EngineProcess, stream: bool) -> None:
     conversation = client.conversations.create(
         items=[{"role": "developer", "content": "Be brief."}], metadata={"a": "b"}
     )
@@ -608,7 +604,7 @@ def test_a_conversation_grows(client: Any, engine: EngineProcess, stream: bool) 
         client.conversations.items.list(conversation.id)
 
 
-def test_a_response_of_a_conversation_lists_what_came_before(client: Any, engine: EngineProcess) -> None:
+def test_conversation_response_lists_earlier_items(client: Any, engine: EngineProcess) -> None:
     conversation = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
     made = client.responses.create(model="m", input="And?", conversation=conversation.id)
     client.responses.create(model="m", input="More?", conversation=conversation.id)
@@ -625,15 +621,15 @@ def test_a_response_of_a_conversation_lists_what_came_before(client: Any, engine
         ({"previous_response_id": "resp_none"}, "previous_response_id"),
     ],
 )
-def test_what_is_not_there_is_named(gateway: GatewayThread, body: dict[str, Any], param: str) -> None:
+def test_missing_entry_is_named(gateway: GatewayThread, body: dict[str, Any], param: str) -> None:
     headers = {"authorization": "Bearer sk-one"}
     status, data, _ = send(f"{gateway.url}/v1/responses", {"input": "x", **body}, headers)
     assert status in (400, 404)
     assert json.loads(data)["error"]["param"] == param
 
 
-def test_items_are_added_by_the_thousand(gateway: GatewayThread) -> None:
-    """More at once would be gone through on the event loop."""
+def test_many_items_are_added_at_once(gateway: GatewayThread) -> None:
+    """More items at once would be traversed on the event loop."""
     items = [{"role": "user", "content": "x"}] * 1001
     headers = {"authorization": "Bearer sk-one"}
     url = f"{gateway.url}/v1/conversations"
@@ -643,7 +639,7 @@ def test_items_are_added_by_the_thousand(gateway: GatewayThread) -> None:
         assert (status, "items" in json.loads(data)["error"]["message"]) == (400, True)
 
 
-def test_what_cannot_be_done_is_said(client: Any, engine: EngineProcess) -> None:
+def test_unsupported_operation_is_refused(client: Any, engine: EngineProcess) -> None:
     engine.script("Hello.")
     made = client.responses.create(model="m", input="Hi")
     for attempt in (
@@ -656,7 +652,7 @@ def test_what_cannot_be_done_is_said(client: Any, engine: EngineProcess) -> None
             attempt()
 
 
-def test_a_restart_finds_what_was_kept(engine: EngineProcess, template: str, tmp_path: Path) -> None:
+def test_restart_keeps_the_file_store(engine: EngineProcess, template: str, tmp_path: Path) -> None:
     settings = {
         "upstream": "completions",
         "url": engine.url,
@@ -672,7 +668,7 @@ def test_a_restart_finds_what_was_kept(engine: EngineProcess, template: str, tmp
     assert "Hello." in engine.last()["prompt"]
 
 
-def test_where_there_is_no_room_it_is_said(engine: EngineProcess, template: str) -> None:
+def test_full_store_is_reported(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, max_stored_bytes=0) as gateway:
         status, data, _ = send(f"{gateway.url}/v1/conversations", {})
         assert (status, json.loads(data)["error"]["code"]) == (413, "store_full")

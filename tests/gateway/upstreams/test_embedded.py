@@ -1,4 +1,4 @@
-"""The embedded engine: a real model, our template, our grammar, our parser."""
+"""The embedded engine: a real model with our template, our grammar and our parser."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def ask(gateway: GatewayThread, text: str, **more: Any) -> dict[str, Any]:
     return answer
 
 
-def test_it_calls_where_a_call_helps(gateway: GatewayThread) -> None:
+def test_model_calls_a_tool_where_it_helps(gateway: GatewayThread) -> None:
     body = {
         "messages": [{"role": "user", "content": "What is the weather in Paris?"}],
         "tools": [WEATHER, MAIL],
@@ -95,13 +95,13 @@ def test_it_calls_where_a_call_helps(gateway: GatewayThread) -> None:
     assert not message.content
 
 
-def test_it_answers_where_it_does_not(gateway: GatewayThread) -> None:
+def test_model_answers_where_no_tool_helps(gateway: GatewayThread) -> None:
     answer = ask(gateway, "Hi!", tools=[WEATHER, MAIL], max_tokens=30)
     assert answer["message"]["content"]
     assert "tool_calls" not in answer["message"]
 
 
-def test_it_calls_what_it_must(gateway: GatewayThread) -> None:
+def test_forced_call_is_made(gateway: GatewayThread) -> None:
     choice = {"type": "function", "function": {"name": "send_mail"}}
     answer = ask(gateway, "Hi!", tools=[WEATHER, MAIL], tool_choice=choice)
     (call,) = answer["message"]["tool_calls"]
@@ -112,14 +112,14 @@ def test_it_calls_what_it_must(gateway: GatewayThread) -> None:
     assert answer["finish_reason"] == "tool_calls"
 
 
-def test_it_answers_in_json(gateway: GatewayThread) -> None:
+def test_json_schema_is_followed(gateway: GatewayThread) -> None:
     schema = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"]}
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     answer = ask(gateway, "Name a city", response_format=form)
     assert json.loads(answer["message"]["content"])["city"] in ("Rome", "Oslo")
 
 
-def test_it_uses_what_a_tool_gave(gateway: GatewayThread) -> None:
+def test_tool_result_is_used(gateway: GatewayThread) -> None:
     call = {
         "id": "call_1",
         "type": "function",
@@ -142,7 +142,7 @@ SKIES = {"Paris": "cloudy"}
 
 
 def look(arguments: dict[str, Any]) -> str:
-    """The tool."""
+    """Return the weather."""
     return json.dumps({"sky": SKIES[arguments["city"]]})
 
 
@@ -210,11 +210,11 @@ AGENTS: dict[str, Callable[..., str]] = {
 
 @pytest.mark.parametrize("forced", [True, False], ids=["forced", "auto"])
 @pytest.mark.parametrize("api", AGENTS)
-def test_an_agent_asks_its_tool_and_answers(gateway: GatewayThread, api: str, forced: bool) -> None:
+def test_agent_calls_its_tool_and_answers(gateway: GatewayThread, api: str, forced: bool) -> None:
     assert "cloudy" in AGENTS[api](gateway.url, forced=forced)
 
 
-def test_several_choices_and_their_tokens(gateway: GatewayThread) -> None:
+def test_several_choices_have_their_own_tokens(gateway: GatewayThread) -> None:
     body = {
         "messages": [{"role": "user", "content": "Say hi"}],
         "n": 2,
@@ -232,11 +232,11 @@ def test_several_choices_and_their_tokens(gateway: GatewayThread) -> None:
     assert answer["usage"]["prompt_tokens"] > 10
 
 
-def test_length(gateway: GatewayThread) -> None:
+def test_length_limit_gives_finish_reason_length(gateway: GatewayThread) -> None:
     assert ask(gateway, "Tell me a long story.", max_tokens=3)["finish_reason"] == "length"
 
 
-def test_quickstart() -> None:
+def test_quickstart_runs_once() -> None:
     from unspool.gateway import Settings, quickstart
 
     out = io.StringIO()
@@ -248,7 +248,7 @@ def test_quickstart() -> None:
     assert "curl" not in text
 
 
-def test_quickstart_takes_another_port() -> None:
+def test_quickstart_uses_another_port_if_taken() -> None:
     from unspool.gateway import Settings, quickstart
     from unspool.gateway.settings import PORT
 
@@ -267,7 +267,7 @@ def test_quickstart_takes_another_port() -> None:
             quickstart(Settings(port=taken.getsockname()[1]), once=True, out=out)
 
 
-def test_a_model_of_ollamas_is_served_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ollama_model_is_served_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gguf")
     from ollama_store import Store
 
@@ -296,7 +296,7 @@ def test_quickstart_without_a_terminal_ends() -> None:
     assert "--stay" in ran.stdout
 
 
-def test_quickstart_leaves_it_running() -> None:
+def test_quickstart_with_stay_keeps_serving() -> None:
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "unspool.gateway", "--stay", "--port", str(port)],

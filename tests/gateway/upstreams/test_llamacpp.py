@@ -1,4 +1,4 @@
-"""A real engine behind a gateway: llama.cpp's own server, with a real model, over HTTP."""
+"""llama.cpp's own server with a real model behind a gateway, over HTTP."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ ASK: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def plain() -> Any:
-    """One that leaves markup in the text."""
+    """Start a server that leaves markup in the text."""
     return engine()
 
 
 @pytest.fixture(scope="module")
 def completions(plain: Any) -> Iterator[GatewayThread]:
-    """Nothing is set but the address: the rest is found out."""
+    """Start a gateway with only the address set; the rest is detected."""
     with serving(source=plain.listening_address) as found:
         yield found
 
@@ -58,7 +58,7 @@ def chat(plain: Any) -> Iterator[GatewayThread]:
 
 
 def streamed(gateway: GatewayThread, **body: Any) -> Any:
-    """What a client accumulates."""
+    """Return what a streaming client accumulates."""
     client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", {**ASK, **body})[:-1]:
         assert isinstance(chunk, dict)
@@ -74,7 +74,7 @@ def whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
 # -- completions
 
 
-def test_it_says_who_it_is(completions: GatewayThread) -> None:
+def test_server_is_identified(completions: GatewayThread) -> None:
     upstream: Any = completions.gateway.upstream
     assert upstream.engine.name == "llamacpp"
     assert completions.gateway.model.name == "SmolLM2-135M-Instruct"  # not where its file is
@@ -85,7 +85,7 @@ def test_it_says_who_it_is(completions: GatewayThread) -> None:
     assert get(f"{completions.url}/ready")["status"] == "ready"
 
 
-def test_it_is_a_source(plain: Any) -> None:
+def test_server_is_a_model_source(plain: Any) -> None:
     found = find_source(plain.listening_address)
     assert (found.engine, found.name) == ("llamacpp", "SmolLM2-135M-Instruct")
     assert found.template.strip() == TEMPLATE.strip()  # the one that it was started with
@@ -97,7 +97,7 @@ def test_it_is_a_source(plain: Any) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_forced_call_obeys_its_grammar(completions: GatewayThread, strict: bool) -> None:
+def test_forced_call_obeys_its_grammar(completions: GatewayThread, strict: bool) -> None:
     schema = {
         "type": "object",
         "properties": {"day": {"enum": ["monday", "friday"]}, "loud": {"type": "boolean"}},
@@ -116,7 +116,7 @@ def test_a_forced_call_obeys_its_grammar(completions: GatewayThread, strict: boo
         assert call.name == "get_weather"
 
 
-def test_a_named_call_is_that_one(completions: GatewayThread) -> None:
+def test_named_call_is_made(completions: GatewayThread) -> None:
     mail = {
         "type": "function",
         "function": {
@@ -135,7 +135,7 @@ def test_a_named_call_is_that_one(completions: GatewayThread) -> None:
     assert type(json.loads(call.arguments)["urgent"]) is bool
 
 
-def test_an_answer_in_json_obeys_its_schema(completions: GatewayThread) -> None:
+def test_json_schema_is_obeyed(completions: GatewayThread) -> None:
     properties = {"n": {"enum": [1, 2]}}
     schema = {
         "type": "object",
@@ -147,7 +147,7 @@ def test_an_answer_in_json_obeys_its_schema(completions: GatewayThread) -> None:
     assert json.loads(streamed(completions, response_format=form).content)["n"] in (1, 2)
 
 
-def test_stop_strings(completions: GatewayThread) -> None:
+def test_stop_strings_are_obeyed(completions: GatewayThread) -> None:
     free = whole(completions)["choices"][0]["message"]["content"]
     word = free.split()[3]
     answer = whole(completions, stop=[word])["choices"][0]
@@ -167,7 +167,7 @@ def test_stop_strings(completions: GatewayThread) -> None:
     assert said["content"][0]["text"] == answer["message"]["content"]
 
 
-def test_streams_come_in_pieces_and_are_counted(completions: GatewayThread) -> None:
+def test_streams_are_incremental_and_counted(completions: GatewayThread) -> None:
     found = events(
         f"{completions.url}/v1/chat/completions",
         {**ASK, "stream_options": {"include_usage": True}, "logprobs": True, "max_tokens": 12},
@@ -190,7 +190,7 @@ def test_streams_come_in_pieces_and_are_counted(completions: GatewayThread) -> N
 
 
 @pytest.mark.parametrize("kind", ["completions", "chat"])
-def test_a_client_that_leaves_frees_the_engine(kind: str, plain: Any, request: pytest.FixtureRequest) -> None:
+def test_disconnect_frees_the_slot(kind: str, plain: Any, request: pytest.FixtureRequest) -> None:
     gateway: GatewayThread = request.getfixturevalue(kind)
 
     def busy() -> bool:
@@ -211,14 +211,14 @@ def test_a_client_that_leaves_frees_the_engine(kind: str, plain: Any, request: p
     until(lambda: not busy())
 
 
-def test_it_counts_tokens(completions: GatewayThread) -> None:
+def test_tokens_are_counted(completions: GatewayThread) -> None:
     body = {"messages": ASK["messages"]}
     counted = post(f"{completions.url}/v1/messages/count_tokens", body)["input_tokens"]
     answer = post(f"{completions.url}/v1/messages", {**body, "max_tokens": 1})
     assert counted == answer["usage"]["input_tokens"]
 
 
-def test_what_it_rejects_is_told(completions: GatewayThread) -> None:
+def test_rejection_is_passed_on(completions: GatewayThread) -> None:
     long = [{"role": "user", "content": "word " * 5000}]
     status, data, _ = send(f"{completions.url}/v1/chat/completions", {**ASK, "messages": long})
     error = json.loads(data)["error"]
@@ -241,12 +241,12 @@ def test_markup_is_repaired(chat: GatewayThread, plain: Any) -> None:
     assert not answer["message"]["content"]
 
 
-def test_text_is_left_alone(chat: GatewayThread, plain: Any) -> None:
+def test_plain_text_is_unchanged(chat: GatewayThread, plain: Any) -> None:
     raw = post(f"{plain.listening_address}/v1/chat/completions", ASK)["choices"][0]["message"]["content"]
     assert streamed(chat).content == whole(chat)["choices"][0]["message"]["content"] == raw.strip()
 
 
-def test_what_it_has_told_apart_is_passed_on() -> None:
+def test_parsed_calls_are_passed_on() -> None:
     server = engine(parses=True)
     with serving(upstream="chat", url=server.listening_address, dialect="hermes") as gateway:
         message = streamed(gateway, tools=[WEATHER], tool_choice="required")
@@ -256,8 +256,8 @@ def test_what_it_has_told_apart_is_passed_on() -> None:
     assert message.finish_reason == "tool_calls"
 
 
-def test_log_probabilities_of_a_chat_endpoint_come_with_tools_and_without_alternatives(chat: Any) -> None:
-    """This server streams none beside tools, and takes no alternatives for none at all."""
+def test_chat_logprobs_come_with_tools_without_alternatives(chat: Any) -> None:
+    """This server streams no logprobs with tools, and does not accept zero alternatives."""
     body = {**ASK, "max_tokens": 5, "logprobs": True, "tools": [WEATHER]}
     (choice,) = post(f"{chat.url}/v1/chat/completions", body)["choices"]
     told = choice["logprobs"]["content"]

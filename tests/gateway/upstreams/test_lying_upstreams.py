@@ -1,4 +1,4 @@
-"""Upstreams that lie: whatever they send ends as a failure in the API's own form, and stays here."""
+"""Lying upstreams: whatever they send ends as a failure in the API's own form."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def gateway(request: pytest.FixtureRequest, liar: LyingServer, template: str) ->
 
 
 def said(path: str, text: str, *, over: bool = False) -> bytes:
-    """A chunk with a text."""
+    """Return a chunk with a text."""
     if path == "/api/generate":
         return json.dumps({"response": text, "done": over}).encode() + b"\n"
     choice: dict[str, Any] = {"index": 0, "text": text, "delta": {"content": text}}
@@ -83,7 +83,7 @@ def kind_of(path: str) -> str:
 
 
 def answered(path: str, text: str) -> bytes:
-    """A good answer, with its length."""
+    """Return a valid response with its length."""
     return http(said(path, text) + said(path, "", over=True), kind=kind_of(path))
 
 
@@ -145,7 +145,7 @@ WIRES: dict[str, Reply] = {
 
 
 @pytest.mark.parametrize("case", WIRES)
-def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: LyingServer, case: str) -> None:
+def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: LyingServer, case: str) -> None:
     liar.replies[liar.path] = WIRES[case]  # type: ignore[attr-defined]
     for number, (api, (path, body)) in enumerate(ASKED.items()):
         for stream in (True, False):
@@ -193,7 +193,7 @@ QUOTES: dict[str, Reply] = {
 
 
 @pytest.mark.parametrize("case", QUOTES)
-def test_key_that_an_upstream_quotes_is_seen_nowhere(
+def test_key_quoted_by_an_upstream_is_removed_everywhere(
     gateway: GatewayThread, liar: LyingServer, case: str
 ) -> None:
     handler = logging.StreamHandler(log := io.StringIO())
@@ -234,7 +234,7 @@ def test_key_that_an_upstream_quotes_is_seen_nowhere(
         f"HTTP/1.1 s3cret {QUOTED}{CRLF}{CRLF}".encode(),
     ],
 )
-def test_key_that_a_server_quotes_is_not_in_the_error(answer: bytes) -> None:
+def test_key_quoted_by_a_server_is_removed_from_errors(answer: bytes) -> None:
     with (
         lying({path: [answer] for path in ("/props", "/api/version", "/model_info", "/v1/models")}) as server,
         pytest.raises(UsageError) as refused,
@@ -256,7 +256,7 @@ def test_log_for_people_has_no_control_characters_and_no_forged_lines() -> None:
 # -- A11: nobody is followed
 
 
-def test_a_redirect_is_not_followed(template: str) -> None:
+def test_redirect_is_not_followed(template: str) -> None:
     paths = (
         "/v1/completions",
         "/v1/embeddings",
@@ -289,8 +289,10 @@ def test_a_redirect_is_not_followed(template: str) -> None:
     assert any(elsewhere.url in str(fields) for _, fields in heard)
 
 
-def test_nothing_is_kept_and_nobody_asked_in_between(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cookies of an upstream, proxies of the environment, compression."""
+def test_cookies_are_not_kept_and_proxies_are_not_used(
+    template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cookies of an upstream, proxies of the environment, and compression are not used."""
     cookie = http(
         said("/v1/completions", "", over=True), kind="text/event-stream", headers=f"set-cookie: a=1{CRLF}"
     )
@@ -315,8 +317,8 @@ def test_nothing_is_kept_and_nobody_asked_in_between(template: str, monkeypatch:
         assert b"accept-encoding: identity" in head
 
 
-def test_an_answer_that_nobody_asked_for_is_nobodys(template: str) -> None:
-    """A second one on a connection that waits for the next request, of somebody else."""
+def test_unsolicited_upstream_response_is_discarded(template: str) -> None:
+    """A second response on a connection that waits for another client's request."""
     path = "/v1/completions"
     late: Reply = [answered(path, "one"), WAIT, answered(path, "somebody else's")]
     with lying({f"{path} 1": late, path: [answered(path, "two")]}) as liar:
@@ -350,7 +352,7 @@ def passing(liar: LyingServer, template: str) -> Iterator[GatewayThread]:
 
 
 @pytest.mark.parametrize("case", PASSED)
-def test_what_is_handed_on_is_whole_and_no_web_page(
+def test_passed_on_response_is_complete_and_not_html(
     passing: GatewayThread, liar: LyingServer, case: str
 ) -> None:
     liar.replies["/v1/embeddings"] = PASSED[case]
@@ -359,9 +361,7 @@ def test_what_is_handed_on_is_whole_and_no_web_page(
     assert PRIVATE.encode() not in data
 
 
-def test_a_stream_that_breaks_is_handed_on_up_to_its_last_event(
-    passing: GatewayThread, liar: LyingServer
-) -> None:
+def test_broken_stream_is_passed_on_up_to_its_last_event(passing: GatewayThread, liar: LyingServer) -> None:
     one = b'data: {"choices": [{"text": "a"}]}\n\n'
     liar.replies["/v1/completions"] = [response_head() + one + b'data: {"choi']
     status, data, _ = send(f"{passing.url}/v1/completions", {"prompt": "x", "stream": True})
@@ -385,7 +385,7 @@ VECTORS = (
 
 
 @pytest.mark.parametrize("given", VECTORS)
-def test_embeddings_that_are_none(passing: GatewayThread, liar: LyingServer, given: str) -> None:
+def test_invalid_embeddings_are_an_error(passing: GatewayThread, liar: LyingServer, given: str) -> None:
     liar.replies["/v1/embeddings"] = [http(given.encode())]
     for path, body in (("/api/embed", {"input": "x"}), ("/api/embeddings", {"prompt": "x"})):
         status, data, _ = send(passing.url + path, body)
@@ -396,7 +396,7 @@ ANSWERS = ("", "5", "[]", '{"tokens": 5}', '{"tokens": {}}', "[" * 50_000, '{"to
 
 
 @pytest.mark.parametrize("given", ANSWERS)
-def test_tokens_that_are_none(passing: GatewayThread, liar: LyingServer, given: str) -> None:
+def test_invalid_token_lists_are_an_error(passing: GatewayThread, liar: LyingServer, given: str) -> None:
     liar.replies["/tokenize"] = liar.replies["/detokenize"] = [http(given.encode())]
     assert send(f"{passing.url}/tokenize", {"prompt": "x"})[0] == 404
     assert send(f"{passing.url}/detokenize", {"tokens": [1]})[0] == 404
@@ -415,7 +415,7 @@ MODELS = (
 )
 
 
-def test_lists_of_models_that_are_none() -> None:
+def test_invalid_model_lists_are_ignored() -> None:
     async def asked(url: str) -> str:
         upstream = CompletionsUpstream(Connection(url, key="", connect=5, idle=5, limit=100_000))
         await upstream.start()
@@ -443,13 +443,13 @@ SERVERS: dict[str, Reply] = {
 
 
 @pytest.mark.parametrize("case", SERVERS)
-def test_a_server_that_is_asked_what_it_is(case: str) -> None:
+def test_server_probe_survives_invalid_replies(case: str) -> None:
     paths = ("/props", "/api/version", "/model_info", "/get_model_info", "/v1/models")
     with lying(dict.fromkeys(paths, SERVERS[case])) as liar, pytest.raises(UsageError):
         from_server(liar.url)
 
 
-def test_user_and_password_are_for_the_server_alone() -> None:
+def test_credentials_in_a_url_go_only_to_that_server() -> None:
     with lying({}) as liar:
         with pytest.raises(UsageError) as caught:
             from_server(liar.url.replace("//", "//me:s%40cret@"))
@@ -463,8 +463,8 @@ def test_user_and_password_are_for_the_server_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["grammar", "grammar_lazy", "grammar_triggers", "json_schema", "n_probs"])
-def test_what_could_end_the_process_is_refused(tmp_path: Path, name: str) -> None:
-    """A grammar of 100,000 parentheses overflows the stack of llama.cpp, and that is ours."""
+def test_requests_that_could_crash_the_process_are_refused(tmp_path: Path, name: str) -> None:
+    """A grammar of 100,000 parentheses overflows the stack of llama.cpp, which runs in our process."""
     file = tmp_path / "model.gguf"
     file.touch()
     upstream = EmbeddedUpstream(Settings(file=str(file)))

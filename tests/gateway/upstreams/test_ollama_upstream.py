@@ -1,4 +1,4 @@
-"""Ollama behind a gateway: the prompt is ours, the context is the one it needs, nothing is cut in silence."""
+"""Ollama as upstream: our prompt, sufficient context, and no silent truncation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n
 
 
 class Ollama:
-    """What a server of Ollama's answers, by its documentation."""
+    """A server that answers as Ollama's documentation says."""
 
     def __init__(self, weights: Path) -> None:
         self.seen: list[dict[str, Any]] = []
@@ -77,7 +77,7 @@ def ask(**more: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "Weather?"}], **more}
 
 
-def test_it_is_told_the_prompt_as_it_is(gateway: GatewayThread, ollama: Ollama) -> None:
+def test_prompt_is_sent_raw(gateway: GatewayThread, ollama: Ollama) -> None:
     ollama.says("Hello.")
     answer = post(f"{gateway.url}/v1/chat/completions", ask(max_tokens=9, stop=["X"], temperature=0, top_k=3))
     assert answer["model"] == "qwen3:8b"
@@ -89,7 +89,7 @@ def test_it_is_told_the_prompt_as_it_is(gateway: GatewayThread, ollama: Ollama) 
     assert told["options"] == {"temperature": 0, "top_k": 3, "num_predict": 9, "stop": ["X"], "num_ctx": 8192}
 
 
-def test_calls_are_read_here(gateway: GatewayThread, ollama: Ollama) -> None:
+def test_calls_are_parsed_by_the_gateway(gateway: GatewayThread, ollama: Ollama) -> None:
     for size in (1, 3, 1000):
         ollama.says(f"Let me look.\n{CALL}", size=size)
         reader = ChatStreamDecoder()
@@ -104,7 +104,7 @@ def test_calls_are_read_here(gateway: GatewayThread, ollama: Ollama) -> None:
         assert message.finish_reason == "tool_calls"
 
 
-def test_a_call_that_must_be_is_held_to_a_schema(gateway: GatewayThread, ollama: Ollama) -> None:
+def test_forced_call_is_constrained_by_a_schema(gateway: GatewayThread, ollama: Ollama) -> None:
     ollama.says('[{"name": "get_weather", "parameters": {"city": "Bern"}}]')
     answer = post(f"{gateway.url}/v1/chat/completions", ask(tools=[WEATHER], tool_choice="required"))
     (call,) = answer["choices"][0]["message"]["tool_calls"]
@@ -117,7 +117,7 @@ def test_a_call_that_must_be_is_held_to_a_schema(gateway: GatewayThread, ollama:
     assert ollama.seen[-1]["format"] == schema
 
 
-def test_it_says_why_it_ended(gateway: GatewayThread, ollama: Ollama) -> None:
+def test_finish_reason_is_translated(gateway: GatewayThread, ollama: Ollama) -> None:
     ollama.says("Hel", reason="length")
     answer = post(f"{gateway.url}/v1/chat/completions", ask())
     assert answer["choices"][0]["finish_reason"] == "length"
@@ -130,7 +130,7 @@ def test_it_says_why_it_ended(gateway: GatewayThread, ollama: Ollama) -> None:
     assert status == 502
 
 
-def test_log_probabilities(gateway: GatewayThread, ollama: Ollama) -> None:
+def test_logprobs_are_translated(gateway: GatewayThread, ollama: Ollama) -> None:
     ollama.says("ab", size=1)
     for line in ollama.lines[:2]:
         line["logprobs"] = [{"token": line["response"], "logprob": -0.5, "top_logprobs": []}]
@@ -139,7 +139,7 @@ def test_log_probabilities(gateway: GatewayThread, ollama: Ollama) -> None:
     assert (ollama.seen[-1]["logprobs"], ollama.seen[-1]["top_logprobs"]) == (True, 2)
 
 
-def test_lines_come_out_however_they_are_cut() -> None:
+def test_lines_may_be_split_anywhere() -> None:
     data = b'{"a": 1}\r\n\n{"b": "\xc3\xa9"}\n{"c": 3}'
     for size in range(1, len(data) + 1):
         reader = LineReader(100)

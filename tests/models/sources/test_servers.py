@@ -1,7 +1,7 @@
-"""Running servers as sources: each is known by its own endpoints.
+"""Running servers as model sources, recognised by their endpoints.
 
-The answers are those of vLLM 0.32, SGLang 0.5.23 and Ollama's documentation; a real
-llama.cpp is asked in the gateway's tests.
+The replies are those of vLLM 0.32, SGLang 0.5.23 and Ollama's documentation; the gateway's tests use a real
+llama.cpp.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def props(**more: object) -> Answers:
     }
 
 
-def test_llama_cpp(tmp_path: Path) -> None:
+def test_llama_cpp_is_recognised(tmp_path: Path) -> None:
     with answering(props()) as url:
         for address in (url, f"{url}/", f"{url}/v1"):
             found = find_source(address)
@@ -82,7 +82,7 @@ def cards(*names: str, root: str = "") -> dict[str, Any]:
     return {"/v1/models": {"object": "list", "data": entries}, "/version": {"version": "0.32.0"}}
 
 
-def test_vllm_names_a_model_of_the_cache(tmp_path: Path) -> None:
+def test_vllm_with_a_cached_model_is_resolved(tmp_path: Path) -> None:
     snapshot = download(tmp_path / "hub", "Qwen/Qwen3-8B", "c0ffee", FILES)
     with answering(cards("qwen", root="Qwen/Qwen3-8B")) as url:
         found = find_source(url)
@@ -92,14 +92,14 @@ def test_vllm_names_a_model_of_the_cache(tmp_path: Path) -> None:
         assert diagnose(url).dialect is not None
 
 
-def test_vllm_names_a_folder(tmp_path: Path) -> None:
+def test_vllm_with_a_directory_is_resolved(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
     with answering(cards("m", root=str(tmp_path / "m"))) as url:
         assert find_source(url).directory == tmp_path / "m"
 
 
-def test_vllm_tells_its_tokenizer() -> None:
+def test_vllm_tokenizer_is_used() -> None:
     told = {"/tokenizer_info": {"chat_template": HERMES, "eos_token": "<|im_end|>"}}
     with answering({**cards("m"), **told}) as url:
         found = find_source(url)
@@ -108,7 +108,7 @@ def test_vllm_tells_its_tokenizer() -> None:
     assert found.tokens == {"eos_token": "<|im_end|>"}
 
 
-def test_vllm_with_a_model_that_is_elsewhere() -> None:
+def test_vllm_with_a_remote_model_is_explained() -> None:
     with answering(cards("Qwen/Qwen3-Coder-30B-A3B-Instruct", "lora")) as url:
         found = detect(url)
         assert found.dialect is not None
@@ -136,7 +136,7 @@ def sglang(**more: object) -> Answers:
 
 
 @pytest.mark.parametrize("prefix", ["", "get_"])
-def test_sglang(tmp_path: Path, prefix: str) -> None:
+def test_sglang_is_recognised(tmp_path: Path, prefix: str) -> None:
     def named(answers: Answers) -> Answers:
         return {path.replace("/", f"/{prefix}", 1): answer for path, answer in answers.items()}
 
@@ -183,7 +183,7 @@ def ollama(
     }
 
 
-def test_ollama_elsewhere() -> None:
+def test_remote_ollama_is_recognised() -> None:
     with answering(ollama("qwen3:8b", modelfile="FROM /elsewhere/blob\n")) as url:
         found = find_source(url)
         assert (found.engine, found.name, found.families) == ("ollama", "qwen3:8b", ("qwen3",))
@@ -197,7 +197,7 @@ def test_ollama_elsewhere() -> None:
     assert dialect.name == "hermes"
 
 
-def test_ollama_here(tmp_path: Path) -> None:
+def test_local_ollama_is_resolved(tmp_path: Path) -> None:
     store = Store(tmp_path / "models")
     store.add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES)
     weights = find_source("qwen3:8b").weights
@@ -210,7 +210,7 @@ def test_ollama_here(tmp_path: Path) -> None:
     assert url in found.origin
 
 
-def test_ollama_has_several_models() -> None:
+def test_ollama_with_several_models_needs_a_name() -> None:
     with answering(ollama("a", "qwen3:8b")) as url:
         with pytest.raises(UsageError, match=f"as in {url}#a .it has a, qwen3:8b"):
             find_source(url)
@@ -226,7 +226,7 @@ def test_ollama_has_several_models() -> None:
 # -- others
 
 
-def test_servers_that_tell_nothing() -> None:
+def test_unrecognised_servers_are_refused() -> None:
     with answering({}) as url, pytest.raises(UsageError, match="is not a vLLM, SGLang"):
         find_source(url)
     with (
@@ -243,7 +243,7 @@ def test_servers_that_tell_nothing() -> None:
     assert dialect.name == "harmony"
 
 
-def test_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_sent_and_required(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(props(), key="secret") as url:
         with pytest.raises(UsageError, match="it requires an API key: set UNSPOOL_UPSTREAM_KEY"):
             find_source(url)

@@ -1,4 +1,4 @@
-"""Sources: the same model is found wherever it lies, and what was found is said with where."""
+"""Model sources: the same model is found in every location, and the location is reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def download(hub: Path, name: str, commit: str, files: dict[str, object], branch: str = "main") -> Path:
-    """What a download leaves in the cache."""
+    """Create the files that a download leaves in the cache."""
     model = hub / f"models--{name.replace('/', '--')}"
     snapshot = model / "snapshots" / commit
     snapshot.mkdir(parents=True)
@@ -55,7 +55,7 @@ FILES: dict[str, object] = {
 }
 
 
-def test_a_name_in_the_cache(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_model_name_is_resolved(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = download(hub, "Qwen/Qwen3-8B", "c0ffee", FILES)
     for given in ("Qwen/Qwen3-8B", str(snapshot), str(snapshot.parent.parent)):
         found = find_source(given)
@@ -71,7 +71,7 @@ def test_a_name_in_the_cache(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert find_source("Qwen/Qwen3-8B").directory == snapshot
 
 
-def test_the_tokens_of_a_tokenizer_are_told(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokenizer_tokens_are_reported(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     added = [
         {"id": 7, "content": "<|im_end|>", "special": True},
         {"id": 8, "content": "<tool_call>", "special": False},
@@ -85,7 +85,7 @@ def test_the_tokens_of_a_tokenizer_are_told(hub: Path, capsys: pytest.CaptureFix
         }
 
 
-def test_it_is_where_the_hub_itself_would_look(hub: Path) -> None:
+def test_cache_location_follows_the_hub_variables(hub: Path) -> None:
     huggingface_hub = pytest.importorskip("huggingface_hub")
     snapshot = download(hub, "Qwen/Qwen3-8B", "c0ffee", FILES)
     path = huggingface_hub.try_to_load_from_cache("Qwen/Qwen3-8B", "config.json", cache_dir=hub)
@@ -95,7 +95,7 @@ def test_it_is_where_the_hub_itself_would_look(hub: Path) -> None:
     assert str(directory / "config.json") == path
 
 
-def test_revisions(hub: Path) -> None:
+def test_revisions_are_resolved(hub: Path) -> None:
     old = download(hub, "a/b", "0ld", FILES, branch="v1")
     new = download(hub, "a/b", "fade", FILES)
     alone = download(hub, "a/c", "beef", FILES, branch="")
@@ -107,7 +107,7 @@ def test_revisions(hub: Path) -> None:
         find_source("a/b@v2")
 
 
-def test_a_name_with_quantisations(hub: Path) -> None:
+def test_name_with_quantisations_is_resolved(hub: Path) -> None:
     snapshot = download(hub, "a/b-GGUF", "c0ffee", {})
     small = write_gguf(snapshot / "b-Q4_K_M.gguf", HERMES)
     large = write_gguf(snapshot / "b-Q8_0.gguf", HERMES)
@@ -117,7 +117,7 @@ def test_a_name_with_quantisations(hub: Path) -> None:
         find_source("a/b-GGUF:Q6_K")
 
 
-def test_a_path_comes_before_a_name(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_wins_over_a_name(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     download(hub, "a/b", "c0ffee", FILES)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a" / "b").mkdir(parents=True)
@@ -125,7 +125,7 @@ def test_a_path_comes_before_a_name(hub: Path, tmp_path: Path, monkeypatch: pyte
     assert find_source("a/b").kind == "folder"
 
 
-def test_what_was_looked_at_is_said(hub: Path) -> None:
+def test_searched_locations_are_named(hub: Path) -> None:
     with pytest.raises(UsageError) as refusal:
         find_source("org/nothing")
     assert "it is not a path" in str(refusal.value)
@@ -139,7 +139,7 @@ def piped(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
 
 
-def test_standard_input(
+def test_standard_input_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     header = write_gguf(tmp_path / "m.gguf", HERMES).read_bytes()
@@ -164,7 +164,7 @@ def test_standard_input(
         (b"GGUF", "ends inside"),
     ],
 )
-def test_standard_input_that_is_something_else(
+def test_invalid_standard_input_is_refused(
     data: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piped(data, monkeypatch)
