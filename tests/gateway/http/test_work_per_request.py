@@ -48,7 +48,7 @@ FASTER: Final = {"lines": 4.3, "bytes allocated": 6, "elements scanned": 6}
 """Allowed factor of work for four times the field; quadratic work would give sixteen."""
 SLACK: Final = {"lines": 500, "bytes allocated": 600_000, "elements scanned": 20_000}
 """Work that is not counted: caches that are filled once, checks beyond a certain size."""
-SLACK_OF_BYTE: Final = {"lines": 0, "bytes allocated": 6, "elements scanned": 4}
+SLACK_OF_BYTE: Final = {"lines": 0, "bytes allocated": 8, "elements scanned": 4}
 """Uncounted work per byte of a body."""
 MOST_OF_BYTE: Final = {"lines": 16, "bytes allocated": 300, "elements scanned": 40}
 """Work for each byte of a body, beyond the work for the least one; empty items cost the most for each."""
