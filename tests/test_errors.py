@@ -283,7 +283,7 @@ def test_contradiction_shows_its_template(declaration: dict[str, Any], says: str
 FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route("", "content"),))
 FRAMES: dict[str, tuple[Frame, str]] = {
     "nothing that opens": (replace(FRAME, open=()), "that begin a header"),
-    "nothing that ends a header": (replace(FRAME, sep=""), "what ends a header"),
+    "nothing that ends a header": (replace(FRAME, sep=""), "the marker that ends a header"),
     "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
     "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
     "an end that is no text": (replace(FRAME, ends=("",)), "cannot end a body"),

@@ -293,14 +293,14 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
         (["--dialect", "klingon"], "there is no column 'klingon', either"),
         (
             ["--dialect", "hermes", "--text", "output"],
-            "the first rows have no 'output'; they have id, text, n",
+            "the first rows have no column 'output'; they have id, text, n",
         ),
         (["--dialect", "hermes", "--tools", "tools.json"], "no column and no file of that name"),
         (["--dialect", "hermes", "--to", "klingon"], "klingon"),
         (["--dialect", "hermes", "--keep", "m"], "exactly one column 'm'"),
-        (["--dialect", "hermes", "--jobs", "0"], "at least one"),
+        (["--dialect", "hermes", "--jobs", "0"], "use at least 1"),
         (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "exclude each other"),
-        (["--dialect", "hermes", "--labels"], "labels=True needs ids"),
+        (["--dialect", "hermes", "--labels"], "labels=True needs token ids"),
         (["--dialect", "hermes", "--token-ids", "n", "--tokenizer", "."], "no tokenizer.json"),
     ],
 )

@@ -304,18 +304,18 @@ def test_padding_is_not_output() -> None:
     ("options", "said"),
     [
         ({"text": "output"}, "exactly one column 'output'; it has: 'text', 'n'"),
-        ({"text": "n"}, "the column 'n' holds int64, not text"),
+        ({"text": "n"}, "the column 'n' has the type int64; it must be text"),
         ({"tools": Column("tool")}, "exactly one column 'tool'"),
         ({"tools": [{"type": "function"}]}, "function without a name"),
         ({"keep": "text"}, "pass a list of columns, or 'all'"),
-        ({"keep": ["m"]}, "there is no column 'm'"),
+        ({"keep": ["m"]}, "must have exactly one column 'm'"),
         ({"labels": True}, "labels=True needs token ids"),
         ({"token_ids": "n"}, "token_ids= needs the tokenizer"),
         (
             {"token_ids": "text", "tokenizer": bytes_for("hermes")},
             "has the type string; it must be lists of token ids",
         ),
-        ({"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"}, "the prompt is ids, too"),
+        ({"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"}, "the prompt must be token ids, too"),
         ({"policies": "strict"}, "policies must be a Policies value"),
     ],
 )

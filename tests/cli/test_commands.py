@@ -189,7 +189,7 @@ HERMES = ["parse", "--dialect", "hermes"]
 MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
     "unknown command": (["prase"], b"", "no command 'prase': did you mean parse?"),
     "unknown option": ([*HERMES, "--toolz"], b"", "no option --toolz: did you mean --tools"),
-    "one file too many": ([*HERMES, "one", "two"], b"", "one argument too many: two"),
+    "one file too many": ([*HERMES, "one", "two"], b"", "unexpected argument: two"),
     "no such form": (["export", "dialect"], b"", "no form 'dialect': did you mean dialects?"),
     "no dialect": (["parse"], b"", "required: --dialect; `unspool dialects` lists them"),
     "no model": (["doctor"], b"", "required: MODEL; a GGUF file, a model directory"),

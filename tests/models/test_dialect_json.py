@@ -53,7 +53,7 @@ def test_missing_fields_have_defaults() -> None:
     ("value", "message"),
     [
         ({}, "missing field name"),
-        ({"name": "mine", "cal": []}, "there is no cal"),
+        ({"name": "mine", "cal": []}, "unknown field cal"),
         ({"name": 3}, "expected string, got 3"),
         ({"name": "mine", "call": "<call>"}, "dialect.call: expected tuple"),
         ({"name": "mine", "args": "yaml"}, "dialect.args"),

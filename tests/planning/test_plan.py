@@ -435,7 +435,7 @@ def test_prompt_decides_the_start_channel(name: str, request_: dict[str, Any], t
     decided = plan(name, ask(**request_), prompt=history + tail)
     assert decided.start == start
     assert decided.why["start"].startswith(f"{start}: the prompt ends with ")
-    assert not [warning for warning in decided.warnings if "means nothing" not in warning]
+    assert not [warning for warning in decided.warnings if "is not a marker of" not in warning]
     parser = decided.parser()
     found = [event for event in parser.feed("xyz") if isinstance(event, Text)]
     assert [event.channel for event in found] == ([] if start == "header" else [start])
@@ -1154,7 +1154,7 @@ BLANK: dict[str, Any] = {}
         ("qwen3", with_kwargs(think=True), {}, "unknown thinking switch 'think': did you mean thinking"),
         ("qwen3", ask(enable_thinkng=False), {}, "'enable_thinkng': did you mean enable_thinking"),
         ("qwen3", with_kwargs(enable_thinking="perhaps"), {}, "choose true or false"),
-        ("qwen3", with_kwargs(thinking_mode="deep"), {}, "knows disabled, enabled"),
+        ("qwen3", with_kwargs(thinking_mode="deep"), {}, "takes disabled, enabled"),
         ("qwen3", with_kwargs(thinking_mode="adaptive"), {}, "thinking_mode='adaptive'"),
         ("qwen3", ask(thinking={"type": "deep"}), {}, r"thinking\.type='deep'"),
         ("qwen3", ask(reasoning={"depth": 3}), {}, "unknown keys depth"),
@@ -1189,7 +1189,7 @@ BLANK: dict[str, Any] = {}
             "hermes",
             ask(tools=TOOLS, tool_choice=NAMED, guided_json={}),
             {},
-            "tool_choice naming 'f' and guided_json both decide",
+            "tool_choice naming 'f' and guided_json both constrain",
         ),
         ("hermes", ask(tool_choice="required"), {}, "there are no tools: add tools"),
         ("hermes", ask(tools=[], tool_choice="required"), {}, "there are no tools: add tools"),
@@ -1201,19 +1201,19 @@ BLANK: dict[str, Any] = {}
             {},
             "exclude each other",
         ),
-        ("hermes", ask(continue_final_message=True), {}, "the last message is of 'user'"),
+        ("hermes", ask(continue_final_message=True), {}, "the last message has the role 'user'"),
         ("harmony", ask(separate_reasoning=False), {}, "use include_reasoning=false to hide it"),
         (
             "deepseek_v3_1",
             {"messages": AFTER_TOOL},
             {"tool_continuation_reasoning": "on"},
-            "reasoning is off: .*: switch it on",
+            "reasoning is off: .*; switch it on",
         ),
         # Wrong templates.
-        ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "another family's template"),
-        ("harmony", ask(), {"prompt": "User: Hi\nAssistant: "}, "outside of any message"),
+        ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "use the template of this"),
+        ("harmony", ask(), {"prompt": "User: Hi\nAssistant: "}, "outside any message"),
         ("deepseek_v4", ask(), {"prompt": "<|im_start|>assistant\n<think>\n"}, "prompts of deepseek_v4 end"),
-        ("glm47", ask(), {"prompt": "<｜User｜>Hi<｜Assistant｜>"}, "another family's template"),
+        ("glm47", ask(), {"prompt": "<｜User｜>Hi<｜Assistant｜>"}, "use the template of this"),
         ("hermes", ask(), {"prompt": "<|im_start|>user\nHi<|im_end|>\n"}, "add_generation_prompt=True"),
         ("glm47", ask(), {"prompt": "[gMASK]<sop><|user|>"}, "ends a turn of glm47"),
         # Missing tokenizers.
@@ -1227,18 +1227,18 @@ BLANK: dict[str, Any] = {}
         ("hermes", ask(tools=[{"type": "function"}]), {}, "function without a name"),
         ("hermes", ask(tools=TOOLS, tool_choice="any"), {}, "choose none, auto, required"),
         ("hermes", ask(tools=TOOLS, tool_choice={"type": "custom", "name": "f"}), {}, "name a function as"),
-        ("hermes", ask(tools=TOOLS, tool_choice={"type": "allowed_tools"}), {}, "needs its list of tools"),
+        ("hermes", ask(tools=TOOLS, tool_choice={"type": "allowed_tools"}), {}, "needs a list of tools"),
         (
             "hermes",
             ask(tools=[G], tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [NAMED]}),
             {},
-            "allows f, not in tools",
+            "allows f, which tools lacks",
         ),
         (
             "hermes",
             ask(tools=TOOLS, tool_choice={"type": "allowed_tools", "tools": [{"name": {}}]}),
             {},
-            "not in tools",
+            "which tools lacks",
         ),
         ("hermes", ask(functions=[]), {}, "use tools"),
         ("hermes", ask(function_call="auto"), {}, "use tool_choice"),

@@ -16,7 +16,7 @@ the rest of a turn   that whole turn: reasoning, an answer or a call that it beg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..dialects._control_tokens import CONTROL_TOKEN
@@ -183,12 +183,31 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
         if literal in compiled.dialect.prompt.turn:
             break  # the message before it may end with anything
         end = len(text[:start].rstrip())
+    if not first:
+        return _first_opener(text, prompt.first_openers)
     # If the run starts with a closer of reasoning, the template has written a thought in front of it.
-    for opener, closer in prompt.reasoning_pairs if first else ():
+    for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
             return text[at:]
-    return text[start:] if first else ""
+    return text[start:]
+
+
+def _first_opener(text: str, openers: Sequence[str]) -> str:
+    """Return the ordinary words at the end of the text that open reasoning at the start of an answer.
+
+    They may also be the end of a user's message.  They are an opener only directly after a control
+    token, which starts the answer, or if the prompt consists of nothing else.
+    """
+    end = len(text.rstrip())
+    for opener in openers:
+        if text.endswith(opener, 0, end):
+            before = text[: end - len(opener)].rstrip()
+            starts = (before.rfind("<"), before.rfind("["), len(before) - 1)
+            tokens = (CONTROL_TOKEN.match(before, at) for at in starts if at >= 0)
+            if not before or any(token is not None and token.end() == len(before) for token in tokens):
+                return text[end - len(opener) :]
+    return ""
 
 
 def _last_header(text: str, compiled: CompiledDialect) -> str:

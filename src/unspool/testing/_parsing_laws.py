@@ -99,8 +99,9 @@ def _assert_arguments_in_place(run: ParseRun, head: CallStart, tail: CallEnd, jo
         run.fail("places", f"the span of the arguments starts with whitespace: {span_text!r}")
     if tail.status != "complete":
         return
-    # An empty text stands for no arguments, or for empty code.
-    if not span_text and any(json.loads(joined).values()):
+    # An empty span stands for no arguments, or for code without visible characters.
+    values = json.loads(joined).values()
+    if not span_text and any(not isinstance(value, str) or value.strip() for value in values):
         run.fail("places", f"the arguments {joined!r} have an empty span")
     if span_text.startswith('{"') and is_json(span_text) and span_text != joined:
         # Python literals are converted to JSON. This text is both, and only its end shows which.

@@ -374,7 +374,7 @@ def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
         ({"UNSPOOL_TOKEN_IDS": "maybe"}, "true or false"),
         ({"UNSPOOL_POLICIES": "commit"}, "key=value"),
         ({"UNSPOOL_POLICIES": "commit=later"}, "choose one of"),
-        ({"UNSPOOL_POLICIES": "x=y"}, "has no 'x'"),
+        ({"UNSPOOL_POLICIES": "x=y"}, "unknown policy 'x'"),
         ({"UNSPOOL_IDLE_TIMEOUT": "0"}, "above 0"),
         ({"UNSPOOL_CONFIG": "/nowhere.toml"}, "cannot read"),
     ],

@@ -437,6 +437,7 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
         turn_borders=(*stops, *dialect.prompt.turn),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
         framing=sorted(framing, key=len, reverse=True),
+        first_openers=[_around_text(each)[0] for each in dialect.reasoning if "^" in split_marks(each)[0]],
         all_templates="\n".join(templates),
     )
 

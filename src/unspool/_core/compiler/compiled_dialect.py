@@ -151,6 +151,7 @@ class PromptMarkers:
 
     __slots__ = (
         "_all_templates",
+        "first_openers",
         "first_words",
         "framing",
         "markers",
@@ -168,6 +169,7 @@ class PromptMarkers:
         turn_borders: Sequence[str],
         reasoning_pairs: Sequence[tuple[str, str]],
         framing: Sequence[str],
+        first_openers: Sequence[str],
         all_templates: str,
     ) -> None:
         self.markers: Final = markers
@@ -180,6 +182,8 @@ class PromptMarkers:
         """Openers of reasoning with their closers."""
         self.framing: Final = framing
         """Literals that a template may put between the last message and the output, longest first."""
+        self.first_openers: Final = first_openers
+        """Ordinary words that open reasoning at the start of an answer."""
         self._all_templates: Final = all_templates
         # Caches.
         self.usual_tail: str | None = None
