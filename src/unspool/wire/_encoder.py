@@ -47,4 +47,4 @@ class StreamEncoder:
         if self.failed:
             return True
         name = type(self).__name__
-        raise UsageError(f"{event!r} after Finish: create one {name} per output")
+        raise UsageError(f"got {event!r} after Finish; create one {name} per output")

@@ -68,7 +68,7 @@ class OllamaStream(StreamEncoder):
     @property
     def finish_reason(self) -> FinishReason:
         """Finish reason so far, as Chat Completions reports it."""
-        # Unlike in other wire formats, a malformed call is never sent, so it does not change this reason.
+        # A malformed call is never sent in this format, so it does not affect the finish reason.
         return self._filter.finish_reason
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:

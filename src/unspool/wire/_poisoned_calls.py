@@ -59,10 +59,11 @@ def make_poison(sent: str, status: str) -> str:
     '{"\\u"]'
     """
     # Find the state at the end of the text: the innermost open bracket, and whether a string is open.
+    # open_string is None outside strings, a backslash in an incomplete escape, and otherwise empty.
     brackets: list[str] = []
-    last = ""  # first character of the last token
+    last = ""  # the first character of the last token
     before_last = ""
-    open_string: str | None = None  # None outside strings, a backslash inside an escape, otherwise empty
+    open_string: str | None = None
     for token in _TOKEN.finditer(sent):
         before_last, last = last, token[0][0]
         open_string = token["open"]
@@ -142,8 +143,10 @@ class SentCalls:
         self._finish_reason_for_calls: FinishReason = (
             parser.policies.forced_finish_reason if parser.forced else "tool_calls"
         )
-        self._arguments: list[str] = []  # pieces of the open call's arguments
-        self._half_pair = ""  # first half of a surrogate pair that waits for the second
+        self._arguments: list[str] = []
+        """Arguments of the open call, in pieces."""
+        self._half_pair = ""
+        """First half of a surrogate pair, which waits for the second half."""
         self._start = 0
         self._diagnostics: dict[str, Diagnostic] = {}
         self.malformed = False

@@ -481,7 +481,7 @@ class _InputReader:
 
 _INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # Excludes an incomplete escape and the first half of a surrogate pair, which wait for the rest.
+    # An incomplete escape or half a surrogate pair does not match, so it waits for the rest.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )

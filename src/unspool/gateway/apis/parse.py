@@ -43,7 +43,8 @@ class ParseBody(msgspec.Struct):
     dialect: str = "auto"
     """Name of the dialect.
 
-    ``auto`` detects the dialect from ``chat_template`` or, without one, uses that of the gateway's model.
+    ``auto`` detects the dialect from ``chat_template`` or, without one, uses the dialect of the
+    gateway's model.
     """
     chat_template: str | None = None
     tools: list[dict[str, Any]] | None = None

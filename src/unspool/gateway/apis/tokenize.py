@@ -55,7 +55,7 @@ class Tokenize:
             text = prepared.prompt
         special = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
         if special is None:
-            # By default, vLLM (field prompt) adds special tokens, and llama.cpp (field content) does not.
+            # Special tokens are the default for prompt, as in vLLM, but not for content, as in llama.cpp.
             special = shape.prompt is not None
         tokens = None
         if text is not None:

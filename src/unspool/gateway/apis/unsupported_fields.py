@@ -2,7 +2,7 @@
 
 The fields fall into three groups:
 
-- A field that would change the output is rejected, because its sender relies on it.
+- A field that would change the output is rejected, because the client relies on it.
 - An unknown field is ignored and logged once, because agents send such fields to every server.
 - A field without effect on the output is ignored silently.
 """

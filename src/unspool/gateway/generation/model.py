@@ -310,7 +310,9 @@ def _read_source(settings: Settings, config: Mapping[str, Any] | None) -> Source
 
 def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
     if source is None:
-        raise UsageError("the dialect is unknown; set dialect, or set template or model_dir to detect it")
+        raise UsageError(
+            "cannot detect the dialect without a chat template; set dialect, template or model_dir"
+        )
     detection: Detection = detect_dialect(source, tokenizer=tokenizer)
     if detection.dialect is not None:
         return detection.dialect
@@ -320,7 +322,7 @@ def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Di
     if not detection.hint:
         raise UsageError(
             f"cannot detect the dialect from the chat template: {detection.evidence[0]} "
-            "Set dialect; for a model without tools, set it to passthrough"
+            "Set dialect; if the model does not support tools, set dialect to passthrough"
         )
     log(logging.WARNING, "dialect_assumed", reason="the template only hints at it", dialect=detection.hint)
     return get_dialect(detection.hint)

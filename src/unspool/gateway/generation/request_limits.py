@@ -51,7 +51,7 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("arguments of a call", max(map(len, arguments), default=0))
         _check_size("tools", len(msgspec.json.encode(request.chat.get("tools"))))
         _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
-    # Arguments are JSON inside strings, so the check of the body has not counted their values.
+    # Arguments are JSON inside strings, so their values were not counted with those of the body.
     if arguments:
         Bounds(max_values).check_texts(arguments)
     # The event loop writes these log entries, so there must not be many of them.

@@ -81,7 +81,7 @@ class ResponseEncoder:
     def exposes_tokens(self) -> bool:
         """Return whether the client asked for log probabilities or token ids, and may see them.
 
-        They would reveal reasoning that is hidden from the client.
+        A client from which reasoning is hidden may not see them, because they would reveal the reasoning.
         """
         wanted = self.request.logprobs is not None or self.request.token_ids
         return wanted and self.readers[0].plan.include_reasoning

@@ -1,4 +1,4 @@
-"""Threads of ``/v1/messages``: the client sends one turn, and the gateway stores the turns before it.
+"""Threads of ``/v1/messages``: the client sends only new messages, and the gateway adds the earlier ones.
 
 Each reply of a thread is stored together with the messages of its request and the id of the reply
 before it.  The tools and the system prompt of the first request apply to the whole thread.  If a

@@ -28,7 +28,7 @@ _BUSY: Final = 10.0
 """Seconds to wait for a writer in another process."""
 _NO_LIMIT: Final = -1
 _LAST: Final = (1 << 63) - 1
-"""Number above the ``place`` of every item."""
+"""Number greater than the ``place`` of any item."""
 _OTHERS: Final = 0o077
 """Permission bits for all users except the file's owner."""
 _SCHEMA: Final = """
@@ -247,12 +247,12 @@ class SqliteStore:
         return await self._change(delete)
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of the given items, by id."""
+        """Return the weight of each given item that is stored, keyed by item id."""
         result = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
         return {id: Weight(size, values) for id, size, values in result}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of the given items, by id."""
+        """Return the encoded data of each given item that is stored, keyed by item id."""
         return dict(await self._find("SELECT id, data FROM items", tenant, items))
 
     async def _find(self, select: str, tenant: str, items: Sequence[str]) -> list[Any]:

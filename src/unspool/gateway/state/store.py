@@ -4,9 +4,9 @@ An entry has a kind, a head (an encoded object with the entry's own fields), and
 with its own id.  An entry belongs to a tenant, which the API key identifies, and other tenants cannot
 find it.
 
-All data is stored in encoded form, together with its size and its number of JSON values.  So the size of
-stored data can be added to the size of the request that refers to it, before anything is decoded.  A
-store neither encodes nor decodes, so its own steps are short.
+All data is stored in encoded form, together with its size and its number of JSON values.  If a request
+refers to stored data, the size of this data is added to the size of the request before anything is
+decoded.  A store neither encodes nor decodes, so its operations never block the event loop for long.
 
 If the store is full, the tenant that stores the most data makes room: its least recently used entry is
 deleted.  A tenant that uses less than its share loses nothing to others.
@@ -118,11 +118,11 @@ class Store(Protocol):
         ...
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of the given items by id, without items that are not stored."""
+        """Return the weight of each given item that is stored, keyed by item id."""
         ...
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of the given items by id, without items that are not stored."""
+        """Return the encoded data of each given item that is stored, keyed by item id."""
         ...
 
 
@@ -159,7 +159,7 @@ class _Entry:
         self.at: dict[str, int] = {}
         """Last position of each item id."""
         self.repeated: set[str] = set()
-        """Ids that several items share, which can happen because clients choose ids."""
+        """Ids that belong to more than one item, because clients may choose any ids."""
         self.add(packed.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -325,11 +325,11 @@ class MemoryStore:
         return result
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of the given items, by id."""
+        """Return the weight of each given item that is stored, keyed by item id."""
         return {row.id: Weight(len(row.data), row.values) for row in await self._find(tenant, items)}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return the encoded data of the given items, by id."""
+        """Return the encoded data of each given item that is stored, keyed by item id."""
         return {row.id: row.data for row in await self._find(tenant, items)}
 
     async def _find(self, tenant: str, items: Sequence[str]) -> list[Row]:

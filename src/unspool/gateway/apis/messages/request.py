@@ -21,7 +21,7 @@ from .tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _BILLING: Final = re.compile(r"x-anthropic-billing-header:[^\n]*\n*")
-"""Line for the vendor that an agent puts at the start of its system prompt.
+"""Billing line that an agent adds at the start of its system prompt.
 
 The line changes with every session, so the gateway removes it: otherwise no two sessions would share a
 cached prefix.

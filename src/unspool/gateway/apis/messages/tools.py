@@ -1,6 +1,6 @@
 """Conversion of the tools in Messages requests to functions that any model can call.
 
-Anthropic defines some tools that the client runs: a shell, an editor, a memory, and control of a computer.
+Anthropic defines some tools that the client runs: for shell commands, editing, memory and computer use.
 A request names the type of such a tool without a schema, because Anthropic's own models know the tool.
 Other models get the schema that Anthropic documents.  Tools that only the vendor can run are ignored or
 rejected.
@@ -80,7 +80,7 @@ def _read_custom(tool: MessageTool, place: str) -> dict[str, Any]:
     return function
 
 
-# -- tools that the client runs; the date in a type is the version of the tool
+# -- tools that the client runs; each type ends with a date, which is the version of the tool
 
 
 def _function(name: str, description: str, required: Sequence[str], **properties: Any) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class OllamaModels:
         await exchange.respond(200, encode_line(description))
 
     async def refuse(self, exchange: Exchange) -> None:
-        """Reject requests that would add, copy or remove a model."""
+        """Reject requests that would change the set of models."""
         raise invalid(
             f"{exchange.path} is not supported; set models in the gateway's settings", code="unsupported"
         )
