@@ -82,11 +82,11 @@ class Reader:
         self.outcomes: Counter[str] = Counter()
         """Number of calls for each status, and of diagnostics for each kind."""
         self.logprobs: list[dict[str, Any]] = []
-        """Log probabilities that have not been sent to the client yet."""
+        """Log probabilities not yet sent to the client."""
         self.content_logprobs: list[dict[str, Any]] = []
-        """Log probabilities of content that have not been sent to the client yet."""
+        """Log probabilities of content tokens, not yet sent to the client."""
         self.token_ids: list[int] = []
-        """Token ids that have not been sent to the client yet."""
+        """Token ids not yet sent to the client."""
         self._ids = ids
         self._parser: Parser | None = None
         self._upstream_splits_reasoning = False
@@ -226,17 +226,17 @@ class Reader:
                         self.content_logprobs += tokens.logprobs
 
     def take_logprobs(self) -> list[dict[str, Any]]:
-        """Return and clear the log probabilities that have not been sent yet."""
+        """Return and clear the unsent log probabilities."""
         logprobs, self.logprobs = self.logprobs, []
         return logprobs
 
     def take_content_logprobs(self) -> list[dict[str, Any]]:
-        """Return and clear the log probabilities of content that have not been sent yet."""
+        """Return and clear the unsent log probabilities of content tokens."""
         logprobs, self.content_logprobs = self.content_logprobs, []
         return logprobs
 
     def take_token_ids(self) -> list[int]:
-        """Return and clear the token ids that have not been sent yet."""
+        """Return and clear the unsent token ids."""
         ids, self.token_ids = self.token_ids, []
         return ids
 

@@ -52,7 +52,7 @@ INSERT OR IGNORE INTO clock VALUES (1, 0, 0);
 
 ``kept`` contains the entries, ``items`` their items, and ``owners`` the size of each tenant's data.
 ``clock`` has a single row, with the total size of all data and a counter that orders entries by their
-last use.  The columns ``counted`` contain numbers of JSON values.
+last use.  Each ``counted`` column contains a number of JSON values.
 """
 _FIND: Final = """
 SELECT number, kind, head, previous, size - length(head), counted FROM kept WHERE owner = ? AND id = ?
