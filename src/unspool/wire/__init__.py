@@ -1,4 +1,4 @@
-"""Wire formats: encoders from parser events to API responses, and a strict decoder of chat chunks."""
+"""Wire formats: encoders that turn events into API responses, and a strict decoder for chat chunks."""
 
 from ._chat import DONE, ChatStream, Chunk, sse
 from ._chat_decoder import RULES, ChatStreamDecoder

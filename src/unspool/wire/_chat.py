@@ -1,16 +1,16 @@
 """Encoder for OpenAI Chat Completions, streamed and not streamed.
 
-The encoder sends what every measured client reads correctly:
+The encoder sends only what every tested client reads correctly:
 
-- The first chunk has the role and empty content.  The role never comes again.
-- The first delta of a call has index, id, type, name and empty arguments.  Later deltas have only
-  index and arguments, because clients concatenate everything else.
-- No key of a delta is null.
+- The first chunk has the role and empty content.  No later chunk has a role.
+- The first delta of a call has an index, id, type, name and empty arguments.  Later deltas have only
+  the index and more arguments, because some clients concatenate repeated values.
+- No value in a delta is null.
 - The last chunk has an empty delta and the finish reason.
 
-A chunk cannot be taken back.  If a call turns out to be malformed or truncated after its first
-deltas, the encoder *poisons* its arguments, so that no client runs it (see ``_poisoned_calls.py``).
-The response that is not streamed has the same poisoned call.
+A chunk cannot be taken back after it was sent.  If a call turns out to be malformed or truncated, the
+encoder *poisons* its arguments, so that no client runs the call (see ``_poisoned_calls.py``).  A
+response that is not streamed contains the same poisoned call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ._encoder import StreamEncoder
 from ._poisoned_calls import SentCalls
 
 Chunk: TypeAlias = dict[str, object]
-"""A JSON object of the API."""
+"""JSON object that an API sends."""
 
 DONE: Final = "data: [DONE]\n\n"
 """Server-sent event that ends a stream, after the last chunk."""
@@ -87,7 +87,7 @@ class ChatStream(StreamEncoder):
         self._finished = False
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """Return the fewest chunks that carry these events in order.
+        """Return the shortest list of chunks that represents these events in order.
 
         The first call also returns the chunk with the role, even without events.
         """
@@ -149,12 +149,13 @@ class ChatStream(StreamEncoder):
         return [self._chunk({}, self.finish_reason)]
 
     def usage_chunk(self, usage: Mapping[str, object]) -> list[Chunk]:
-        """Return the chunk with the token counts, to send after the last chunk of every choice.
+        """Return the chunk with the token counts, in a list.
 
-        The list is empty if the client did not ask for usage, because some clients cannot read this chunk.
+        Send this chunk after the last chunk of every choice.  The list is empty if the client did not ask for
+        usage, because some clients cannot read this chunk.
         """
         if not self._finished:
-            raise UsageError("usage_chunk before Finish: encode all events first")
+            raise UsageError("usage_chunk() was called before Finish; encode all events first")
         head = _head(self.id, "chat.completion.chunk", self.created, self.model)
         return [{**head, "choices": [], "usage": dict(usage)}] if self.include_usage else []
 
@@ -163,18 +164,18 @@ class ChatStream(StreamEncoder):
 
     def _chunk(self, delta: Chunk, reason: FinishReason | None = None) -> Chunk:
         chunk = _head(self.id, "chat.completion.chunk", self.created, self.model)
-        # The only null of the stream: OpenAI's schema requires the key, and simple clients take any other
-        # value for the end.
+        # This is the only null in the stream: OpenAI's schema requires finish_reason, and simple clients
+        # treat any other value as the end.
         chunk["choices"] = [{"index": self.index, "delta": delta, "finish_reason": reason}]
         if self.include_usage:
-            chunk["usage"] = None  # as OpenAI does in all chunks but the last
+            chunk["usage"] = None  # as in OpenAI's streams: null in all chunks except the last
         return chunk
 
     def _reasoning(self, text: str) -> Chunk:
         return dict.fromkeys(self._reasoning_fields, text)
 
     def response(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
-        """Return the response that is not streamed; with n > 1, of several messages."""
+        """Return a response that is not streamed, with one choice for each message."""
         choices = [self._choice(index, choice) for index, choice in enumerate((message, *more))]
         out = _head(self.id, "chat.completion", self.created, self.model)
         out["choices"] = choices
@@ -199,7 +200,7 @@ class ChatStream(StreamEncoder):
                 calls.append(_call(part.id, part.name, sent.poison_arguments(part)))
             else:
                 (content if part.channel == "content" else reasoning).append(part.text)
-        # Beside calls OpenAI sends null; without calls, clients expect a string.
+        # If there are calls but no text, OpenAI sends null; without calls, clients expect a string.
         out: Chunk = {"role": "assistant", "content": "".join(content) or (None if calls else "")}
         if any(reasoning):
             out |= self._reasoning("".join(reasoning))
@@ -221,7 +222,8 @@ def sse(chunk: Mapping[str, object]) -> str:
     >>> sse({"choices": []})
     'data: {"choices":[]}\n\n'
     """
-    # ASCII only: some clients also break lines at U+2028 and U+0085, and a lone surrogate has no UTF-8.
+    # The JSON is ASCII, because some clients treat U+2028 and U+0085 as line breaks, and because a lone
+    # surrogate cannot be encoded in UTF-8.
     return f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 

@@ -1,9 +1,10 @@
-"""Strict decoder of ``chat.completion.chunk`` streams.
+"""Strict decoder for ``chat.completion.chunk`` streams.
 
-Clients disagree about invalid streams: if a name comes twice, one client concatenates it; if a call
-has no index, one loses it and another throws.  :class:`ChatStreamDecoder` accepts only what all
-clients read in the same way, and names the rule that a chunk breaks.  It does not need a parser, so it
-can check the stream of any server.
+Clients read invalid streams in different ways.  If the name of a call is sent twice, some clients
+concatenate the two; if a call has no index, some lose the call and others raise an error.
+:class:`ChatStreamDecoder` accepts only streams that all clients read in the same way.  If a chunk breaks
+a rule, the error names the rule.  The decoder needs no parser, so it can check the streams of any
+server.
 """
 
 from __future__ import annotations
@@ -19,28 +20,31 @@ from ._poisoned_calls import is_poisoned
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
-    "role": "the role is 'assistant'; it comes in the first delta and never again",
+    "role": "the first delta has the role 'assistant', and no later delta has a role",
     "text": "content and reasoning are strings, and both reasoning fields are equal",
     "index": "every call delta has an index, and calls are opened as 0, 1, 2, ...",
-    "id": "a call's id is a unique string; it comes in the first delta of the call and never again",
-    "name": "a call's name is a string; it comes whole in the first delta of the call and never again",
-    "type": "a call's type is 'function'; it comes in the first delta of the call and never again",
+    "id": "the first delta of a call has the id, a unique string, and later deltas do not repeat it",
+    "name": "the first delta of a call has the whole name, a string, and later deltas do not repeat it",
+    "type": "the first delta of a call has the type 'function', and later deltas do not repeat it",
     "arguments": "arguments are pieces of JSON text: strings, never objects",
-    "null": "a delta leaves out what it does not change; no key is null",
+    "null": "a delta leaves out fields that it does not change; no value is null",
     "retraction": "the id, name and type of a call never change",
     "end": "no delta follows the terminal chunk",
-    "finish": "finish_reason comes exactly once and fits the content",
-    "usage": "usage comes once, after the terminal chunk, in a chunk with 'choices': []",
+    "finish": "a stream has exactly one finish_reason, and it fits the content",
+    "usage": "usage is sent once, after the terminal chunk, in a chunk with 'choices': []",
     "json": "the joined arguments of a call are one JSON value, or end with poison",
 }
-"""Rules for streams, by the name in a ``ProtocolError``."""
+"""Rules for valid streams, keyed by the name that a ``ProtocolError`` contains.
+
+The *terminal chunk* is the chunk with a finish reason.
+"""
 
 _DELTA_KEYS: Final = {"role", "content", "reasoning_content", "reasoning", "refusal", "tool_calls"}
 _FINISH_REASONS: Final[dict[object, FinishReason]] = {reason: reason for reason in get_args(FinishReason)}
 
 
 class _Call:
-    """Call whose deltas are being collected."""
+    """Call with the pieces of its arguments so far."""
 
     __slots__ = ("id", "name", "pieces")
 
@@ -51,7 +55,7 @@ class _Call:
 
 
 class _TextRun:
-    """Adjacent text of one channel."""
+    """Adjacent pieces of text in one channel."""
 
     __slots__ = ("channel", "pieces")
 
@@ -79,15 +83,20 @@ class ChatStreamDecoder:
 
     def __init__(self, *, index: int = 0, lenient: bool = False, check_json: bool = True) -> None:
         self.index = index
-        """Index of the choice to read; others are skipped."""
+        """Index of the choice to read; other choices are skipped."""
         self.lenient = lenient
-        """Treat null keys as absent, and accept usage or ``choices: []`` at any time.  Many servers send
-        these, and most clients accept them."""
+        """True to treat null values as absent, and to accept usage or ``choices: []`` in any chunk.
+
+        Many servers send such chunks, and most clients accept them.
+        """
         self.check_json = check_json
-        """Apply the rule ``json``: invalid arguments must end with poison
-        (see ``unspool.wire._poisoned_calls``)."""
+        """True to apply the rule ``json``: the arguments of a call must be JSON.
+
+        The only exception is a broken call, whose arguments must end with poison, the text that makes them
+        unreadable (see ``unspool.wire._poisoned_calls``).
+        """
         self.usage: Mapping[str, object] | None = None
-        """Token counts of the usage chunk."""
+        """Token counts from the usage chunk."""
         self._count = -1
         self._chunk: object = None
         self._started = False
@@ -99,13 +108,13 @@ class ChatStreamDecoder:
 
     @property
     def finished(self) -> bool:
-        """True after the terminal chunk."""
+        """True after the terminal chunk, which has the finish reason."""
         return self._end is not None
 
     def feed(self, chunk: Mapping[str, object]) -> None:
-        """Read the next chunk: the decoded JSON object, one of its choices, or a choice's delta.
+        """Read the next chunk, which may be a whole chunk object, one of its choices, or only a delta.
 
-        :raises ProtocolError: if the chunk breaks a rule; the stream cannot continue.
+        :raises ProtocolError: if the chunk breaks a rule; do not feed further chunks after that.
         """
         self._count += 1
         self._chunk = chunk
@@ -120,7 +129,10 @@ class ChatStreamDecoder:
             self._fail("usage" if "usage" in chunk else "choices", "the key 'choices' is missing")
 
     def message(self) -> Message:
-        """Return the message, once the stream is finished."""
+        """Return the message after the end of the stream.
+
+        :raises ProtocolError: if the stream has no terminal chunk yet.
+        """
         if not self.finished:
             raise ProtocolError(
                 f"the stream breaks rule 'finish': it ended after {self._count + 1} chunks "
@@ -164,7 +176,7 @@ class ChatStreamDecoder:
         if not (alone or self.lenient):
             self._fail("usage", "usage is in a chunk that has choices")
         if not (self.usage is None or self.lenient):
-            self._fail("usage", "usage comes again")
+            self._fail("usage", "usage is sent again")
         self.usage = usage
 
     def _read_choice(self, delta: object, reason: object) -> None:
@@ -179,13 +191,13 @@ class ChatStreamDecoder:
 
     def _read_delta(self, delta: Mapping[str, object]) -> None:
         first, self._started = not self._started, True
-        # The content of OpenAI's own first delta may be null.
+        # OpenAI itself may send null as the content of the first delta.
         delta = self._drop_nulls(delta, "the delta", allowed=first)
         role = delta.get("role")
         if first and role != "assistant":
             self._fail("role", f"the role in the first delta is {_show(role)}")
         if not first and "role" in delta:
-            self._fail("role", f"the role comes again: {_show(role)}")
+            self._fail("role", f"the role is sent again: {_show(role)}")
         self._read_text(delta)
         entries = delta.get("tool_calls", [])
         if not isinstance(entries, list):
@@ -205,7 +217,9 @@ class ChatStreamDecoder:
         if texts:
             fields = " and ".join(texts)
             if self._reasoning_fields not in ("", fields):
-                self._fail("text", f"reasoning was in {self._reasoning_fields} before, now in {fields}")
+                self._fail(
+                    "text", f"reasoning was in {self._reasoning_fields} before, and now it is in {fields}"
+                )
             if len(set(texts.values())) > 1:
                 self._fail("text", f"{fields} differ")
             self._reasoning_fields = fields
@@ -225,7 +239,9 @@ class ChatStreamDecoder:
         if not isinstance(entry, Mapping) or not _is_index(index):
             self._fail("index", f"a call delta has no index: {_show(entry)}")
         if index > len(self._calls):
-            self._fail("index", f"call {index} comes, but the next call to open is {len(self._calls)}")
+            self._fail(
+                "index", f"a delta has the call index {index}, but the next call has index {len(self._calls)}"
+            )
         is_new = index == len(self._calls)
         where = f"the {'first' if is_new else 'next'} delta of call {index}"
         entry = self._drop_nulls(entry, where)
@@ -274,7 +290,7 @@ class ChatStreamDecoder:
                     f"{where} changes the {key} from {_show(opened[key])} to {_show(value)}; "
                     f"another call needs index {len(self._calls)}",
                 )
-            self._fail(key, f"the {key} comes again in {where}: {_show(value)}")
+            self._fail(key, f"the {key} is sent again in {where}: {_show(value)}")
 
     def _finish(self, reason: object) -> None:
         finish_reason = _FINISH_REASONS.get(reason) if isinstance(reason, str) else None
@@ -319,7 +335,7 @@ def _show(value: object, limit: int = 80) -> str:
 
 
 def _json_problem(pieces: list[str]) -> str:
-    """Return why the joined pieces are not a JSON value, with a likely cause; empty if they are one."""
+    """Explain why the joined pieces are not a JSON value; return an empty string if they are one."""
     text = "".join(pieces)
     error = _json_error(text)
     if not error:
@@ -334,7 +350,7 @@ def _json_problem(pieces: list[str]) -> str:
 
 def _json_error(text: str) -> str:
     try:
-        # Keep numbers as text: Python refuses to convert an integer of 5,000 digits.
+        # Keep numbers as strings: Python refuses to convert an integer with 5,000 digits.
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""Base class of the encoders: the state that every wire format needs."""
+"""Base class for the encoders, with the state that every wire format needs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from ._poisoned_calls import SentCalls
 class StreamEncoder:
     """Encoder that turns the events of one parser into the JSON objects of one API.
 
-    An encoder serves one output.  It is *closed* after the parser's ``Finish`` event, or after a failure.
+    Each output needs its own encoder.  The encoder is *closed* after ``Finish`` or a failure.
     """
 
     def __init__(self, parser: Parser, model: str) -> None:
         if not isinstance(parser, Parser):
             raise UsageError(
                 f"{type(self).__name__} needs the parser whose events it encodes, "
-                f"got {type(parser).__name__}: {type(self).__name__}(parser, model=...)"
+                f"not {type(parser).__name__}; call {type(self).__name__}(parser, model=...)"
             )
         self.model = model
         """Model name that the client sees."""
         self.failed = False
-        """True if the stream has ended with an error: the policies reject the output, or the API cannot
-        express it."""
+        """True if the stream has ended with an error.
+
+        Either the policies reject the output, or the API cannot express it.
+        """
         self._closed = False
         self._filter: WhitespaceFilter = parser.tidy()
         self._policies = parser.policies
@@ -33,16 +35,16 @@ class StreamEncoder:
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Finish reason so far, as Chat Completions names it."""
+        """Finish reason so far, as Chat Completions reports it."""
         return self._calls.finish_reason(self._filter.finish_reason)
 
     def _skips(self, event: Event) -> bool:
-        """Return True if a closed encoder ignores the event; raise an error if it must not come.
+        """Return True if the event follows a failure, and raise an error if it follows ``Finish``.
 
-        After a failure, the rest of the output is ignored.  After ``Finish``, an event is a mistake of the
-        caller.  Encoders test ``_closed`` before this call, because they run once per delta.
+        The rest of the output is ignored after a failure, but an event after ``Finish`` is a mistake of the
+        caller.  To save time, encoders call this method only if ``_closed`` is True.
         """
         if self.failed:
             return True
         name = type(self).__name__
-        raise UsageError(f"{event!r} after Finish: create one {name} per output")
+        raise UsageError(f"got {event!r} after Finish; create one {name} per output")

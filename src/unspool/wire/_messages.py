@@ -2,13 +2,13 @@
 
 Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next,
 never reuses an index, and sends only deltas of the block's own type.  At any time, the
-``partial_json`` of a block is the start of a JSON value.  The exception is a call that turns out to
+``partial_json`` of a block is the beginning of a JSON value.  The exception is a call that turns out to
 be malformed or truncated: its JSON is poisoned (see ``_poisoned_calls.py``).
 
-In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  A truncated
-call is left out there, and a malformed call makes the whole response an error.  A caller that needs
-numbers and duplicate keys exactly as the model wrote them can replace ``load_arguments`` and put the
-original text into the encoded response.
+In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  So a truncated
+call is left out of this response, and a malformed call makes the whole response an error.  A caller
+that needs numbers and duplicate keys exactly as the model wrote them can pass a
+``load_arguments`` function that returns the original JSON text, for example as ``msgspec.Raw``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STOP_REASONS: Final = {
     "stop": "end_turn",
     "content_filter": "refusal",
 }
-"""Stop reasons of the API by finish reason."""
+"""The API's stop reason for each finish reason."""
 SIGNATURE: Final = "unspool"
 """Signature of thinking blocks.  Clients send it back; the gateway ignores it."""
 
@@ -65,21 +65,21 @@ class MessagesStream(StreamEncoder):
     ) -> None:
         """Create an encoder.
 
-        :param load_arguments: converts the arguments of a call, the text of a JSON object, to ``input``.
+        :param load_arguments: function that converts a call's arguments from JSON text to ``input``.
         """
         super().__init__(parser, model)
         self.id = id or _MESSAGE_ID.new("", 0)
         """Id of the message."""
         self.input_tokens = input_tokens
-        """Length of the prompt; may be set until the last events are encoded."""
+        """Length of the prompt in tokens; set it before the last events are encoded."""
         self.stop_sequence: str | None = None
         """Stop sequence that ended the output; set it before the last events are encoded."""
         self.output_tokens = 0
-        """Length of the output; set it before the last events are encoded."""
+        """Length of the output in tokens; set it before the last events are encoded."""
         self._load_arguments = load_arguments
         self._block_index = -1
         self._open = ""
-        """Channel or call of the open block; empty if none is open."""
+        """Channel or call of the open block; empty if no block is open."""
         self._started = False
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
@@ -118,7 +118,7 @@ class MessagesStream(StreamEncoder):
         else:
             rest = self._calls.flush()
             ending = self._calls.close_call(event.status)
-            # The object of a complete call without arguments needs no "{}": it starts as {}.
+            # A complete call without arguments needs no "{}", because its block starts with an empty object.
             if event.status != "complete":
                 rest += ending
             if rest:
@@ -129,7 +129,7 @@ class MessagesStream(StreamEncoder):
         return self._delta({"type": "input_json_delta", "partial_json": text})
 
     def response(self, message: Message) -> Chunk:
-        """Return the response that is not streamed.
+        """Return a response that is not streamed.
 
         :raises MalformedOutput: if a call is malformed, because this response cannot express one.
         """
@@ -167,7 +167,7 @@ class MessagesStream(StreamEncoder):
         }
 
     def _stop_fields(self, reason: FinishReason) -> Chunk:
-        """Return the fields that say why the message ended."""
+        """Return the fields with the reason why the message ended."""
         return {
             "stop_reason": STOP_REASONS[reason] if self.stop_sequence is None else "stop_sequence",
             "stop_sequence": self.stop_sequence,
@@ -210,7 +210,7 @@ class MessagesStream(StreamEncoder):
 
 
 def messages_sse(chunk: Mapping[str, object]) -> str:
-    r"""Return a stream event as a server-sent event, whose name clients need on a line of its own.
+    r"""Return a stream event as a server-sent event with an ``event:`` line, which clients need.
 
     >>> messages_sse({"type": "message_stop"})
     'event: message_stop\ndata: {"type":"message_stop"}\n\n'

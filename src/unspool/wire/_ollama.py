@@ -1,9 +1,9 @@
 """Encoder for Ollama's ``/api/chat`` and ``/api/generate``, streamed and not streamed.
 
 Arguments are objects in this API, so the encoder sends a call only when it is complete.  A malformed
-or truncated call has not been sent, so nothing must be poisoned: the policies ``malformed_call`` and
-``truncated_call`` decide whether it becomes text or disappears.  The policy ``keep`` makes a malformed
-call an error, because the API cannot express one.
+or truncated call is never sent, so it needs no poison: depending on the policies ``malformed_call`` and
+``truncated_call``, it is sent as text or left out.  With the policy ``keep``, a malformed call is an
+error, because the API cannot express such a call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ._poisoned_calls import load_object, unsendable_call
 
 Form = Literal["chat", "generate"]
 _DONE_REASONS: Final = {"length": "length"}
-"""Values of ``done_reason`` by finish reason; all others are ``stop``."""
+"""Values of ``done_reason`` by finish reason; every other finish reason becomes ``stop``."""
 
 
 class OllamaStream(StreamEncoder):
@@ -50,9 +50,9 @@ class OllamaStream(StreamEncoder):
     ) -> None:
         """Create an encoder.
 
-        :param form: API to encode for: ``/api/chat`` or ``/api/generate``.
-        :param created: Unix time.
-        :param load_arguments: converts the arguments of a call, the text of a JSON object, to a value.
+        :param form: endpoint to encode for: ``/api/chat`` or ``/api/generate``.
+        :param created: Unix time of the response; None for the current time.
+        :param load_arguments: function that converts a call's arguments from JSON text to an object.
         """
         super().__init__(parser, model)
         self.form = form
@@ -67,12 +67,12 @@ class OllamaStream(StreamEncoder):
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Finish reason so far, as Chat Completions names it."""
-        # A malformed call is never sent here, so unlike on other wires it does not count as a call.
+        """Finish reason so far, as Chat Completions reports it."""
+        # A malformed call is never sent in this format, so it does not affect the finish reason.
         return self._filter.finish_reason
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """Return lines for parser events."""
+        """Return the objects for parser events, each of which becomes one line of the stream."""
         out: list[Chunk] = []
         for event in self._filter.push(events):
             if self._closed and self._skips(event):
@@ -116,11 +116,11 @@ class OllamaStream(StreamEncoder):
         return [self._text_line(channel, text)] if text else []
 
     def keep_alive(self) -> Chunk:
-        """Return an empty line that keeps the connection alive."""
+        """Return a line without output, to keep the connection alive."""
         return self._text_line("content", "")
 
     def response(self, message: Message) -> Chunk:
-        """Return the response that is not streamed.
+        """Return a response that is not streamed.
 
         :raises MalformedOutput: if a call is malformed and the policy is ``keep``, because this API cannot
             express such a call.
@@ -151,7 +151,7 @@ class OllamaStream(StreamEncoder):
         return self._line(self._message(channel, text))
 
     def _message(self, channel: Channel, text: str) -> Chunk:
-        """Return the message fields for text; reasoning comes with empty content."""
+        """Return the message fields for text; for reasoning, these include empty content."""
         field = "response" if self.form == "generate" else "content"
         return {field: text} if channel == "content" else {field: "", "thinking": text}
 

@@ -3,18 +3,18 @@ r"""Poison for calls that turn out to be malformed or truncated after a client h
 A chunk cannot be taken back, and clients run every call that they can read.  They read missing
 arguments as ``{}``, close open strings and brackets, and repair invalid JSON; few check the finish
 reason.  A call that the model did not finish must never run, because its arguments are not what the
-model meant: a truncated ``rm -rf /tmp/x`` is ``rm -rf /``.
+model meant: ``rm -rf /tmp/x`` may be truncated to ``rm -rf /``.
 
-So the arguments of a broken call end with *poison*.  Poisoned arguments are not JSON, and closing,
-trimming or repairing them does not yield JSON:
+So the encoders append *poison*, a few characters, to the arguments of a broken call.  Poisoned
+arguments are not JSON, and closing, trimming or repairing them does not yield JSON:
 
-- ``\u`` without its digits inside a string stops programs that repair JSON.
-- A closing bracket that matches no open one stops programs that complete JSON.
+- An incomplete ``\u`` escape inside a string stops programs that repair JSON.
+- A closing bracket that does not match the open bracket stops programs that complete JSON.
 
-For a truncated call, at most three characters follow the ``\u``, so readers of partial JSON still
-see an incomplete text.  For a malformed call they see an error.  Only wire formats contain poison:
-events and messages have the text of the model, and the gateway removes poison from the requests
-that repeat such a call.
+For a truncated call, at most three characters follow the ``\u``, so parsers of partial JSON still treat
+the text as incomplete.  For a malformed call, they report an error.  Only wire formats contain poison:
+events and messages contain the model's own text, and the gateway removes poison from requests that send
+such a call back.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from ..message import BrokenCall
 from ..parser import Parser
 
 MALFORMED: Final = "<malformed>"
-"""Part of the poison of a malformed call, as a hint to people and programs."""
+"""Text in the poison of a malformed call, which shows people and programs what is wrong."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|(?P<open>\\?)\Z)|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
 _HIGH_SURROGATE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _POISON: Final = re.compile(r'(?:[,:{]?")?\\?u(?:<malformed>)?"[\]}]\Z')
 _MAX_POISON: Final = 24
-"""Upper bound of the length of poison."""
+"""Upper bound for the length of poison, in characters."""
 
 
 def make_poison(sent: str, status: str) -> str:
@@ -58,11 +58,12 @@ def make_poison(sent: str, status: str) -> str:
     >>> make_poison("", "truncated")
     '{"\\u"]'
     """
-    # Find out where the text ends: which bracket is innermost, and whether a string is open.
+    # Find the state at the end of the text: the innermost open bracket, and whether a string is open.
+    # open_string is None outside strings, a backslash in an incomplete escape, and otherwise empty.
     brackets: list[str] = []
-    last = ""  # first character of the last token
+    last = ""  # the first character of the last token
     before_last = ""
-    open_string: str | None = None  # not None inside a string; a backslash if an escape is open
+    open_string: str | None = None
     for token in _TOKEN.finditer(sent):
         before_last, last = last, token[0][0]
         open_string = token["open"]
@@ -96,7 +97,7 @@ def is_poisoned_as_malformed(arguments: str) -> bool:
 
 
 def remove_poison(arguments: str) -> str:
-    r"""Return arguments as the model wrote them.
+    r"""Return arguments without poison, as the model wrote them.
 
     >>> remove_poison('{"path": "a.p\\u"]')
     '{"path": "a.p'
@@ -108,7 +109,7 @@ def remove_poison(arguments: str) -> str:
 
 
 def _strip_poison(arguments: str) -> str | None:
-    """Return the arguments in front of the poison, or None if there is none."""
+    """Return the arguments without their poison, or None if they have none."""
     match = _POISON.search(arguments, max(0, len(arguments) - _MAX_POISON))
     if match is None:
         return None
@@ -121,9 +122,10 @@ def _strip_poison(arguments: str) -> str | None:
 
 
 class SentCalls:
-    """Tracker of the calls that one client has received, which decides when to poison them.
+    """Tracker for the calls in one response, which poisons broken calls.
 
-    For each call: ``open_call``, any number of ``add_arguments``, ``flush``, ``close_call``.
+    For each call, use ``open_call()``, ``add_arguments()`` any number of times, ``flush()`` and
+    ``close_call()``, in this order.
     """
 
     __slots__ = (
@@ -141,8 +143,10 @@ class SentCalls:
         self._finish_reason_for_calls: FinishReason = (
             parser.policies.forced_finish_reason if parser.forced else "tool_calls"
         )
-        self._arguments: list[str] = []  # of the open call
-        self._half_pair = ""  # first half of a surrogate pair that waits for the second
+        self._arguments: list[str] = []
+        """Arguments of the open call, in pieces."""
+        self._half_pair = ""
+        """First half of a surrogate pair, which waits for the second half."""
         self._start = 0
         self._diagnostics: dict[str, Diagnostic] = {}
         self.malformed = False
@@ -156,7 +160,7 @@ class SentCalls:
         r"""Record more arguments of the open call, and return the text to send now.
 
         The first half of a surrogate pair (``\ud83d``) waits for the second half, because clients cannot
-        decode it alone.
+        decode one half alone.
         """
         self._arguments.append(text)
         if self._half_pair:
@@ -167,16 +171,16 @@ class SentCalls:
         return text
 
     def flush(self) -> str:
-        """Return text that still waits at the end of a call."""
+        """Return the text that ``add_arguments()`` has held back, at the end of a call."""
         half, self._half_pair = self._half_pair, ""
         return half
 
     def record_diagnostic(self, diagnostic: Diagnostic) -> None:
-        """Remember a diagnostic, which may explain a later error."""
+        """Record a diagnostic, because it may explain a later error."""
         self._diagnostics[diagnostic.kind] = diagnostic
 
     def close_call(self, status: Status) -> str:
-        """Record the end of a call, and return the text that must follow its arguments."""
+        """Record the end of a call, and return the text to append to its arguments."""
         arguments, self._arguments = self._arguments, []
         if status != "complete":
             self.malformed = self.malformed or status == "malformed"
@@ -191,7 +195,7 @@ class SentCalls:
         return call.arguments + self.close_call(call.status)
 
     def policy_error(self, event: CallEnd | Finish) -> MalformedOutput | None:
-        """Return the error that the policies demand at the end of a call or output, or None."""
+        """Return the error that the policies require at the end of a call or of the output, or None."""
         policies = self._policies
         if isinstance(event, CallEnd):
             if event.status == "complete" or policies.for_broken(event.status) != "error":
@@ -212,16 +216,17 @@ class SentCalls:
     def finish_reason(self, reason: FinishReason) -> FinishReason:
         """Return the finish reason for the client.
 
-        A malformed call counts as a call: the client answers it with an error, which the model can read.
+        A malformed call is reported like any other call: the client answers it with an error, which the
+        model can read.
         """
         return self._finish_reason_for_calls if self.malformed and reason == "stop" else reason
 
 
 def unsendable_call(name: str, raw: str) -> MalformedOutput:
-    """Return the error for a malformed call in a response that can carry only JSON objects."""
+    """Return the error for a malformed call in a response that requires JSON objects as arguments."""
     return MalformedOutput(
         "malformed_call",
-        f"the arguments of {name} are not a JSON object, and this response cannot carry other text",
+        f"the arguments of {name} are not a JSON object, and this response cannot carry anything else",
         0,
         len(raw),
         raw,
@@ -231,7 +236,7 @@ def unsendable_call(name: str, raw: str) -> MalformedOutput:
 
 
 def load_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
-    """Convert the arguments of a call to an object with ``load``.
+    """Convert the arguments of a call to an object with the function ``load``.
 
     :raises MalformedOutput: if the arguments are not a JSON object that every client can read.
     """

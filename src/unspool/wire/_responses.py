@@ -1,14 +1,14 @@
 """Encoder for OpenAI Responses, streamed and not streamed.
 
-Every output item is added, filled and done under one id and one output index, and the final response
-contains the same items.
+All events of an output item have the same item id and output index, and the final response contains
+the same items.
 
 A call that turns out to be malformed or truncated is poisoned, so that no client runs it (see
-``_poisoned_calls.py``), and its item is ``incomplete``.  The text of a free-form (custom) tool cannot
-be poisoned.  Such an item is never done and is not in the final response; if it is malformed, the
-response fails.
+``_poisoned_calls.py``), and its item becomes ``incomplete``.  Text for a free-form (custom) tool cannot
+be poisoned.  So if a call of such a tool is malformed or truncated, the stream never reports its item
+as done, and the final response leaves the item out.  If the call is malformed, the response fails.
 
-Reasoning goes out twice, as text and as summary.  Some clients show only one of them, and all clients
+Reasoning is sent twice, as text and as a summary.  Some clients show only one of them, and all clients
 accept both.
 """
 
@@ -48,7 +48,7 @@ _ITEM_IDS: Final = {
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Value of ``incomplete_details.reason`` by finish reason."""
 CUSTOM_INPUT: Final = "input"
-"""Parameter of the function that stands for a free-form tool."""
+"""Name of the parameter of a function that represents a free-form tool."""
 
 
 class ResponsesStream(StreamEncoder):
@@ -69,9 +69,10 @@ class ResponsesStream(StreamEncoder):
         """Create an encoder.
 
         :param custom_tools: names of free-form tools.
-        :param namespaces: namespace of a tool and its name there, by the name that the model uses.
-        :param echo: fields of the request to repeat in the response.
-        :param seal: returns ``encrypted_content`` for reasoning, for clients that send it back.
+        :param namespaces: namespace and short name of each tool in a namespace, keyed by the name that the
+            model sees.
+        :param echo: request fields that the response repeats.
+        :param seal: function that encrypts reasoning, for clients that send it back.
         """
         super().__init__(parser, model)
         self.id = id or _RESPONSE_ID.new("", 0)
@@ -81,7 +82,7 @@ class ResponsesStream(StreamEncoder):
         self.usage: Mapping[str, object] | None = None
         """Token counts; set them before the last events are encoded."""
         self.logprobs: list[Chunk] = []
-        """Log probabilities that the next text delta takes."""
+        """Log probabilities to send with the next text delta."""
         self._error: Chunk | None = None
         self._custom = frozenset(custom_tools)
         self._namespaces = dict(namespaces or {})
@@ -125,12 +126,12 @@ class ResponsesStream(StreamEncoder):
         return out
 
     def response(self, message: Message) -> Chunk:
-        """Return the response that is not streamed, equal to the one in the stream's last event.
+        """Return a response that is not streamed, equal to the one in a stream's last event.
 
         :raises MalformedOutput: if the call of a free-form tool is malformed.
         """
         if self._started:
-            raise UsageError("this ResponsesStream has streamed already; create another one for response()")
+            raise UsageError("this ResponsesStream has already been used; create another one for response()")
         self._started = True
         unsent: list[Chunk] = []
         for part in message.parts:
@@ -202,11 +203,13 @@ class ResponsesStream(StreamEncoder):
         self._emit(out, "response.output_item.done", output_index=item.index, item=item.to_dict())
 
     def fail(self, code: str, message: str) -> list[Chunk]:
-        """Return the events that end the stream with an error; the open item stays incomplete."""
+        """Return the events that end the stream with an error; the open item becomes incomplete."""
         out = [] if self._started else self.encode(())
         if not self._closed:
             self._closed = self.failed = True
-            if isinstance(self._open, _CallItem):  # clients run a call when its item is done
+            if isinstance(
+                self._open, _CallItem
+            ):  # clients run a call once its item is done, so this item is left out
                 self._items.remove(self._open)
                 self._open = None
             self._close_item(out, "incomplete")
@@ -215,7 +218,7 @@ class ResponsesStream(StreamEncoder):
         return out
 
     def take_logprobs(self) -> list[Chunk]:
-        """Remove and return the log probabilities for the next text delta."""
+        """Return and clear the log probabilities for the next text delta."""
         logprobs, self.logprobs = self.logprobs, []
         return logprobs
 
@@ -279,7 +282,7 @@ class _Item:
         self.text: list[str] = []
 
     def initial(self) -> Chunk:
-        """Return the item as the stream announces it."""
+        """Return the item as it is when the stream announces it."""
         raise NotImplementedError
 
     def to_dict(self) -> Chunk:
@@ -287,14 +290,14 @@ class _Item:
         raise NotImplementedError
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        """Emit the events that follow the announcement."""
+        """Emit the events that follow the announcement of the item."""
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         """Add text, and emit its delta."""
         raise NotImplementedError
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        """Emit the events that precede the end of the item."""
+        """Emit the last events before the item is reported as done."""
 
 
 class _ReasoningItem(_Item):
@@ -446,10 +449,10 @@ def _output_text(text: str, logprobs: list[Chunk]) -> Chunk:
 
 
 class _InputReader:
-    """Incremental reader of the text of a free-form tool from its JSON arguments.
+    """Incremental reader that extracts the text for a free-form tool from its JSON arguments.
 
-    It returns text only if ``input`` is the first member of the object.  Otherwise the whole text is sent at
-    the end of the call.
+    The reader returns text only if ``input`` is the first key of the object.  Otherwise the whole text is
+    sent at the end of the call.
     """
 
     def __init__(self) -> None:
@@ -458,7 +461,7 @@ class _InputReader:
         self._finished = False
 
     def feed(self, text: str) -> str:
-        """Return the next part of the input that can be decoded."""
+        """Return the next part of the text that can be decoded."""
         if self._finished:
             return ""
         self._text += text
@@ -478,14 +481,14 @@ class _InputReader:
 
 _INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # An incomplete escape, or the first half of a surrogate pair, waits for the rest.
+    # An incomplete escape or half a surrogate pair does not match, so it waits for the rest.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )
 
 
 def _read_input(arguments: str) -> str:
-    """Return the text for a free-form tool from its JSON arguments."""
+    """Return the text for a free-form tool from its JSON arguments, or the arguments unchanged."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

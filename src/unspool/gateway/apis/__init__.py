@@ -1,1 +1,1 @@
-"""APIs: for each API its handlers, and the conversion of its requests and responses."""
+"""HTTP APIs of the gateway: their handlers, and the conversion of requests and responses."""

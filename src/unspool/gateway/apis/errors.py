@@ -1,4 +1,4 @@
-"""Error bodies of each API."""
+"""Bodies of error responses, in the format of each API."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _ANTHROPIC_TYPES: Final[Mapping[Kind, str]] = {
 """Anthropic's ``error.type`` for each kind of failure."""
 
 
-def openai_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - a header has it
-    """Return the error body of Chat Completions and Responses."""
+def openai_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - a header contains it
+    """Return an error body in the format of OpenAI's APIs."""
     return error_chunk(
         failure.message, kind=_OPENAI_TYPES[failure.kind], param=failure.param, code=failure.code
     )
 
 
 def anthropic_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:
-    """Return the error body of Messages."""
+    """Return an error body in the format of Anthropic's Messages API."""
     body = error_event(failure.message, kind=_ANTHROPIC_TYPES[failure.kind], details=failure.details)
     return body if request_id is None else {**body, "request_id": request_id}
 
 
-def ollama_api_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - a header has it
-    """Return the error body of Ollama's API."""
+def ollama_api_error(failure: Failure, request_id: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - a header contains it
+    """Return an error body in the format of Ollama's API."""
     return ollama_error(failure.message)

@@ -1,4 +1,4 @@
-"""Handler of ``/v1/models``."""
+"""Handler for ``/v1/models``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..http.json_encoding import encode_line
 
 
 class ModelList:
-    """Handler of requests about the models."""
+    """Handler for requests that list the served models."""
 
     def __init__(self, models: ServedModels) -> None:
         self._models = models
 
     async def get(self, exchange: Exchange) -> None:
-        """Send one model, or the list of all."""
+        """Send the model that the path names, or the list of all models."""
         name = exchange.path.removeprefix("/v1/models").strip("/")
         if name:
             await exchange.respond(200, encode_line(_describe(self._models.find(name).model)))
@@ -34,7 +34,7 @@ class ModelList:
 
 
 def _describe(model: Model) -> dict[str, Any]:
-    """Return a model with the fields that OpenAI's and Anthropic's clients read."""
+    """Describe a model with the fields that OpenAI and Anthropic clients read."""
     return {
         "id": model.name,
         "object": "model",

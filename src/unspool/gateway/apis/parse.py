@@ -1,4 +1,4 @@
-"""Handler of ``/v1/parse``, which returns the message and the events of a model's output."""
+"""Handler for ``/v1/parse``, which parses a model's output into a message and events."""
 
 from __future__ import annotations
 
@@ -29,19 +29,23 @@ from ..http.worker_pools import WorkerPools
 from .validation import decode_body
 
 _TIMEOUT: Final = 10.0
-"""Seconds that parsing may take."""
+"""Time limit for parsing, in seconds."""
 _MAX_FEED: Final = 1 << 16
-"""Characters per call of the parser; the time limit is checked between calls."""
+"""Maximum characters per parser call; the time limit is checked between calls."""
 
 
 class ParseBody(msgspec.Struct):
-    """Body of a request to parse."""
+    """Body of a ``/v1/parse`` request."""
 
     text: str | None = None
     chunks: list[str] | None = None
-    """Text in the chunks in which it was streamed."""
+    """Alternative to ``text``: the text in the chunks in which it was streamed."""
     dialect: str = "auto"
-    """Dialect; auto detects it from ``chat_template``, or takes that of the gateway's model."""
+    """Name of the dialect.
+
+    ``auto`` detects the dialect from ``chat_template`` or, without one, uses the dialect of the
+    gateway's model.
+    """
     chat_template: str | None = None
     tools: list[dict[str, Any]] | None = None
     prompt: str | None = None
@@ -51,7 +55,7 @@ class ParseBody(msgspec.Struct):
 
 
 class ParseHandler:
-    """Handler of requests to parse a model's output."""
+    """Handler for ``/v1/parse`` requests."""
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class ParseHandler:
     ) -> None:
         """Create a handler.
 
-        :param request_templates: allow requests to bring a chat template.
+        :param request_templates: allow requests to contain a chat template.
         """
         self._models = models
         self._bodies = bodies
@@ -73,7 +77,7 @@ class ParseHandler:
         self._templates = request_templates
 
     async def parse(self, exchange: Exchange) -> None:
-        """Send the message and the events of a model's output."""
+        """Parse the output in the request, and send its message and events."""
         body = await self._bodies.read(exchange)
         model = self._models.find(body.get("model")).model
         runs_template = self._templates and body.get("chat_template")
@@ -85,10 +89,11 @@ class ParseHandler:
 
 
 def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
-    """Parse the text of a request and return the response.
+    """Parse the text in a request body, and return the encoded response.
 
-    :param limit: maximum size of the response, which contains the text three times and all events.
-    :param templates: allow the request to bring a chat template.
+    :param limit: approximate maximum size of the response in bytes.  The response contains the text three
+        times, and all events.
+    :param templates: allow the request to contain a chat template.
     """
     shape = decode_body(body, ParseBody)
     if shape.chat_template is not None and not templates:
@@ -143,7 +148,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
 
 
 class _Limits:
-    """Limits of the cost of a request to parse."""
+    """Limits on the size and duration of one ``/v1/parse`` request."""
 
     def __init__(self, limit: int) -> None:
         self._max_characters = limit // 4
@@ -151,17 +156,19 @@ class _Limits:
         self._deadline = time.monotonic() + _TIMEOUT
 
     def check_text(self, length: int) -> None:
-        """Refuse a text that is too long."""
+        """Reject text that is too long."""
         if length > self._max_characters:
             raise _too_large(f"the text has {length} characters; send at most {self._max_characters}")
 
     def check_events(self, count: int) -> None:
-        """Refuse a text with too many events."""
+        """Reject text that produces too many events."""
         if count > self._max_events:
-            raise _too_large(f"more than {self._max_events} events; send less text or fewer chunks")
+            raise _too_large(
+                f"the text produces more than {self._max_events} events; send less text or fewer chunks"
+            )
 
     def check_time(self) -> None:
-        """Refuse a text that takes too long."""
+        """Reject text that takes too long to parse."""
         if time.monotonic() > self._deadline:
             raise _too_large(f"parsing takes longer than {_TIMEOUT:g} seconds; send less text")
 
@@ -171,7 +178,7 @@ def _too_large(message: str) -> Failure:
 
 
 def _feed(parser: Parser, chunk: str, limits: _Limits) -> list[Event]:
-    """Parse a chunk, in several calls if it is long."""
+    """Parse a chunk, in several parser calls if the chunk is long, and return its events."""
     limits.check_time()
     if len(chunk) <= _MAX_FEED:
         return parser.feed(chunk)
@@ -183,7 +190,7 @@ def _feed(parser: Parser, chunk: str, limits: _Limits) -> list[Event]:
 
 
 def _find_dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
-    """Return the dialect of a request, with the evidence for it."""
+    """Return the dialect to parse with, and the evidence for it."""
     if shape.dialect != "auto" and shape.chat_template is not None:
         raise invalid("send either dialect or chat_template", "chat_template")
     if shape.dialect != "auto":

@@ -1,4 +1,4 @@
-"""Handlers of ``/v1/completions`` and ``/v1/embeddings``, which forward requests to the upstream."""
+"""Handlers for ``/v1/completions`` and ``/v1/embeddings``, which forward requests to the upstream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Passthrough:
         headers = ((b"content-type", response.content_type.encode("latin-1")),)
         try:
             if not response.streams:
-                # Read all of it first: once a response has started, it cannot become an error.
+                # Read the whole response first: once it has started, its status cannot change to an error.
                 await exchange.respond(200, await response.read_all(), headers)
                 return
             exchange.failing = _end_with_error

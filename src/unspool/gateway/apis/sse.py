@@ -1,4 +1,4 @@
-"""Server-sent events as bytes."""
+"""Encoding of server-sent events."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 from ..http.json_encoding import encode_line
 
 DONE: Final = b"data: [DONE]\n\n"
-"""Last event of an OpenAI stream."""
+"""Event that ends an OpenAI stream."""
 
 
 def data_event(chunk: Mapping[str, object]) -> bytes:
-    """Return a chunk as an event without a name."""
+    """Encode a chunk as a server-sent event without a name."""
     return b"data: %b\n\n" % encode_line(chunk)
 
 
 def named_events(chunks: Iterable[Mapping[str, object]]) -> bytes:
-    """Return chunks as events that have the chunk's type as name."""
+    """Encode chunks as server-sent events; the name of each event is the ``type`` of its chunk."""
     events = [
         b"event: %b\ndata: %b\n\n" % (str(chunk["type"]).encode(), encode_line(chunk)) for chunk in chunks
     ]

@@ -1,4 +1,4 @@
-"""Handlers of ``/health``, ``/ready`` and ``/metrics``."""
+"""Handlers for ``/health``, ``/ready`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ..telemetry.metrics import CONTENT_TYPE, Metrics, Snapshot
 from ..upstreams.load_balancer import LoadBalancer
 
 _CACHE_SECONDS: Final = 1.0
-"""Seconds for which the result of a health check is reused."""
+"""Time for which the result of a readiness check is reused, in seconds."""
 
 
 class Status:
-    """Handlers of health, readiness and metrics requests."""
+    """Handlers for health, readiness and metrics requests."""
 
     def __init__(self, models: ServedModels, metrics: Metrics, auth: Authenticator) -> None:
         self._models = models
         self._metrics = metrics
         self._auth = auth
         self.read_other_workers: Callable[[], Awaitable[list[Snapshot]]] | None = None
-        """Function that returns the metrics of the other workers; None without workers."""
+        """Function that returns the metrics of the other workers; None if there are no other workers."""
         self._checked: tuple[float, asyncio.Future[list[bool]]] | None = None
-        """Time and result of the last health check."""
+        """Time and result of the last readiness check."""
 
     async def health(self, exchange: Exchange) -> None:
-        """Report that the process runs."""
+        """Report that the process is running."""
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def ready(self, exchange: Exchange) -> None:
-        """Report whether an upstream is ready; a client with a valid API key also learns which ones are."""
+        """Report whether any upstream is ready; clients with a valid API key also see which ones are."""
         upstreams = await self._check_upstreams()
         ready = any(upstreams)
         body: dict[str, Any] = {"status": "ready" if ready else "the upstream does not answer"}
@@ -46,7 +46,7 @@ class Status:
         await exchange.respond(200 if ready else 503, encode_line(body))
 
     async def _check_upstreams(self) -> list[bool]:
-        """Return whether each upstream is ready; requests at the same time share one check."""
+        """Return, for each upstream, whether it is ready; simultaneous requests share one check."""
         now = time.monotonic()
         if self._checked is None or now - self._checked[0] > _CACHE_SECONDS:
             check = asyncio.gather(*(one.upstream.ready() for one in self._models.all))

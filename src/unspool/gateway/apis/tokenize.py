@@ -1,4 +1,4 @@
-"""Handlers of ``/tokenize`` and ``/detokenize``."""
+"""Handlers for ``/tokenize`` and ``/detokenize``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Detokenize(msgspec.Struct):
 
 
 class Tokenize:
-    """Handlers of requests to tokenize and detokenize."""
+    """Handlers for ``/tokenize`` and ``/detokenize`` requests."""
 
     def __init__(self, models: ServedModels, bodies: BodyReader, pools: WorkerPools) -> None:
         self._models = models
@@ -41,7 +41,7 @@ class Tokenize:
         self._pools = pools
 
     async def tokenize(self, exchange: Exchange) -> None:
-        """Send the tokens of a text, or of the prompt for messages."""
+        """Send the token ids of a string, or of the prompt that is rendered from messages."""
         body = await self._bodies.read(exchange)
         shape = decode_body({key: value for key, value in body.items() if value is not None}, _Tokenize)
         served = self._models.find(shape.model)
@@ -55,7 +55,7 @@ class Tokenize:
             text = prepared.prompt
         special = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
         if special is None:
-            # vLLM, whose field is prompt, adds special tokens by default; llama.cpp does not.
+            # Special tokens are the default for prompt, as in vLLM, but not for content, as in llama.cpp.
             special = shape.prompt is not None
         tokens = None
         if text is not None:
@@ -65,7 +65,7 @@ class Tokenize:
         await exchange.respond(200, encode_line({"tokens": tokens, "count": len(tokens)}))
 
     async def detokenize(self, exchange: Exchange) -> None:
-        """Send the text of tokens."""
+        """Send the text for a list of token ids."""
         shape = decode_body(await self._bodies.read(exchange), _Detokenize)
         served = self._models.find(shape.model)
         text = await served.detokenize(self._pools.parsing, exchange.client, shape.tokens)
@@ -75,5 +75,8 @@ class Tokenize:
 
 
 def _unavailable(verb: str) -> Failure:
-    message = f"cannot {verb}: the upstream has no endpoint for it; set model_dir to one with tokenizer.json"
+    message = (
+        f"cannot {verb}: the upstream has no such endpoint; set model_dir to a directory that contains "
+        "tokenizer.json"
+    )
     return Failure("not_found", message, code="not_found")

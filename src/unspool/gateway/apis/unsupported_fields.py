@@ -1,8 +1,10 @@
 """Request fields that neither the gateway nor the engine supports.
 
-A field that changes the output is refused by name, because its sender relies on it.  A field that agents
-send to every server is ignored, and logged once.  Fields of a third group have no effect on the output
-and are ignored silently.
+The fields fall into three groups:
+
+- A field that would change the output is rejected, because the client relies on it.
+- An unknown field is ignored and logged once, because agents send such fields to every server.
+- A field without effect on the output is ignored silently.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ REFUSED: Final[dict[str, dict[str, str]]] = {
         "container": _VENDOR,
     },
 }
-"""Refused fields with the reason or an alternative, by API."""
+"""Rejected fields by API, each with the reason or an alternative."""
 
 WITHOUT_EFFECT: Final = frozenset(
     (
@@ -60,20 +62,23 @@ WITHOUT_EFFECT: Final = frozenset(
         "workspace_id",
     )
 )
-"""Fields about accounts, caches, speed or the vendor's own tools."""
+"""Fields that do not change the output.
+
+They concern accounts, caches, speed or the vendor's own tools.
+"""
 
 _EMPTY: Final[tuple[object, ...]] = (None, False, [], {}, "")
 
 
 def reject_unsupported(request: Mapping[str, Any], api: str) -> None:
-    """Refuse fields that change the output and are not supported."""
+    """Reject a request with unsupported fields that would change the output."""
     for name, why in REFUSED[api].items():
         if request.get(name) not in _EMPTY and not (name == "best_of" and request[name] == 1):
             raise invalid(f"{name}: {why}", name, "unsupported_parameter")
 
 
 def list_ignored(request: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return log entries for unknown fields that may be meant to change the output."""
+    """Return a log entry for each unknown field with a value that may affect the output."""
     return [
         f"{name}: this gateway does not know this field"
         for name, value in request.items()
@@ -82,5 +87,5 @@ def list_ignored(request: Mapping[str, Any], known: Collection[str]) -> list[str
 
 
 def ignore_verbosity(value: str | None) -> list[str]:
-    """Return the log entry for a verbosity, which no chat template supports."""
+    """Return a log entry for a verbosity other than the default, because no chat template supports it."""
     return [f"verbosity {value}: no model supports it"] if value not in (None, "medium") else []

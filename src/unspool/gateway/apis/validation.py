@@ -1,4 +1,4 @@
-"""Validation of request fields that the APIs share; an error names the field."""
+"""Validation of request fields for all APIs; error messages name the invalid field."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Penalty: TypeAlias = Annotated[float, Meta(ge=-2, le=2)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 _ERROR: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
-"""Message and path of msgspec's errors."""
+"""Pattern that splits a msgspec error message into the problem and the path of the field."""
 
 
 def decode_body(body: Mapping[str, Any], shape: type[Struct]) -> Struct:
-    """Convert a body to a struct; an error names the field."""
+    """Convert a request body to a struct; error messages name the invalid field."""
     try:
         return msgspec.convert(body, shape)
     except msgspec.ValidationError as error:
@@ -39,7 +39,7 @@ def decode_body(body: Mapping[str, Any], shape: type[Struct]) -> Struct:
 
 
 def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:
-    """Refuse tools that are not functions, and duplicate names."""
+    """Reject tools that are not functions, and tools with duplicate names."""
     seen: set[str] = set()
     for at, tool in enumerate(tools or ()):
         if tool.get("type") != "function":
@@ -63,7 +63,7 @@ def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:
 
 
 def read_stops(value: object, place: str) -> tuple[str, ...]:
-    """Return stop strings from a string or a list."""
+    """Return the stop strings in a field that contains one string or a list of strings."""
     stops = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
         raise invalid(f"{place} is not a string or a list of strings", place, "invalid_type")
@@ -73,7 +73,7 @@ def read_stops(value: object, place: str) -> tuple[str, ...]:
 
 
 def string_at(item: Mapping[str, Any], key: str, place: str) -> str:
-    """Return a required string of an object."""
+    """Return the string under a required key of an object."""
     value = item.get(key)
     if not isinstance(value, str):
         code = "missing_required_parameter" if value is None else "invalid_type"

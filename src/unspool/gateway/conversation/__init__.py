@@ -1,1 +1,1 @@
-"""Chat messages in the shape of Chat Completions: media parts and calls in the history."""
+"""Preparation of the conversation in a request: its media, and its broken tool calls."""

@@ -1,6 +1,8 @@
-"""Repair of broken calls that clients send back in the conversation.
+"""Repair of broken tool calls that clients send back with the conversation.
 
-Wire formats poison calls that did not end well.  Clients repeat these calls in later requests.
+If a call is malformed or truncated, the gateway *poisons* its arguments: it makes them invalid JSON, so
+that no client runs the call (see ``wire/_poisoned_calls.py``).  Clients send these calls back in later
+requests.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from ..http.json_decoding import is_object
 
 
 def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return a conversation with arguments as the model wrote them."""
+    """Return the conversation without poison, so that all arguments are as the model wrote them."""
     return [_change_arguments(message, remove_poison) for message in messages]
 
 
 def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return a conversation for servers that refuse arguments that are not JSON."""
+    """Return the conversation with all arguments as JSON objects, for servers that require them."""
     return [_change_arguments(message, _wrap_invalid) for message in messages]
 
 
 def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the arguments of all calls that have them as text."""
+    """Return the argument strings of all calls in the conversation."""
     values = [
         call["function"].get("arguments") for message in messages for call in message.get("tool_calls") or ()
     ]
@@ -33,7 +35,7 @@ def list_arguments(messages: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Count the tool results at the end of a conversation that answer malformed calls, without a gap."""
+    """Count the consecutive tool results at the end of the conversation that answer malformed calls."""
     malformed = {
         call.get("id")
         for message in messages
@@ -43,7 +45,7 @@ def count_malformed_calls(messages: Sequence[Mapping[str, Any]]) -> int:
     count = 0
     for message in reversed(messages):
         if message["role"] == "tool":
-            # Some clients resend only the readable part of a call and quote the rest in the result.
+            # Some clients send back only the valid part of the arguments, and quote the poison in the result.
             if message.get("tool_call_id") not in malformed and MALFORMED not in str(message.get("content")):
                 break
             count += 1
@@ -68,6 +70,6 @@ def _change_call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mappi
 
 
 def _wrap_invalid(arguments: str) -> str:
-    """Return arguments unchanged if they are an object, else as the value of a marker key."""
+    """Return arguments unchanged if they are a JSON object, else an object that contains them as text."""
     is_valid = not arguments or is_object(arguments)
     return arguments if is_valid else json.dumps({MALFORMED_KEY: arguments}, ensure_ascii=False)

@@ -1,8 +1,8 @@
 """Images, documents and audio in conversations.
 
-Media stays in the history of an agent's session, so a gateway that refused it once would refuse the
-session for ever.  An upstream that accepts media gets it.  For other upstreams, a text that describes
-the media takes its place.
+Media stays in the history of an agent's session, so rejecting it once would mean rejecting every later
+request of that session.  Upstreams that accept media get it unchanged.  For other upstreams, the gateway
+replaces media with text that describes it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _KINDS: Final = {
     "video_url": "video",
     "file": "file",
 }
-"""Media parts of Chat Completions and its extensions, with their descriptions."""
+"""Types of media parts in Chat Completions and its extensions, with the words that describe them."""
 
 
-# -- parts of Chat Completions, from the parts of any API
+# -- creating Chat Completions parts from the parts of any API
 
 
 def image_part(url: str) -> Part:
-    """Return an image part; the URL may be a data URL."""
+    """Return an image part with a URL, which may be a data URL."""
     return {"type": "image_url", "image_url": {"url": url}}
 
 
 def document_part(name: str, media_type: str, data: str) -> Part:
-    """Return a file part for base64 data, or a text part if the file is text."""
+    """Return a text part if the base64 data is a text file, else a file part."""
     if media_type.startswith("text/") or media_type == "application/json":
         text = _decode_text(data)
         if text is not None:
@@ -47,7 +47,7 @@ def document_part(name: str, media_type: str, data: str) -> Part:
 
 
 def reference_part(kind: str, name: str) -> Part:
-    """Return a text part for media that the gateway cannot fetch."""
+    """Return a text part in place of media that the gateway cannot fetch."""
     return {"type": "text", "text": f"[{kind}: {name}]"}
 
 
@@ -59,17 +59,17 @@ def _decode_text(data: str) -> str | None:
 
 
 def join_parts(parts: Sequence[Part]) -> str | list[Part]:
-    """Return content: a string if all parts are text, else a list."""
+    """Return message content: one string if all parts are text, else the list of parts."""
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return list(parts)
 
 
-# -- texts in place of media
+# -- replacing media with text
 
 
 def describe(part: Mapping[str, Any]) -> str:
-    """Return a text that describes media.
+    """Return text that describes a media part.
 
     >>> describe(image_part("data:image/png;base64,AAAA"))
     '[image: image/png, 3 bytes, which this model cannot see]'
@@ -93,7 +93,7 @@ def describe(part: Mapping[str, Any]) -> str:
 
 
 def _size(data: str) -> str:
-    """Return the size of base64 data for people."""
+    """Return the decoded size of base64 data in readable form."""
     count = len(data.rstrip("=")) * 3 // 4
     return f"{count} bytes" if count < 10_000 else f"{count // 1000} kB"
 
@@ -104,15 +104,15 @@ def has_media(messages: Iterable[Message]) -> bool:
 
 
 def without_media(messages: Sequence[Message], *, keep: Sequence[str] = ()) -> list[Message]:
-    """Return a conversation with descriptions in place of media.
+    """Return the conversation with descriptions in place of media.
 
-    :param keep: types of parts to keep.
+    :param keep: types of media parts to keep.
     """
     return [_replace_media(message, keep, describe) for message in messages]
 
 
 def check_parts(messages: Sequence[Message]) -> None:
-    """Refuse unknown parts."""
+    """Reject content parts of unknown types."""
     for at, message in enumerate(messages):
         for number, part in enumerate(_parts(message)):
             kind = part.get("type") if isinstance(part, Mapping) else None
@@ -123,7 +123,7 @@ def check_parts(messages: Sequence[Message]) -> None:
 
 
 def move_media_to_user(messages: Sequence[Message]) -> list[Message]:
-    """Return a conversation in which media of tool results follows in a user message.
+    """Return the conversation with the media in tool results moved to a user message that follows.
 
     Servers accept media only in user messages.
     """

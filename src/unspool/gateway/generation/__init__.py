@@ -1,1 +1,1 @@
-"""Generation: from a generation request to the events of its output."""
+"""Generation: planning a request, sending it upstream, and relaying the parsed output."""

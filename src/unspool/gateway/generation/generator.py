@@ -1,11 +1,11 @@
-"""Generator: the flow of a generation request, for all APIs.
+"""Flow of a generation request, which is the same for all APIs.
 
-The generator reads the body, admits the request, lets its API convert the body, plans the request,
-sends it to the upstream, and relays the output:
+The generator reads the body, admits the request, converts the body with a function of the API, plans the
+request, sends it to the upstream, and relays the output:
 
-- Before the response has started, a failure becomes a status and an error body.
-- After that, a failure becomes the last event of the stream, in the API's own format.
-- If the client disconnects, the upstream's stream is closed.
+- A failure before the start of the response becomes an HTTP status and an error body.
+- A failure after the start of a stream becomes its last event, in the API's own format.
+- If the client disconnects, the gateway closes the upstream's stream.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from .response_encoder import ResponseEncoder
 from .served_models import ServedModel, ServedModels
 
 ReadBody: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[GenerationRequest | None]]
-"""Function of an API that converts a body; returns None if it has already sent a response."""
+"""Function of an API that converts a request body.
+
+It returns None if it has already sent a response.
+"""
 
 
 class Generator:
-    """Flow of generation requests."""
+    """Generator of responses, shared by the handlers of all APIs."""
 
     def __init__(
         self,
@@ -53,8 +56,8 @@ class Generator:
     ) -> None:
         """Create a generator.
 
-        :param log_contents: log the bodies of requests, for debugging.
-        :param observe: called for every request.
+        :param log_contents: log request bodies, for debugging.
+        :param observe: function that creates the observer of a request.
         """
         self._models = models
         self._bodies = bodies
@@ -71,11 +74,11 @@ class Generator:
         encoder_type: type[ResponseEncoder],
         keep: KeepResponse | None = None,
     ) -> None:
-        """Answer a request.
+        """Generate the response to a request, and send it.
 
-        :param read: converts the body.
-        :param encoder_type: encodes the response.
-        :param keep: stores the response.
+        :param read: function that converts the body.
+        :param encoder_type: encoder for the response.
+        :param keep: function that stores the response; None if it is never stored.
         """
         body = await self._bodies.read(exchange)
         self._active.admit(exchange)
@@ -88,6 +91,8 @@ class Generator:
         for reason in request.ignored:
             log_once("field_ignored", reason)
         policies = model.policies
+        # The model usually corrects a malformed call.  If it keeps failing, an error ends the loop between
+        # client and model.
         if await self._bodies.run(exchange, _repair_history, request) >= served.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
         exchange.watch_connection()
@@ -141,7 +146,7 @@ class Generator:
 
 
 def _repair_history(request: GenerationRequest) -> int:
-    """Remove poison from the history; return the number of malformed calls at its end."""
+    """Remove poison from the conversation, and return the number of malformed calls at its end."""
     messages = request.chat["messages"]
     request.chat["messages"] = without_poisoned_arguments(messages)
     return count_malformed_calls(messages)
@@ -150,7 +155,10 @@ def _repair_history(request: GenerationRequest) -> int:
 def _prepare(
     served: ServedModel, request: GenerationRequest, id: str, policies: Policies, *, reads_ids: bool
 ) -> tuple[PreparedRequest, list[Reader]]:
-    """Plan a request and create a reader for each choice; both compile the schemas of tools."""
+    """Return the planned request, and a reader for each choice.
+
+    Both steps compile the schemas of tools, so this function runs in a worker pool.
+    """
     prepared = served.prepare(request, id, policies)
     parsers = ContentParsers(prepared.plan)
     return prepared, [Reader(prepared.plan, ids=reads_ids, content_parsers=parsers) for _ in range(request.n)]

@@ -1,4 +1,4 @@
-"""Model: how requests to one model are planned and rendered, loaded from the gateway's settings."""
+"""Model that plans requests and renders prompts, loaded from the gateway's settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FIELDS: Final = re.compile(
     r"enable_thinking|thinking_mode|thinking_budget|thinking|reasoning|separate_reasoning|include_reasoning|"
     r"skip_special_tokens|ignore_eos|functions|function_call|guided_\w+|structured_outputs|structural_tag)\b"
 )
-"""Names of request fields in error messages of other packages; they become the error's ``param``."""
+"""Pattern for the names of request fields in error messages; the name becomes the error's ``param``."""
 _RESERVED: Final = frozenset({"self", "messages", "tools", "add_generation_prompt", "continue_final_message"})
 """Template variables that the gateway sets itself."""
 
@@ -50,35 +50,35 @@ class PreparedRequest:
 
     plan: Plan
     prompt: str | None
-    """Rendered prompt; None if the upstream renders it."""
+    """Rendered prompt; None if the upstream renders the prompt."""
     tools: tuple[Mapping[str, Any], ...]
     """Tools that the model sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Facts about a model that planning, rendering and parsing need."""
+    """Model with everything that planning, rendering and parsing need."""
 
     name: str
-    """Name for clients."""
+    """Name of the model, as clients see it."""
     dialect: str | Dialect
     """Dialect, or the name of a dialect or checkpoint."""
     template: ChatTemplate | None = None
     template_without_tools: ChatTemplate | None = None
-    """Template for requests without tools, if the model has another one for these."""
+    """Template for requests without tools; None if the model has only one template."""
     tool_prompt: ToolPrompt | None = None
-    """Replacement for tools in the prompt, if the template has none."""
+    """Rewriter that adds tools to the prompt; None if the template renders tools itself."""
     tokenizer: AnyTokenizer | None = None
     eos_token_ids: tuple[int, ...] | None = None
     bos_token: str = ""
     aliases: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Default variables for the template."""
+    """Default values for variables of the template."""
     policies: Policies = field(default_factory=Policies)
     strict_tools: bool = False
     created: int = 0
     source: Source | None = None
-    """Files that the template comes from, or None."""
+    """Files from which the template was read, or None."""
 
     @property
     def family(self) -> str:
@@ -86,12 +86,12 @@ class Model:
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
     def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the tokens of a text, or None without a tokenizer."""
+        """Return the token ids of a string, or None if the model has no tokenizer."""
         encode = getattr(self.tokenizer, "encode", None)
         return None if encode is None else list(encode(text, add_special_tokens=special).ids)
 
     def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None without a tokenizer."""
+        """Return the text for token ids, or None if the model has no tokenizer."""
         decode = getattr(self.tokenizer, "decode", None)
         return None if decode is None else str(decode(list(tokens), skip_special_tokens=False))
 
@@ -107,7 +107,7 @@ class Model:
 
         :param constraints: output constraints that the upstream supports.
         :param renders: True if the upstream renders the prompt itself.
-        :param policies: policies of this request, if they differ from the model's.
+        :param policies: policies for this request, if they differ from the model's.
         """
         try:
             return self._prepare(request, constraints, renders, policies or self.policies)
@@ -154,18 +154,24 @@ class Model:
         variables = dict(decided.chat_template_kwargs)
         for name in _RESERVED & variables.keys():
             raise invalid(
-                f"chat_template_kwargs: {name} is reserved; use the request's own field",
+                f"chat_template_kwargs: {name} is reserved for the gateway; leave it out",
                 "chat_template_kwargs",
             )
         if request.get("documents"):
             if "documents" not in self.template.source:
-                raise invalid("the model's chat template does not use documents; leave it out", "documents")
+                raise invalid(
+                    "the model's chat template does not use documents; leave out this field", "documents"
+                )
             variables["documents"] = request["documents"]
         prompt = self._render(history, tools, variables, request)
         return PreparedRequest(decided.with_prompt(prompt), prompt, tools)
 
     def _adapt_messages(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Replace roles that the template does not know, and media, which a prompt cannot contain."""
+        """Return messages that the template can render.
+
+        The role ``developer`` becomes ``system`` if the template does not support it.  Descriptions replace
+        media, because a prompt contains only text.
+        """
         check_parts(messages)
         if self.template is not None and "developer" not in self.template.source:
             messages = [
@@ -186,8 +192,8 @@ class Model:
     ) -> str:
         """Render the prompt.
 
-        Some templates fail on null tools or on a missing description, so a failure is retried with an empty
-        list, or with empty descriptions.
+        Some templates fail if ``tools`` is None or if a description is missing.  After a failure, the prompt
+        is rendered again with an empty list of tools, or with empty descriptions.
         """
         template = self.template_without_tools
         if tools or template is None:
@@ -218,7 +224,7 @@ def renderer_unavailable(error: NoRenderer) -> Failure:
 
 
 def _with_descriptions(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool in which the function and all parameters have a description."""
+    """Return the tool with empty descriptions for the function and parameters that have none."""
     function = tool.get("function")
     if not isinstance(function, Mapping):
         return dict(tool)
@@ -254,7 +260,7 @@ def load_model(
     if settings.dialect == "auto":
         dialect = _detect_dialect(origin, tokenizer)
     else:
-        # plan() resolves names of checkpoints; call it now to report a mistake at the start.
+        # plan() resolves checkpoint names; call it now, so that a wrong name is reported at startup.
         plan(settings.dialect, {"messages": [{"role": "user", "content": ""}]}, tokenizer=tokenizer)
     template = template_without_tools = None
     if origin is not None:
@@ -285,7 +291,7 @@ def load_model(
 
 
 def _read_source(settings: Settings, config: Mapping[str, Any] | None) -> Source | None:
-    """Read the chat template and its tokens from the settings, or from the upstream's configuration."""
+    """Read the chat template and its special tokens from the settings or the upstream's configuration."""
     source = None
     if settings.model_dir:
         try:
@@ -304,7 +310,9 @@ def _read_source(settings: Settings, config: Mapping[str, Any] | None) -> Source
 
 def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
     if source is None:
-        raise UsageError("the dialect is unknown; set dialect, or set template or model_dir to detect it")
+        raise UsageError(
+            "cannot detect the dialect without a chat template; set dialect, template or model_dir"
+        )
     detection: Detection = detect_dialect(source, tokenizer=tokenizer)
     if detection.dialect is not None:
         return detection.dialect
@@ -314,14 +322,14 @@ def _detect_dialect(source: Source | None, tokenizer: AnyTokenizer | None) -> Di
     if not detection.hint:
         raise UsageError(
             f"cannot detect the dialect from the chat template: {detection.evidence[0]} "
-            "Set dialect; for a model without tools, set it to passthrough"
+            "Set dialect; if the model does not support tools, set dialect to passthrough"
         )
     log(logging.WARNING, "dialect_assumed", reason="the template only hints at it", dialect=detection.hint)
     return get_dialect(detection.hint)
 
 
 def _has_neither_tools_nor_calls(source: Source) -> bool:
-    """Return whether the template renders neither tools nor calls; then any dialect will do."""
+    """Return whether the template renders neither tools nor calls, so that any dialect works with it."""
     template = ChatTemplate(source.template, **dict(source.tokens))  # type: ignore[arg-type]
     return find_tool_prompt(template) is not None and template.capabilities.calls == "none"
 
@@ -344,14 +352,14 @@ def _read_eos_ids(directory: Path) -> tuple[int, ...] | None:
     try:
         ids = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
     except (ValueError, AttributeError) as error:
-        raise UsageError(f"{path} is not a generation configuration: {error}") from error
+        raise UsageError(f"{path} is not a valid generation configuration: {error}") from error
     if isinstance(ids, int):
         return (ids,)
     return tuple(ids) if isinstance(ids, Sequence) and not isinstance(ids, str) else None
 
 
 def find_dialect(name: str) -> Dialect:
-    """Return a dialect by the name in a request."""
+    """Return the dialect that a request names."""
     try:
         return get_dialect(name)
     except UsageError as error:

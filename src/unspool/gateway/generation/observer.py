@@ -1,4 +1,4 @@
-"""Interface of observers of generation requests; the request log of the web page is one."""
+"""Interface for observers of generation requests, such as the request log of the web page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .served_models import ServedModel
 
 
 class GenerationObserver(Protocol):
-    """Observer of one request."""
+    """Interface for the observer of one request."""
 
     def on_plan(
         self,
@@ -25,21 +25,24 @@ class GenerationObserver(Protocol):
         *,
         reads_ids: bool,
     ) -> None:
-        """Record the plan, before the request goes to the upstream."""
+        """Record the plan before the request is sent to the upstream."""
         ...
 
     def on_upstream_request(self, body: Mapping[str, Any]) -> None:
-        """Record the body that goes to the upstream, without the prompt."""
+        """Record the body of the request to the upstream, without the prompt."""
         ...
 
     async def on_open(self, stream: Stream) -> Stream:
-        """Return the stream to read in place of this one; called when the upstream has accepted."""
+        """Return the stream that the gateway reads in place of the upstream's stream.
+
+        This method is called after the upstream has accepted the request.
+        """
         ...
 
     def on_batch(self, batch: Batch) -> None:
-        """Record a batch of the stream."""
+        """Record a batch of deltas that was read from the stream."""
         ...
 
 
 Observe: TypeAlias = Callable[[Exchange], GenerationObserver | None]
-"""Function that returns the observer of a request, or None."""
+"""Function that returns an observer for a request, or None to leave the request unobserved."""

@@ -1,4 +1,4 @@
-"""Optional fields: thinking options that clients send to every model, whether it supports them or not."""
+"""Optional fields: thinking options that clients send to every model, even if it does not support them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ PrepareRequest = Callable[[Mapping[str, Any]], PreparedRequest]
 def prepare_with_optional_fields(
     prepare: PrepareRequest, request: GenerationRequest
 ) -> tuple[PreparedRequest, list[str]]:
-    """Prepare a request with those optional fields that the model supports.
+    """Prepare a request with only those optional fields that the model supports.
+
+    Planning fails on a field that the model does not support, so the fields are added one by one.
 
     :returns: the prepared request, and a log entry for each ignored field.
     """
@@ -28,7 +30,7 @@ def prepare_with_optional_fields(
             continue
         value = request.chat[key]
         reason = ""
-        # If the model does not know an effort, the nearest one it knows is better than none.
+        # If the model does not support this effort, use the nearest one that it supports.
         for candidate in (value, *(near_efforts(value) if key == "reasoning_effort" else ())):
             try:
                 prepared = prepare({**chat, key: candidate})

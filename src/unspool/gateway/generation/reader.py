@@ -1,4 +1,4 @@
-"""Reader of one choice: deltas of the upstream to events."""
+"""Reader that turns the upstream's deltas for one choice into events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .upstream_calls import UpstreamCalls
 
 
 class DeltaTokens:
-    """Token data of one delta, kept until events cover the delta's text."""
+    """Token data of one delta, kept until the parser has returned events for the delta's text."""
 
     __slots__ = ("logprobs", "start", "tokens")
 
@@ -28,10 +28,10 @@ class DeltaTokens:
 
 
 class ContentParsers:
-    """Factory of parsers for text without reasoning, which the upstream has removed.
+    """Factory for parsers of text from which the upstream has already removed the reasoning.
 
-    A request may have many choices, and a choice many calls that the upstream has parsed.  Each
-    of them needs a parser, so all parsers come from one plan.
+    One request may need many such parsers: one for each choice, and a new one after each call that the
+    upstream has parsed.  All of them are created from one plan.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -43,16 +43,16 @@ class ContentParsers:
         if self._create is None:
             try:
                 self._create = self._plan.with_prompt("").parser
-            except UsageError:  # the dialect puts everything after headers, which this upstream removes, too
+            except UsageError:  # the dialect needs headers, which the upstream removes with the reasoning
                 self._create = partial(Parser, "passthrough", tools=())
         return self._create()
 
 
 class Reader:
-    """Reader of one choice.
+    """Reader that turns the deltas of one choice into events.
 
-    The parser reads the text.  The reader adds calls and reasoning that the upstream has parsed itself, and
-    counts tokens.
+    A parser reads the text.  The reader adds events for the calls and the reasoning that the upstream has
+    parsed itself, and counts tokens.
     """
 
     def __init__(
@@ -60,47 +60,50 @@ class Reader:
     ) -> None:
         """Create a reader.
 
-        :param ids: read token ids instead of text.
-        :param content_parsers: shared by all choices of a request.
+        :param ids: parse token ids instead of text.
+        :param content_parsers: factory that all choices of a request share.
         """
         self.plan = plan
         self.planned = plan.parser(ids=ids)
-        """Parser of the plan; the encoders take their settings from it, even if another parser reads."""
+        """Parser of the plan.
+
+        The encoders take their settings from this parser, even if another one reads the text.
+        """
         self.finished = False
         self.stopped_by: str | None = None
         """Stop string that ended the output."""
         self.size = 0
         """Size of the output so far, in bytes."""
         self.tokens = 0
-        """Tokens of the output so far; estimated if the upstream sends no token data."""
+        """Number of output tokens so far; estimated if the upstream sends no token data."""
         self.reasoning_tokens = 0
         self.peak_held = 0
-        """Maximum number of characters that the parser held back."""
+        """Largest number of characters that the parser has held back so far."""
         self.outcomes: Counter[str] = Counter()
-        """Number of calls by status, and of diagnostics by kind."""
+        """Number of calls for each status, and of diagnostics for each kind."""
         self.logprobs: list[dict[str, Any]] = []
-        """Log probabilities that no chunk has carried yet."""
+        """Log probabilities not yet sent to the client."""
         self.content_logprobs: list[dict[str, Any]] = []
-        """Log probabilities of content that no chunk has carried yet."""
+        """Log probabilities of content tokens, not yet sent to the client."""
         self.token_ids: list[int] = []
-        """Token ids that no chunk has carried yet."""
+        """Token ids not yet sent to the client."""
         self._ids = ids
         self._parser: Parser | None = None
         self._upstream_splits_reasoning = False
         self._create_content_parser = content_parsers or ContentParsers(plan)
         self._offset = 0
         self._parser_start = 0
-        """Offset in the output at which the text of the current parser starts."""
+        """Offset in the whole output at which the current parser's text starts."""
         self._pending_tokens: deque[DeltaTokens] = deque()
         self._upstream_calls = UpstreamCalls()
         self._call_count = 0
-        """Number of calls that the parser has found."""
+        """Number of calls that parsers have found so far."""
         self._call_is_open = False
-        """True while the parser's last call is open."""
+        """True while the current parser is inside a call."""
 
     @property
     def parser(self) -> Parser:
-        """Parser in use, chosen at the first text."""
+        """Current parser; chosen when the first text arrives."""
         if self._parser is None:
             self._parser = self._create_content_parser() if self._upstream_splits_reasoning else self.planned
         return self._parser
@@ -133,7 +136,7 @@ class Reader:
         return events
 
     def _read(self, delta: Delta) -> list[Event]:
-        """Return the events for a delta of any kind."""
+        """Return the events for a delta that is not plain text, or that follows such a delta."""
         events: list[Event] = []
         if delta.reasoning:
             self._upstream_splits_reasoning = self._upstream_splits_reasoning or self._parser is None
@@ -162,7 +165,10 @@ class Reader:
                 self._call_is_open = False
 
     def _finish_parser(self) -> list[Event]:
-        """Flush the parser in front of a call of the upstream; a new parser reads the text after the call."""
+        """Finish the parser before a call from the upstream, and return its last events.
+
+        A new parser reads the text after the call.
+        """
         if self._parser is None or not (self._parser.pending or self._call_is_open):
             return []
         self._call_is_open = False
@@ -171,7 +177,7 @@ class Reader:
         return [event for event in events if not isinstance(event, Finish)]
 
     def _shift(self, events: list[Event]) -> list[Event]:
-        """Convert offsets of the current parser to offsets of the whole output."""
+        """Convert the offsets in events of the current parser to offsets in the whole output."""
         if self._parser_start:
             for event in events:
                 event.start += self._parser_start
@@ -186,7 +192,7 @@ class Reader:
     def _count(self, delta: Delta) -> None:
         """Add a delta to the sizes and token counts."""
         text = delta.text
-        self.size += _bytes(text) or 1  # even empty deltas must reach the size limit at some time
+        self.size += _bytes(text) or 1  # count empty deltas, so that endless ones reach the size limit
         if delta.reasoning or delta.calls:
             parsed = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
             self.size += _bytes(parsed)
@@ -203,8 +209,9 @@ class Reader:
             self._pending_tokens.append(DeltaTokens(self._offset, tokens, logprobs))
 
     def _match_tokens(self, events: Iterable[Event]) -> None:
-        """Assign pending token data to the events that cover its text, and count outcomes."""
+        """Assign pending token data to the events for the same text, and count outcomes."""
         pending = self._pending_tokens
+        # The parser may hold text back, so events can cover the text of several earlier deltas.
         for event in events:
             if isinstance(event, CallEnd):
                 self.outcomes[event.status] += 1
@@ -219,17 +226,17 @@ class Reader:
                         self.content_logprobs += tokens.logprobs
 
     def take_logprobs(self) -> list[dict[str, Any]]:
-        """Remove and return the log probabilities that no chunk has carried yet."""
+        """Return and clear the unsent log probabilities."""
         logprobs, self.logprobs = self.logprobs, []
         return logprobs
 
     def take_content_logprobs(self) -> list[dict[str, Any]]:
-        """Remove and return the log probabilities of content that no chunk has carried yet."""
+        """Return and clear the unsent log probabilities of content tokens."""
         logprobs, self.content_logprobs = self.content_logprobs, []
         return logprobs
 
     def take_token_ids(self) -> list[int]:
-        """Remove and return the token ids that no chunk has carried yet."""
+        """Return and clear the unsent token ids."""
         ids, self.token_ids = self.token_ids, []
         return ids
 

@@ -1,4 +1,4 @@
-"""Relay of one request's output from the upstream to the client."""
+"""Relay that sends the upstream's output for one request to the client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 KeepResponse: TypeAlias = Callable[[Exchange, GenerationRequest, Mapping[str, Any], RunWork], Awaitable[None]]
-"""Function of an API that stores a response for later requests."""
+"""Function of an API that stores a response, so that later requests can refer to it."""
 
 
 class Relay:
@@ -63,7 +63,7 @@ class Relay:
         self._finish_reasons: Callable[[], list[FinishReason]] = list
 
     async def stream(self, stream: Stream) -> None:
-        """Send the response while the output arrives."""
+        """Send the response as a stream, while the output arrives."""
         exchange, encoder = self._exchange, self._encoder
         self._finish_reasons = encoder.finish_reasons
         exchange.failing = encoder.failing
@@ -89,21 +89,21 @@ class Relay:
         encoder.usage = self._usage()
         last = await self._run_if_large(encoder.closing)
         if self._keep is not None:
-            with suppress(MalformedOutput):  # without a stored message, the client sends the whole history
+            with suppress(MalformedOutput):  # if nothing is stored, the client sends the whole history
                 response = await self._run_if_large(encoder.streamed_response)
                 if response is not None:
                     await self._store(response)
         await exchange.send(last, more=False)
 
     async def send_whole(self, stream: Stream) -> None:
-        """Send the response after the end of the output."""
+        """Send the response as a single body, after the output has ended."""
         data = await self._encode_whole(stream)
         # The client may read slowly; free everything except these bytes in the meantime.
         del self._encoder
         await self._exchange.respond(200, data)
 
     async def _encode_whole(self, stream: Stream) -> bytes:
-        """Return the encoded response, after the end of the output."""
+        """Read the output to its end, and return the encoded response."""
         encoder = self._encoder
         builders = [reader.planned.fold() for reader in self._readers]
         self._finish_reasons = lambda: [builder.finish_reason for builder in builders]
@@ -121,7 +121,7 @@ class Relay:
         return await self._run_if_large(lambda: encode_line(body))
 
     def _read(self, batch: Batch) -> dict[int, list[Event]]:
-        """Parse a batch; return the events of each choice."""
+        """Parse a batch of deltas, and return the events by choice."""
         if self._on_batch is not None:
             self._on_batch(batch)
         events_of: dict[int, list[Event]] = {}
@@ -145,9 +145,9 @@ class Relay:
         return events_of
 
     async def _run_if_large(self, work: Callable[[], Result]) -> Result:
-        """Run work whose duration depends on the size of the response; in a thread if that is large.
+        """Run a function that processes the response, in a thread if the response or request is large.
 
-        A response repeats parts of its request and is stored with it, so the size of the request counts, too.
+        The size of the request matters because the response repeats parts of it and is stored with it.
         """
         size = 0
         for reader in self._readers:
@@ -156,7 +156,7 @@ class Relay:
         return await self._pool.run_if_large(self._exchange.client, large, work)
 
     async def _store(self, response: Mapping[str, Any]) -> None:
-        """Store the response; the client gets it even if this fails."""
+        """Store the response; if this fails, log the failure and continue."""
         assert self._keep is not None  # noqa: S101 - the callers have checked it
         try:
             await self._keep(self._exchange, self._request, response, self._run_if_large)
@@ -164,7 +164,7 @@ class Relay:
             log(logging.WARNING, "store_failed", id=self._exchange.id, reason=failure.message)
 
     def _look_for_output(self, events: list[Event]) -> None:
-        """Record the time to the first text or call."""
+        """Record the time to the first output, if these events contain text or a call."""
         for event in events:
             if isinstance(event, (Text, CallStart)):
                 self._has_output = True
@@ -174,17 +174,17 @@ class Relay:
                 return
 
     def _usage(self) -> Usage:
-        """Return the upstream's token counts, or the reader's if the upstream reports none."""
+        """Return the upstream's token counts, or the readers' counts if the upstream reports none."""
         return self._upstream_usage or Usage(0, sum([reader.tokens for reader in self._readers]))
 
     def report(self) -> None:
-        """Record the result in the metrics and in the log line of the request."""
+        """Record the result of the request in the metrics and in the request's log line."""
         metrics, usage = self._metrics, self._usage()
         dialect = self._readers[0].plan.dialect.name
         reasoning = 0
         outcomes: Counter[str] = Counter()
         reasons: list[FinishReason] = []
-        # If the response never started, there are no reasons, so the two may differ in length.
+        # There are no finish reasons if the response never started, so the lists may differ in length.
         for reader, reason in zip(self._readers, self._finish_reasons(), strict=False):
             if reader.finished:
                 reasons.append(reason)

@@ -1,4 +1,4 @@
-"""Generation request: the form of a request that is independent of the API it came from."""
+"""Generation request: the common form of requests to all APIs."""
 
 from __future__ import annotations
 
@@ -13,46 +13,48 @@ ApiName: TypeAlias = Literal["chat", "responses", "messages", "ollama", "ollama_
 
 @dataclass(slots=True)
 class GenerationRequest:
-    """Request for generation, independent of the API that it came from."""
+    """Request to generate a response, in a form that does not depend on the API."""
 
     api: ApiName
     chat: dict[str, Any]
-    """The request in the format of Chat Completions."""
+    """Request in the format of Chat Completions."""
     stream: bool = False
     n: int = 1
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     stop_ids: tuple[int, ...] = ()
-    """Stop token ids besides the model's own."""
+    """Stop token ids in addition to the model's own."""
     include_stop: bool = False
-    """Keep the stop string or token in the output."""
+    """True to keep the stop string or stop token in the output."""
     logprobs: int | None = None
-    """Number of alternatives per token; None for no log probabilities."""
+    """Number of alternatives to report per token; None to report no log probabilities."""
     token_ids: bool = False
     include_usage: bool = False
     continuous_usage: bool = False
     schema: Mapping[str, Any] | None = None
-    """JSON schema of the reply, if the request asks for JSON."""
+    """JSON schema for the reply, if the request asks for JSON."""
     sampling: dict[str, Any] = field(default_factory=dict)
-    """All other fields that the engine may understand."""
+    """Sampling parameters and other fields for the engine."""
     custom_tools: tuple[str, ...] = ()
     """Names of free-form tools."""
     namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Namespace of a tool and its name there, by the name that the model sees."""
+    """Namespace and short name of each tool in a namespace, keyed by the name that the model sees."""
     echo: dict[str, Any] = field(default_factory=dict)
-    """Fields of the request to repeat in the response."""
+    """Request fields that the response repeats."""
     items: list[dict[str, Any]] = field(default_factory=list)
-    """Input items of the request itself, each with an id (Responses)."""
+    """Input items of this request, each with an id (Responses API only)."""
     store: bool = True
-    """Store the response."""
+    """True to store the response."""
     conversation: str | None = None
-    """Conversation to extend by input and output (Responses)."""
+    """Id of the conversation to which input and output are added (Responses API only)."""
     optional_fields: tuple[str, ...] = ()
-    """Fields of ``chat`` that are left out if the model does not support them.  Clients send these to every
-    model."""
+    """Fields of ``chat`` that are left out if the model does not support them.
+
+    Clients send these fields to every model.
+    """
     seal: Callable[[str], str] | None = None
-    """Encrypts reasoning for a client that sends it back; None if the client does not."""
+    """Function that encrypts reasoning for clients that send it back; None for other clients."""
     thread: MessageThread | None = None
-    """Thread to extend by the message (Messages)."""
+    """Thread to which the reply is added (Messages API only)."""
     ignored: Sequence[str] = ()
-    """Ignored fields with the reason, for the log."""
+    """Log entries for ignored fields, each with the reason."""

@@ -1,4 +1,4 @@
-"""Size limits of generation requests, checked after an API has converted the body."""
+"""Size limits for generation requests, checked after an API has converted the body."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .request import GenerationRequest
 Params = ParamSpec("Params")
 
 MAX_WRITTEN: Final = 1 << 22
-"""Maximum size of the arguments of one call, of all tools, or of the schema, in characters or bytes.
+"""Maximum size, in characters or bytes, of one call's arguments, of all tools, or of the JSON schema.
 
-The gateway processes each of them several times, and no model accepts prompts of this size.
+The gateway processes each of these parts several times, and no model accepts prompts of this size.
 """
 MAX_LOGGED_FIELDS: Final = 20
 """Maximum number of ignored fields that are logged per request."""
@@ -32,7 +32,10 @@ async def convert_within_limits(
     *args: Params.args,
     **kwargs: Params.kwargs,
 ) -> GenerationRequest:
-    """Convert a body with a function of its API, in a thread if it is large; refuse it over a limit."""
+    """Convert a request body, in a thread if it is large, and check the result against the limits.
+
+    :param convert: conversion function of the API.
+    """
 
     def convert_and_check() -> GenerationRequest:
         request = convert(*args, **kwargs)
@@ -48,10 +51,10 @@ def _check(exchange: Exchange, request: GenerationRequest, max_values: int) -> N
         _check_size("arguments of a call", max(map(len, arguments), default=0))
         _check_size("tools", len(msgspec.json.encode(request.chat.get("tools"))))
         _check_size("JSON schema", len(msgspec.json.encode(request.schema)))
-    # Arguments are JSON in a string, so the limit on values of the body has not covered them.
+    # Arguments are JSON inside strings, so their values were not counted with those of the body.
     if arguments:
         Bounds(max_values).check_texts(arguments)
-    # Logging happens on the event loop, so the list must be short.
+    # The event loop writes these log entries, so there must not be many of them.
     request.ignored = list(dict.fromkeys(request.ignored))[:MAX_LOGGED_FIELDS]
 
 

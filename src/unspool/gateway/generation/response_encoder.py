@@ -1,4 +1,4 @@
-"""Base class of the encoders that turn events into an API's response, streamed or not."""
+"""Base class for the encoders that turn events into an API's response, streamed or not."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .request import GenerationRequest
 
 
 class ResponseEncoder:
-    """Encoder of one response.
+    """Encoder for one response.
 
-    For a stream: ``opening()``, ``feed()`` for the events of each batch, then ``closing()``; ``failing()``
-    ends it early.  Without streaming: ``response()``, once.  The caller sets ``usage`` and
-    ``prompt_token_ids`` before the call that encodes them.
+    For a streamed response, call ``opening()``, then ``feed()`` for the events of each batch, and at the end
+    ``closing()``, or ``failing()`` after an error.  For a response that is not streamed, call only
+    ``response()``.  Set ``usage`` and ``prompt_token_ids`` before the call that encodes them.
     """
 
     headers: Headers = EVENTS
-    """Headers of a stream."""
+    """Headers of a streamed response."""
     ping = b": ping\n\n"
-    """Bytes that clients ignore, sent to keep an idle connection open."""
+    """Bytes to keep an idle connection open; clients ignore them."""
     end = b""
-    """Bytes that follow an error inside a stream."""
+    """Bytes to send after an error in a stream."""
 
     def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
         self.request = request
@@ -41,22 +41,22 @@ class ResponseEncoder:
         self.failed = False
         """True if the last ``feed()`` encoded an error, because the policies reject the output."""
         self._finish: list[Event] = []
-        """Last event of the output, which waits for the token counts of its chunk."""
+        """The ``Finish`` event, held back until the token counts for its chunk are known."""
 
     def opening(self) -> bytes:
-        """Start a stream; return the chunks in front of the output."""
+        """Return the encoded start of a stream, which precedes the output."""
         raise NotImplementedError
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
-        """Encode further events of a choice."""
+        """Return the encoded form of further events of a choice."""
         raise NotImplementedError
 
     def closing(self) -> bytes:
-        """Encode the end of a stream whose choices have all finished."""
+        """Return the encoded end of a stream after all choices have finished."""
         raise NotImplementedError
 
     def failing(self, failure: Failure) -> bytes:
-        """Encode the end of a stream that cannot continue."""
+        """Return the encoded end of a stream that cannot continue after a failure."""
         raise NotImplementedError
 
     def finish_reasons(self) -> list[FinishReason]:
@@ -64,11 +64,11 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return the response without streaming, with one message per choice."""
+        """Return a response that is not streamed, for the messages of all choices."""
         raise NotImplementedError
 
     def streamed_response(self) -> dict[str, Any] | None:
-        """Return the response of a closed stream for the store, or None if it need not be stored."""
+        """Return the complete response of a closed stream, or None if it need not be stored."""
         return None
 
     def reasoning_tokens(self) -> int:
@@ -79,15 +79,15 @@ class ResponseEncoder:
         return count
 
     def exposes_tokens(self) -> bool:
-        """Return whether the client asked for token data and may see it.
+        """Return whether the client asked for log probabilities or token ids, and may see them.
 
-        Token data would reveal reasoning that is hidden from the client.
+        A client from which reasoning is hidden may not see them, because they would reveal the reasoning.
         """
         wanted = self.request.logprobs is not None or self.request.token_ids
         return wanted and self.readers[0].plan.include_reasoning
 
     def _hold_back_finish(self, events: list[Event]) -> list[Event]:
-        """Return the events without ``Finish``, which waits for ``closing()``."""
+        """Hold back ``Finish`` for ``closing()``, and return the other events."""
         if events and isinstance(events[-1], Finish):
             self._finish = [events[-1]]
             return events[:-1]

@@ -50,7 +50,7 @@ class ServedModel:
                 key in request.chat for key in request.optional_fields
             ):
                 raise
-            # An optional field may be the reason, so find out which ones the model supports.
+            # An optional field may be the cause, so find out which of these fields the model supports.
             prepared, ignored = prepare_with_optional_fields(prepare, request)
             for reason in ignored:
                 log(logging.WARNING, "option_ignored", id=id, reason=reason)
@@ -61,26 +61,26 @@ class ServedModel:
     async def tokenize(
         self, pool: WorkerPool, client: str, text: str, *, special: bool = False
     ) -> list[int] | None:
-        """Return the tokens of a text, or None if neither the gateway nor the upstream has a tokenizer.
+        """Return the token ids of a string, or None if neither the gateway nor the upstream has a tokenizer.
 
-        :param special: add the special tokens that begin the model's prompts.
+        :param special: add the special tokens with which the model's prompts begin.
         """
         tokens = await pool.run(client, self.model.tokenize, text, special=special)
         return await self.upstream.tokenize(text, special=special) if tokens is None else tokens
 
     async def detokenize(self, pool: WorkerPool, client: str, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None if neither the gateway nor the upstream has a tokenizer."""
+        """Return the text for token ids, or None if neither the gateway nor the upstream has a tokenizer."""
         text = await pool.run(client, self.model.detokenize, tokens)
         return await self.upstream.detokenize(tokens) if text is None else text
 
 
 class ServedModels:
-    """Served models by the names that requests use."""
+    """Collection of served models, indexed by the names that requests use."""
 
     def __init__(self, served: Sequence[ServedModel], *, strict: bool) -> None:
         """Index the models by name; the first model is the default.
 
-        :param strict: refuse unknown names even if there is only one model.
+        :param strict: reject unknown names even if there is only one model.
         """
         self.all = tuple(served)
         self._accepts_any_name = len(served) == 1 and not strict
@@ -88,15 +88,17 @@ class ServedModels:
         for one in served:
             for name in (one.model.name, *one.model.aliases):
                 if name in self._names:
-                    raise UsageError(f"two models have the name {name!r}; change model or aliases of one")
+                    raise UsageError(
+                        f"two models have the name {name!r}; change model or aliases in the settings of one"
+                    )
                 self._names[name] = one
 
     def find(self, name: object) -> ServedModel:
-        """Return the model with a name, or the default model for an empty name."""
+        """Return the model with this name, or the default model if the name is empty."""
         if not name or self._accepts_any_name:
             return self.all[0]
         served = self._names.get(name) if isinstance(name, str) else None
-        if served is None and isinstance(name, str):  # Ollama's clients append :latest
+        if served is None and isinstance(name, str):  # Ollama clients append :latest
             served = self._names.get(name.removesuffix(":latest"))
         served = served or self._names.get("*")
         if served is None:

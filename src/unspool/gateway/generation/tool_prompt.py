@@ -1,9 +1,9 @@
-"""Tools for a model whose chat template has none.
+"""Tool support for models whose chat template does not support tools.
 
-Such a template drops the tools of a request and the results of calls, or refuses the conversation.  So the
-gateway rewrites the conversation: the tools, and how to call them, go into the system message; without a
-system role, into the first user message.  Tool results become user messages.  ``normalise_history`` writes
-the calls of earlier turns in the model's dialect.
+Such a template leaves the tools of a request and the results of calls out of the prompt, or it fails on
+them.  So the gateway rewrites the conversation.  It adds the tools, with instructions for calling them,
+to the system message or, if the template has no system role, to the first user message.  Tool results
+become user messages.  ``normalise_history`` writes the calls of earlier turns in the model's dialect.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _RESULT: Final = {"role": "tool", "tool_call_id": "unspool01", "content": "Unspo
 
 @dataclass(frozen=True, slots=True)
 class ToolPrompt:
-    """Parts of a conversation that a template drops, and that the gateway rewrites."""
+    """Rewriter for the parts of a conversation that a template leaves out of the prompt."""
 
     tools: bool
-    """True if the template drops tools."""
+    """True if the template leaves out tools."""
     results: bool
-    """True if the template drops tool results."""
+    """True if the template leaves out tool results."""
     system: bool
-    """True if the template drops system messages."""
+    """True if the template leaves out system messages."""
 
     def rewrite(
         self,
@@ -54,7 +54,7 @@ class ToolPrompt:
         tools: Sequence[Mapping[str, Any]],
         dialect: Dialect,
     ) -> list[Mapping[str, Any]]:
-        """Return a conversation that the template can render."""
+        """Return the conversation in a form that the template can render."""
         out = _results_to_user(history) if self.results else list(history)
         if not self.tools or not tools:
             return out
@@ -71,7 +71,10 @@ class ToolPrompt:
 
 
 def find_tool_prompt(template: ChatTemplate) -> ToolPrompt | None:
-    """Probe a template; return None if it renders tools."""
+    """Return the rewriter that a template needs, or None if the template renders tools.
+
+    The function finds out by rendering short test conversations.
+    """
     if not _drops(template, "unspool_probe", _USER, tools=[_PROBE]):
         return None
     return ToolPrompt(
@@ -87,11 +90,12 @@ def _drops(
     *messages: Mapping[str, Any],
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> bool:
-    """Return whether the rendered conversation lacks a text."""
+    """Return whether ``text`` is missing from the prompt for these messages and tools."""
     try:
         return text not in template.render([dict(one) for one in messages], tools, add_generation_prompt=True)
     except ChatTemplateError:
-        # A template that fails on a tool surely renders tools.  One that fails on a role does not render it.
+        # A template that fails on the test tool must use tools, so it does not leave them out.  A template
+        # that fails on a role does not support this role.
         return tools is None
 
 
@@ -108,21 +112,21 @@ def instructions(tools: Sequence[Mapping[str, Any]], dialect: Dialect) -> str:
 
 
 def _example(tool: Mapping[str, Any], dialect: Dialect) -> str:
-    """Return an example call of a tool in the model's dialect."""
+    """Return an example call of a tool, written in the model's dialect."""
     function = tool_function(tool)
     parameters = function.get("parameters") or {}
     arguments = dict.fromkeys(parameters.get("properties") or {}, "...")
     call = ToolCall("call_0", str(function.get("name")), json.dumps(arguments, ensure_ascii=False))
     try:
         return render(dialect, Message(tool_calls=(call,)), check=False).removeprefix(dialect.prompt.start)
-    except UnspoolError:  # the dialect has no calls
+    except UnspoolError:  # the dialect does not support calls
         return json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
 
 
 def _results_to_user(history: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Convert tool results to user messages, and merge adjacent user messages."""
     out: list[Mapping[str, Any]] = []
-    run: list[Mapping[str, Any]] = []  # adjacent user messages; merged once, because there may be very many
+    run: list[Mapping[str, Any]] = []  # adjacent user messages; merged in one step, because there may be many
     for message in history:
         if message["role"] == "tool":
             run.append({"role": "user", "content": f"<tool_response>\n{_text(message)}\n</tool_response>"})

@@ -1,8 +1,9 @@
 """Tool calls that the upstream has parsed itself, merged with the parser's own calls.
 
-Servers stream calls in different ways: some repeat id and name in every delta, some give every call the
-index 0, and some interleave calls.  The output has one call after another, in one numbering.  The first
-call that has not ended streams; later calls and events wait in a queue until it ends.
+Servers stream calls in different ways: some repeat the id and name in every delta, some give every call the
+index 0, and some interleave the deltas of several calls.  In the output, one call follows another, and all
+calls are numbered in one sequence.  Only the first call that has not ended is streamed; later calls and
+events wait in a queue until it ends.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..upstreams.base import CallDelta
 
 
 class UpstreamCalls:
-    """Calls of one choice."""
+    """Calls of one choice that the upstream has parsed."""
 
     def __init__(self) -> None:
         self.used = False
@@ -37,18 +38,18 @@ class UpstreamCalls:
         self._count = 0
         self._open: _Call | None = None
         self._calls: dict[int, _Call] = {}
-        """Last call for each index of the upstream."""
+        """Latest call for each index that the upstream uses."""
         self._queue: deque[_Call | Event] = deque()
-        """Calls, and events of the parser, that follow the open call."""
+        """Upstream calls and parser events that come after the open call."""
         self._parser_indices: dict[int, int] = {}
-        """Index in the output for each call of the parser."""
+        """Index in the output for each call that the parser has found."""
         self._finished = False
 
     def add(self, deltas: Sequence[CallDelta], at: int, parser_calls: int = 0) -> list[Event]:
-        """Return events for call deltas.
+        """Return events for the upstream's call deltas.
 
         :param at: offset in the output.
-        :param parser_calls: number of calls that the parser found before the first of these.
+        :param parser_calls: number of calls that the parser found before the upstream's first call.
         """
         if not self.used:
             self.used = True
@@ -70,7 +71,7 @@ class UpstreamCalls:
         return out
 
     def follow(self, events: list[Event], at: int) -> list[Event]:
-        """Return the parser's events in their place after or between these calls."""
+        """Queue the parser's events after the upstream's calls; return all events that need not wait."""
         if not self.used:
             return events
         self._queue += events
@@ -79,7 +80,7 @@ class UpstreamCalls:
         return out
 
     def finish(self, reason: FinishReason, events: list[Event], at: int) -> list[Event]:
-        """Return the remaining events at the end of the output, including the parser's last ones."""
+        """Return the queued events at the end of the output, followed by the parser's last events."""
         if not self.used:
             return events
         self._finished = True
@@ -90,7 +91,8 @@ class UpstreamCalls:
         return out
 
     def _advance(self, out: list[Event], at: int, reason: FinishReason = "stop") -> None:
-        """Emit queued calls and events until one call may still continue."""
+        """Emit queued calls and events, up to a call that may get more arguments."""
+        # Each round ends the open call, if it can end, and then emits the first entry of the queue.
         while True:
             call = self._open
             may_end = call is None or self._finished or (self._queue and call.may_end(self._queue[0]))
@@ -116,7 +118,7 @@ class UpstreamCalls:
             out.append(CallArgs(call.number, "".join(call.pieces), at, at))
 
     def _renumber(self, event: Event) -> Event:
-        """Replace the parser's call index by the index in the output."""
+        """Replace the parser's call index with the index in the output."""
         if isinstance(event, CallStart):
             self._parser_indices[event.index] = self._count
             self._count += 1
@@ -126,7 +128,7 @@ class UpstreamCalls:
 
 
 class _Call:
-    """Call of the upstream."""
+    """Call that the upstream has parsed."""
 
     def __init__(self, first: CallDelta) -> None:
         if not first.name:
@@ -142,32 +144,33 @@ class _Call:
     def is_new_call(self, delta: CallDelta) -> bool:
         """Return whether a delta with the same index starts another call."""
         if not delta.name:
-            return False  # more arguments
+            return False  # the delta has more arguments of the same call
         if delta.name != self.name:
             return True
         is_complete = self.ended or self._object.complete
         if delta.id and self.id:
-            # Some servers send a new id with every delta, so another id alone is not enough.
+            # Some servers send a new id with every delta, so a new id alone does not start a call.
             return delta.id != self.id and (is_complete or not self.pieces)
         return is_complete and bool(delta.arguments.strip())
 
     def add(self, arguments: str) -> None:
-        """Add arguments."""
+        """Append a piece of the arguments."""
         self.pieces.append(arguments)
         self._object.feed(arguments)
 
     def may_end(self, follower: _Call | Event) -> bool:
-        """Return whether the call can end in front of this call or event."""
+        """Return whether the call can end before the given call or event."""
         if isinstance(follower, (Diagnostic, Finish)):
-            return False  # these may come anywhere in a call
+            return False  # these events may also occur inside a call
         if self._object.complete:
             return True
-        # Without arguments, it ends at the parser's text or calls, but not at whitespace or upstream calls.
+        # A call without arguments ends when the parser finds text or a call.  Whitespace and other upstream
+        # calls do not end it, because its arguments may still arrive.
         is_blank = isinstance(follower, Text) and not follower.text.strip()
         return not self.pieces and not is_blank and not isinstance(follower, _Call)
 
     def end(self, at: int, *, cut_off: bool) -> CallEnd:
-        """Return the event for the end of the call."""
+        """End the call, and return its last event."""
         self.ended = True
         text = "".join(self.pieces)
         if (text and is_object(text)) or (not text and not cut_off):
@@ -180,7 +183,7 @@ _STRING_END: Final = re.compile(r'\\|"')
 
 
 class _Object:
-    """Incremental scanner that finds the end of a JSON object; it reads every character once."""
+    """Incremental scanner that finds the end of a JSON object and reads every character only once."""
 
     def __init__(self) -> None:
         self.complete = False

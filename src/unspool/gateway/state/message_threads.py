@@ -1,9 +1,9 @@
-"""Threads of ``/v1/messages``: the client sends one turn, and the gateway stores the turns before it.
+"""Threads of ``/v1/messages``: the client sends only new messages, and the gateway adds the earlier ones.
 
-A message of a thread is stored with the messages that were sent for it, and with the id of the
-message that it continues.  Tools and system prompt of the first request hold for the whole
-thread.  If a thread is not stored any more, the error has the code at which client libraries
-send the whole conversation again.
+Each reply of a thread is stored together with the messages of its request and the id of the reply
+before it.  The tools and the system prompt of the first request apply to the whole thread.  If a
+thread is no longer stored, the error contains a code that makes client libraries send the whole
+conversation again.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
 
 _KIND: Final = "thread"
 _THREAD_FIELDS: Final = ("system", "tools")
-"""Fields that hold for the whole thread, unless a later request sets them again."""
+"""Fields that apply to the whole thread, unless a later request replaces them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageThread:
-    """A thread, and the messages that a request adds to it."""
+    """Thread that a request creates or continues."""
 
     messages: Sequence[Mapping[str, Any]]
-    """The messages of the request."""
+    """Messages that the request adds to the thread."""
     fields: Mapping[str, Any]
-    """The fields that hold for the whole thread."""
+    """Fields that apply to the whole thread, with their values."""
     previous: str | None = None
-    """The id of the message that the request continues."""
+    """Id of the stored reply that the request continues; None for a new thread."""
 
 
 async def resume(
     store: Store, bodies: BodyReader, exchange: Exchange, body: Mapping[str, Any], *, keeps: bool
 ) -> tuple[dict[str, Any], MessageThread | None]:
-    """Return the request with the whole conversation, and its thread; None: it has no thread.
+    """Return the request body with the whole conversation, and the thread.
 
-    :param keeps: the store has room for threads.
+    The thread is None if the request does not use one.
+
+    :param keeps: True if the gateway stores threads.
     """
     option = body.get("thread")
     if option is None:
@@ -77,7 +79,7 @@ async def resume(
 async def _before(
     store: Store, bodies: BodyReader, exchange: Exchange, id: str
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """Return the messages of a thread up to this one, and the fields that hold for it."""
+    """Return the messages of a thread up to this reply, and the fields that apply to the whole thread."""
     turns: list[list[Row]] = []
     head = b"{}"
     current = id
@@ -86,7 +88,7 @@ async def _before(
         if entry is None or entry.kind != _KIND:
             raise Failure(
                 "not_found",
-                f"thread: {current!r} is not stored here, or not any more; send the whole conversation",
+                f"thread: {current!r} is not stored here; send the whole conversation",
                 param="thread.previous_message_id",
                 code="thread_not_found",
                 details={"error_code": "thread_not_found"},
@@ -108,7 +110,7 @@ async def _before(
 async def keep_turn(
     store: Store, tenant: str, answer: Mapping[str, Any], thread: MessageThread, run: RunWork
 ) -> None:
-    """Store a message and the messages that were sent for it."""
+    """Store a reply together with the messages of its request."""
     id = str(answer["id"])
 
     def packed() -> Packed:
@@ -121,9 +123,10 @@ async def keep_turn(
 
 
 def _with_text(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a block whose input, if it has one, is the JSON text that the model wrote.
+    """Return the block; the input of a tool_use block becomes the JSON text that the model wrote.
 
-    Decoding would change the form of numbers, so the next prompt would share a shorter prefix with this one.
+    Decoding the input could change how its numbers are written.  The next prompt would then differ from this
+    one, and the engine could reuse less of its prefix cache.
     """
     arguments = block.get("input")
     return {**block, "input": bytes(arguments).decode()} if isinstance(arguments, msgspec.Raw) else block

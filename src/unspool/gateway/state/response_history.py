@@ -1,8 +1,8 @@
-"""Stored data that a request of ``/v1/responses`` refers to, and storing of its response.
+"""Loading the stored data that a ``/v1/responses`` request refers to, and storing the response.
 
 A response is stored with its own input and output, and with the id of the response that it
-continues: the conversation is the chain of these ids.  The items of a response that belongs to a
-conversation are added to the conversation.
+continues.  Following these ids yields the whole conversation.  If a request names a conversation
+object, its input and output are also added to that object.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class StoredContext:
     """Stored data that a request refers to."""
 
     items: Sequence[Item] = ()
-    """The items before its input."""
+    """Items of earlier turns, which precede the input of the request."""
     referred: Mapping[str, Item] = field(default_factory=dict)
-    """Items that its input refers to, by id, as far as they are stored."""
+    """Stored items that the input refers to, by id."""
     conversation: str | None = None
-    """The id of the conversation that its input and output are added to."""
+    """Id of the conversation object to which input and output are added."""
 
 
 def as_item(data: Mapping[str, Any]) -> Item:
-    """Return an item in its stored form: with an id, and with a message's text in a part."""
+    """Return an item in its stored form: with an id, and with a message's text as a content part."""
     kind = data.get("type", "message")
     id = data.get("id")
     if not isinstance(id, str) or not id:
@@ -70,14 +70,15 @@ def as_item(data: Mapping[str, Any]) -> Item:
 async def load_context(
     store: Store, bodies: BodyReader, exchange: Exchange, body: Mapping[str, Any]
 ) -> StoredContext:
-    """Return the stored data that a request refers to; refuse the request if it is missing or too large.
+    """Return the stored data that a request refers to.
 
-    The data is charged to the request before it is decoded, once for each reference.
+    The request is rejected if the data is too large, or if a response or conversation is missing.  Before
+    the data is decoded, its size is added to the size of the request, once for each reference.
     """
     tenant = exchange.tenant
     previous, conversation = body.get("previous_response_id"), _conversation(body.get("conversation"))
     if previous and conversation:
-        raise invalid("give previous_response_id or conversation, not both", "conversation")
+        raise invalid("send either previous_response_id or conversation, not both", "conversation")
     rows: Sequence[Row] = ()
     if isinstance(previous, str) and previous:
         rows = await _before(store, bodies, exchange, previous)
@@ -102,7 +103,7 @@ async def load_context(
 
 
 def _references(data: object) -> Counter[str]:
-    """Return the ids of the items that an input refers to, with the number of references."""
+    """Return the ids of the items that the input refers to, each with the number of references to it."""
     return Counter(
         str(item["id"])
         for item in (data if isinstance(data, list) else ())
@@ -120,12 +121,11 @@ def _conversation(value: object) -> str | None:
 
 
 async def _before(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row]:
-    """Return the items up to the end of a response."""
+    """Return all items up to the end of the response with this id."""
     rows = await chain(store, bodies, exchange, id)
     if rows is None:
         raise invalid(
-            f"previous_response_id: {id!r} is not stored here, or not any more; "
-            "send the whole conversation as input",
+            f"previous_response_id: {id!r} is not stored here; send the whole conversation as input",
             "previous_response_id",
             "previous_response_not_found",
         )
@@ -133,9 +133,9 @@ async def _before(store: Store, bodies: BodyReader, exchange: Exchange, id: str)
 
 
 async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -> list[Row] | None:
-    """Return the items of a response and of those that it continues, oldest first.
+    """Return the items of a response and of all responses that it continues, oldest first.
 
-    Return None if one of the responses is not stored any more.
+    Return None if one of these responses is no longer stored.
     """
     out: list[list[Row]] = []
     current = id
@@ -150,9 +150,10 @@ async def chain(store: Store, bodies: BodyReader, exchange: Exchange, id: str) -
 
 
 def _can_be_answered(item: Mapping[str, Any]) -> bool:
-    """Return whether a conversation can continue after an item: not after half a call.
+    """Return whether a conversation can continue after this item.
 
-    A malformed call is fine, because its result reports the error to the model.
+    It cannot continue after a truncated call.  It can continue after a malformed call, because the result of
+    that call reports the error to the model.
     """
     if item.get("status") != "incomplete" or "content" in item:
         return True
@@ -169,12 +170,12 @@ async def keep_response(
     stored: bool,
     run: RunWork,
 ) -> None:
-    """Store a response.
+    """Store a response: by itself, in a conversation object, or both.
 
-    :param items: its input.
-    :param conversation: the conversation to which the items are added.
-    :param stored: the response is also stored by itself.
-    :param run: runs the encoding, in a thread if the response is large.
+    :param items: input items of the request.
+    :param conversation: id of the conversation object to which input and output are added, or None.
+    :param stored: True to store the response by itself.
+    :param run: function that runs the encoding, in a thread if the response is large.
     """
 
     def packed() -> tuple[list[Row], Packed]:
@@ -198,6 +199,6 @@ async def keep_response(
 
 
 def not_found(kind: str, id: str, param: str | None = None) -> Failure:
-    """Return the failure of a request for data that is not stored, or belongs to another tenant."""
-    message = f"{kind} {id!r} is not stored here, or not any more"
+    """Return the failure for data that is not stored, or that belongs to another tenant."""
+    message = f"{kind} {id!r} is not stored here; it may have been deleted"
     return Failure("not_found", message, param=param, code=f"{kind.replace(' ', '_')}_not_found")

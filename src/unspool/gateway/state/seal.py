@@ -1,8 +1,8 @@
 """Encryption of reasoning that clients store, so that only this gateway can read or change it.
 
-Clients that keep their own conversations send reasoning back as ``encrypted_content``.  A sealed
-text is bound to its tenant, and the gateway stores nothing for it.  A text that was sealed with
-another key is not an error: the rest of the item still counts.
+Clients that store their own conversations send reasoning back as ``encrypted_content``.  The gateway
+itself stores nothing.  The text can be decrypted only for the tenant for which it was encrypted.  Text
+that was encrypted with another key is not an error: the gateway ignores it and uses the rest of the item.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from typing import Final
 
 _PREFIX: Final = "unspool1."
 _NONCE: Final = 12
-"""Bytes of the nonce in front of the encrypted text."""
+"""Length in bytes of the nonce, which precedes the encrypted text."""
 
 
 class Seal:
-    """Encrypts and decrypts the texts of one tenant."""
+    """Cipher for the reasoning of one tenant."""
 
     def __init__(self, key: str = "") -> None:
-        """Derive the key.
+        """Derive the encryption key from a secret.
 
-        :param key: a secret that all gateways share which open each other's texts; empty: a random one.
+        :param key: secret; gateways with the same secret can decrypt each other's data.  If it is empty, a
+            random secret is used.
         """
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         secret = key.encode("utf-8", "surrogateescape") or secrets.token_bytes(32)
         self._cipher = AESGCM(hashlib.sha256(b"unspool seal\0" + secret).digest())
         self.tenant = ""
-        """The tenant to whom sealed texts are bound."""
+        """Tenant for which text is encrypted and decrypted."""
 
     def of(self, tenant: str) -> Seal:
         """Return a seal with the same key for another tenant."""
@@ -40,13 +41,13 @@ class Seal:
         return seal
 
     def close(self, text: str) -> str:
-        """Return an encrypted text."""
+        """Return the text in encrypted form."""
         nonce = secrets.token_bytes(_NONCE)
         sealed = self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), self.tenant.encode())
         return _PREFIX + urlsafe_b64encode(nonce + sealed).decode()
 
     def open(self, sealed: str) -> str | None:
-        """Return a decrypted text; None if its key, its tenant or its content is another one."""
+        """Return the decrypted text, or None if the key or tenant is wrong or the data was changed."""
         from cryptography.exceptions import InvalidTag
 
         if not sealed.startswith(_PREFIX):
@@ -62,7 +63,11 @@ class Seal:
 
 
 def _is_canonical(data: bytes, sealed: str) -> bool:
-    """Return whether a text is the only valid encoding of its data, as Base64 ignores some bits."""
+    """Return whether ``sealed`` is the canonical Base64 encoding of its data.
+
+    Base64 decoding ignores some bits and characters, so several strings decode to the same data.
+    """
+    # Three bytes make four characters, and only the last group can be incomplete and have unused bits.
     end = urlsafe_b64encode(data[len(data) // 3 * 3 :]).decode()
     size = len(_PREFIX) + len(data) // 3 * 4 + len(end)
     return len(sealed) == size and sealed.endswith(end) and "+" not in sealed and "/" not in sealed

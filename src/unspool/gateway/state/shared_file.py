@@ -1,7 +1,8 @@
-"""Temporary store file that workers share if no setting names a file.
+"""Temporary store file that workers share if the settings do not name a file.
 
-The file is in a temporary folder, which is deleted when the gateway stops.  A supervisor that is
-killed cannot delete it, so the next supervisor does, once all workers of the killed one are gone.
+The file is in a temporary folder, which is deleted when the gateway stops.  A supervisor that was
+killed cannot delete its folder.  The next supervisor to start deletes it, if all workers of the killed
+supervisor have exited.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LOCK: Final = "lock"
 
 @contextmanager
 def shared_store() -> Iterator[str]:
-    """Yield a path for the file; forked processes lock its folder until all of them have ended."""
+    """Yield the path of the file, in a folder that stays locked until all forked processes have exited."""
     import fcntl
 
     _remove_abandoned()
@@ -42,7 +43,7 @@ def _remove_abandoned() -> None:
         except OSError:
             continue
         try:
-            # A folder with a lock and no file is being created.
+            # A folder that has a lock but no store file yet is still being created.
             if _is_free(lock) and (folder / _FILE).exists():
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
@@ -50,7 +51,7 @@ def _remove_abandoned() -> None:
 
 
 def _is_free(lock: int) -> bool:
-    """Take a lock; return whether it was free."""
+    """Try to take the lock; return whether it was free."""
     import fcntl
 
     try:

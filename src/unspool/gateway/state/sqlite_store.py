@@ -1,9 +1,9 @@
-"""Stored responses and conversations in a SQLite file, which survives restarts and is shared by workers.
+"""Store in a SQLite file, which survives restarts and which several workers can share.
 
-One connection in one thread, so that the event loop never waits for a disk.  The journal is a
-write-ahead log, so readers do not wait for a writer in another process.  Every operation that
-reads before it writes is one transaction.  Reading does not depend on writing: with a full disk,
-all stored data can still be read.
+All work is done in one thread with one connection, so that the event loop never waits for a disk.
+The journal is a write-ahead log, so readers do not wait for a writer in another process.  Every
+operation that reads before it writes runs in one transaction.  Reading does not depend on writing,
+so stored data can be read even if the disk is full.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _BUSY: Final = 10.0
 """Seconds to wait for a writer in another process."""
 _NO_LIMIT: Final = -1
 _LAST: Final = (1 << 63) - 1
-"""A number above the place of every item."""
+"""Number greater than the ``place`` of any item."""
 _OTHERS: Final = 0o077
-"""Permissions of other users."""
+"""Permission bits for all users except the file's owner."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS kept (
     number INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
@@ -50,9 +50,9 @@ INSERT OR IGNORE INTO clock VALUES (1, 0, 0);
 """
 """Tables of the store.
 
-``kept`` has the entries, ``owners`` the size of each tenant's data.  ``clock`` is one row with the
-size of all data and a counter of uses, which orders entries by their last use.  ``counted`` is a
-number of JSON values.
+``kept`` contains the entries, ``items`` their items, and ``owners`` the size of each tenant's data.
+``clock`` has a single row, with the total size of all data and a counter that orders entries by their
+last use.  Each ``counted`` column contains a number of JSON values.
 """
 _FIND: Final = """
 SELECT number, kind, head, previous, size - length(head), counted FROM kept WHERE owner = ? AND id = ?
@@ -99,7 +99,7 @@ class SqliteStore:
             version = database.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
                 raise UsageError(
-                    f"{self._path} belongs to another version of unspool: set store to another file"
+                    f"{self._path} was created by another version of unspool; set store to another file"
                 )
             database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT")
         except (OSError, sqlite3.Error) as error:
@@ -127,7 +127,7 @@ class SqliteStore:
             raise Failure("internal", f"the store failed: {error}", code="store_failed") from error
 
     async def _change(self, work: Callable[[], Result]) -> Result:
-        """Run a function as one transaction."""
+        """Run a function in a transaction."""
         return await self._run(lambda: self._transact(work))
 
     def _transact(self, work: Callable[[], Result]) -> Result:
@@ -157,27 +157,27 @@ class SqliteStore:
         return await self._change(put)
 
     async def get(self, tenant: str, id: str) -> Kept | None:
-        """Return the entry without its items."""
+        """Return an entry without its items, and mark the entry as used."""
 
         def get() -> Kept | None:
             row = self._database.execute(_FIND, (tenant, id)).fetchone()
             if row is None:
                 return None
-            with suppress(sqlite3.Error):  # with a full disk, the use is not recorded
+            with suppress(sqlite3.Error):  # if the disk is full, the use is not recorded
                 self._transact(lambda: self._use(row[0]))
             return Kept(row[1], row[2], row[3], Weight(row[4], row[5]))
 
         return await self._run(get)
 
     async def rows(self, tenant: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
-        """Return items by their positions."""
+        """Return the items of an entry from position ``start`` up to position ``stop``."""
         limit = _NO_LIMIT if stop is None else max(0, stop - start)
         return await self._run(lambda: self._rows(_OLDEST_FIRST, tenant, id, -1, limit, start))
 
     async def page(
         self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return a page of an entry's items."""
+        """Return a page of an entry's items, or None if the item ``after`` is missing."""
 
         def page() -> list[Row] | None:
             place = _LAST if newest_first else -1
@@ -203,7 +203,7 @@ class SqliteStore:
         return await self._run(find)
 
     async def extend(self, tenant: str, id: str, rows: Sequence[Row]) -> bool:
-        """Add items."""
+        """Append items to an entry."""
 
         def extend() -> bool:
             number = self._number(tenant, id)
@@ -215,7 +215,7 @@ class SqliteStore:
         return await self._change(extend)
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
-        """Replace the head."""
+        """Replace the head of an entry."""
 
         def change() -> bool:
             number = self._number(tenant, id)
@@ -229,7 +229,7 @@ class SqliteStore:
         return await self._change(change)
 
     async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
-        """Delete an entry, or one item of it."""
+        """Delete an entry or, with ``item``, only one of its items."""
 
         def delete() -> bool:
             if item is None:
@@ -247,19 +247,19 @@ class SqliteStore:
         return await self._change(delete)
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of items."""
+        """Return the weight of each given item that is stored, keyed by item id."""
         result = await self._find("SELECT id, length(data), counted FROM items", tenant, items)
         return {id: Weight(size, values) for id, size, values in result}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return items."""
+        """Return the encoded data of each given item that is stored, keyed by item id."""
         return dict(await self._find("SELECT id, data FROM items", tenant, items))
 
     async def _find(self, select: str, tenant: str, items: Sequence[str]) -> list[Any]:
         params = (tenant, json.dumps(items))
         return await self._run(lambda: self._database.execute(select + _ANYWHERE, params).fetchall())
 
-    # -- in the thread
+    # -- methods that run in the store's thread
 
     def _rows(self, query: str, tenant: str, id: str, place: int, limit: int, start: int) -> list[Row]:
         return [Row(*row) for row in self._database.execute(query, (tenant, id, place, limit, start))]
@@ -269,7 +269,7 @@ class SqliteStore:
         row = self._database.execute(query, (tenant, id)).fetchone()
         return None if row is None else int(row[0])
 
-    # -- in the thread, inside a transaction
+    # -- methods that run in the store's thread, inside a transaction
 
     def _add(self, tenant: str, number: int | None, rows: Sequence[Row]) -> None:
         self._database.executemany(
@@ -284,7 +284,10 @@ class SqliteStore:
         self._database.execute("UPDATE kept SET used = (SELECT used FROM clock) WHERE number = ?", (number,))
 
     def _settle(self, tenant: str, id: str, number: int | None, size: int, values: int) -> bool:
-        """Mark an entry as used and make room for it; return whether it still exists."""
+        """Mark an entry as used, and delete entries while the store is too large.
+
+        :returns: whether the entry itself is still stored.
+        """
         run = self._database.execute
         self._grow(tenant, number, size, values)
         self._use(number)
@@ -324,7 +327,7 @@ class SqliteStore:
 def _keep_private(path: str) -> None:
     """Create the file if it is missing, and deny other users access to it.
 
-    :raises OSError: the permissions cannot be changed.
+    :raises OSError: if the permissions cannot be changed.
     """
     for name in (path, f"{path}-wal", f"{path}-shm"):
         if name != path and not os.path.exists(name):  # noqa: PTH110 - the path is a string

@@ -1,16 +1,18 @@
-"""Stored responses, conversations and threads, within a limit of bytes.
+"""Store for responses, conversations and threads, with a maximum size in bytes.
 
-An entry has a kind, a head, and items in order, each with its own id.  It belongs to a tenant,
-which the API key identifies, and other tenants cannot find it.  Everything is stored encoded,
-with its size and its number of JSON values, so that a request that refers to stored data is
-charged for it before anything is decoded.  A store neither encodes nor decodes, so its own steps
-are short.
+An entry has a kind, a head (an encoded object with the entry's own fields), and a list of items, each
+with its own id.  An entry belongs to a tenant, which the API key identifies, and other tenants cannot
+find it.
 
-At the limit, the tenant that stores most makes room: its least recently used entry is deleted.
-A tenant below its share loses nothing to the others.
+All data is stored in encoded form, together with its size and its number of JSON values.  If a request
+refers to stored data, the size of this data is added to the size of the request before anything is
+decoded.  A store neither encodes nor decodes, so its operations never block the event loop for long.
 
-:class:`MemoryStore` lives as long as the process; ``sqlite_store.py`` has a store that survives a
-restart.
+If the store is full, the tenant that stores the most data makes room: its least recently used entry is
+deleted.  A tenant that uses less than its share loses nothing to others.
+
+:class:`MemoryStore` loses its entries when the process ends; ``sqlite_store.py`` contains a store that
+survives a restart.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ Item: TypeAlias = dict[str, Any]
 
 
 class Weight(NamedTuple):
-    """The cost of decoding stored data."""
+    """Size of stored data, which determines the cost of decoding it."""
 
     size: int
-    """Bytes."""
+    """Size in bytes."""
     values: int
-    """The number of JSON values, from :func:`count_values`."""
+    """Number of JSON values, as :func:`count_values` counts them."""
 
 
 class Row(NamedTuple):
-    """A stored item."""
+    """Stored item."""
 
     id: str
     data: bytes
@@ -48,27 +50,27 @@ class Row(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """An encoded entry, to be stored."""
+    """Encoded entry, ready to be stored."""
 
     kind: str
     head: bytes
     rows: Sequence[Row]
     previous: str = ""
-    """The id of the entry that it continues."""
+    """Id of the entry that this entry continues; empty if there is none."""
 
 
 class Kept(NamedTuple):
-    """A stored entry without its items."""
+    """Stored entry without its items."""
 
     kind: str
     head: bytes
     previous: str
     weight: Weight
-    """The weight of all items, without the head."""
+    """Weight of all items together, without the head."""
 
 
 class Store(Protocol):
-    """Entries of all tenants."""
+    """Interface for stores, which contain the entries of all tenants."""
 
     async def start(self) -> None:
         """Start the store."""
@@ -79,54 +81,57 @@ class Store(Protocol):
         ...
 
     async def put(self, tenant: str, id: str, packed: Packed) -> bool:
-        """Store an entry, in place of the one with this id; return whether there was room."""
+        """Store an entry, which replaces any entry with this id; return whether there was room for it."""
         ...
 
     async def get(self, tenant: str, id: str) -> Kept | None:
-        """Return an entry without its items, and mark it as used."""
+        """Return an entry without its items, and mark the entry as used; return None if it is not stored."""
         ...
 
     async def rows(self, tenant: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
-        """Return items by their positions."""
+        """Return the items of an entry from position ``start`` up to position ``stop``."""
         ...
 
     async def page(
         self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return at most ``limit`` items that follow ``after``; None if that item is not there."""
+        """Return at most ``limit`` items that follow the item ``after``, or None if that item is missing."""
         ...
 
     async def item(self, tenant: str, id: str, item: str) -> Row | None:
-        """Return one item of an entry."""
+        """Return one item of an entry, or None if it is not stored."""
         ...
 
     async def extend(self, tenant: str, id: str, rows: Sequence[Row]) -> bool:
-        """Append items, which other processes may do at the same time; return whether they were stored."""
+        """Append items to an entry; return whether the items were stored.
+
+        Other processes may append items to the same entry at the same time.
+        """
         ...
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
-        """Replace the head; return whether the entry exists."""
+        """Replace the head of an entry; return whether the entry exists."""
         ...
 
     async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
-        """Delete an entry, or one item of it; return whether it existed."""
+        """Delete an entry or, with ``item``, only one of its items; return whether it existed."""
         ...
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of items by id, as far as any entry has them."""
+        """Return the weight of each given item that is stored, keyed by item id."""
         ...
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return items by id, as far as any entry has them."""
+        """Return the encoded data of each given item that is stored, keyed by item id."""
         ...
 
 
 _BLOCK: Final = 1000
-"""Items that are found or deleted in one step, before other work may run."""
+"""Maximum number of items to find or delete in one step, before other tasks may run."""
 
 
 class _Entry:
-    """An entry in memory."""
+    """Entry in memory."""
 
     __slots__ = (
         "at",
@@ -149,12 +154,12 @@ class _Entry:
         self.size = len(packed.head)
         self.values = 0
         self.rows: list[Row | None] = []
-        """Items by position; None: the item was deleted."""
+        """Items by position, with None in place of deleted items."""
         self.holes = 0
         self.at: dict[str, int] = {}
-        """The last position of each id."""
+        """Last position of each item id."""
         self.repeated: set[str] = set()
-        """Ids that several items share, because clients choose ids."""
+        """Ids that belong to more than one item, because clients may choose any ids."""
         self.add(packed.rows)
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -183,6 +188,7 @@ class _Entry:
             self.holes += 1
             self.size -= len(row.data)
             self.values -= row.values
+        # Rebuilding the list takes long, so wait until about half of its positions are empty.
         if self.holes > len(self.rows) // 2 + _BLOCK:
             self.rows = list(self.listed(0, None))
             self.holes = 0
@@ -199,14 +205,14 @@ class _Entry:
 
 
 class _TenantEntries:
-    """The entries of one tenant."""
+    """Entries of one tenant."""
 
     def __init__(self) -> None:
         self.size = 0
         self.entries: dict[str, _Entry] = {}
-        """Entries by id, the least recently used first."""
+        """Entries by id, in order of last use; the least recently used entry comes first."""
         self.places: dict[str, _Entry] = {}
-        """Entries by the id of an item: the entry that last got an item of this id."""
+        """For each item id, the entry to which an item with this id was added most recently."""
 
     def row(self, item: str) -> Row | None:
         entry = self.places.get(item)
@@ -216,7 +222,7 @@ class _TenantEntries:
 
 
 class MemoryStore:
-    """Entries in memory."""
+    """Store that keeps all entries in memory."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -229,7 +235,7 @@ class MemoryStore:
         """Do nothing."""
 
     async def stop(self) -> None:
-        """Do nothing: the entries end with the process."""
+        """Do nothing; the entries are lost when the process ends."""
 
     def _entry(self, tenant: str, id: str) -> _Entry | None:
         result = self._tenants.get(tenant)
@@ -244,8 +250,8 @@ class MemoryStore:
         return self._settle(owned, entry, packed.rows)
 
     async def get(self, tenant: str, id: str) -> Kept | None:
-        """Return the entry without its items."""
-        await asyncio.sleep(0)  # lets other work run between the entries of a long chain
+        """Return an entry without its items, and mark the entry as used."""
+        await asyncio.sleep(0)  # lets other tasks run while a caller follows a long chain of entries
         entry = self._entry(tenant, id)
         if entry is None:
             return None
@@ -256,14 +262,14 @@ class MemoryStore:
         )
 
     async def rows(self, tenant: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
-        """Return items by their positions."""
+        """Return the items of an entry from position ``start`` up to position ``stop``."""
         entry = self._entry(tenant, id)
         return [] if entry is None else entry.listed(start, stop)
 
     async def page(
         self, tenant: str, id: str, after: str | None, limit: int, *, newest_first: bool
     ) -> list[Row] | None:
-        """Return a page of an entry's items."""
+        """Return a page of an entry's items, or None if the item ``after`` is missing."""
         entry = self._entry(tenant, id)
         if entry is None or (after is not None and after not in entry.at):
             return None
@@ -279,7 +285,7 @@ class MemoryStore:
         return None if entry is None else entry.row(item)
 
     async def extend(self, tenant: str, id: str, rows: Sequence[Row]) -> bool:
-        """Add items."""
+        """Append items to an entry."""
         entry = self._entry(tenant, id)
         if entry is None:
             return False
@@ -290,7 +296,7 @@ class MemoryStore:
         return self._settle(owned, entry, rows)
 
     async def change(self, tenant: str, id: str, head: bytes) -> bool:
-        """Replace the head."""
+        """Replace the head of an entry."""
         entry = self._entry(tenant, id)
         if entry is None:
             return False
@@ -302,7 +308,7 @@ class MemoryStore:
         return self._settle(owned, entry, ())
 
     async def delete(self, tenant: str, id: str, item: str | None = None) -> bool:
-        """Delete an entry, or one item of it."""
+        """Delete an entry or, with ``item``, only one of its items."""
         entry = self._entry(tenant, id)
         if entry is None:
             return False
@@ -319,11 +325,11 @@ class MemoryStore:
         return result
 
     async def weigh(self, tenant: str, items: Sequence[str]) -> dict[str, Weight]:
-        """Return the weights of items."""
+        """Return the weight of each given item that is stored, keyed by item id."""
         return {row.id: Weight(len(row.data), row.values) for row in await self._find(tenant, items)}
 
     async def find(self, tenant: str, items: Sequence[str]) -> dict[str, bytes]:
-        """Return items."""
+        """Return the encoded data of each given item that is stored, keyed by item id."""
         return {row.id: row.data for row in await self._find(tenant, items)}
 
     async def _find(self, tenant: str, items: Sequence[str]) -> list[Row]:
@@ -339,7 +345,10 @@ class MemoryStore:
         self._size += size
 
     def _settle(self, owned: _TenantEntries, entry: _Entry, new: Sequence[Row]) -> bool:
-        """Mark an entry as used and make room for it; return whether it still exists."""
+        """Mark an entry as used, and delete entries while the store is too large.
+
+        :returns: whether the entry itself is still stored.
+        """
         owned.entries.pop(entry.id, None)
         owned.entries[entry.id] = entry
         owned.places |= dict.fromkeys([row.id for row in new], entry)
@@ -360,7 +369,10 @@ class MemoryStore:
             self._sweep(_BLOCK)
 
     def _sweep(self, limit: int) -> None:
-        """Delete places of items that no longer exist, at most ``limit``, because there may be very many."""
+        """Remove at most ``limit`` items of deleted entries from ``places``.
+
+        There may be very many of these items, so each operation removes only some.
+        """
         while self._stale and limit > 0:
             owned, entry = self._stale[0]
             while entry.at and limit > 0:
@@ -372,7 +384,7 @@ class MemoryStore:
                 self._stale.popleft()
 
 
-# -- encoding, which callers of a store do in a thread if the data is large
+# -- encoding and decoding; callers run these functions in a thread if the data is large
 
 
 def pack(
@@ -383,7 +395,7 @@ def pack(
 
 
 def pack_items(items: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Encode items, each of which has an ``id``."""
+    """Encode items; each item must have an ``id``."""
     rows = []
     for item in items:
         data = encode_json(item)
@@ -392,9 +404,10 @@ def pack_items(items: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """Decode stored data."""
+    """Return stored data as an object."""
     try:
         result: dict[str, Any] = VALUES.decode(data)
     except msgspec.DecodeError:
+        # Stored text may contain lone surrogates, which msgspec rejects.
         result = json.loads(data)
     return result

@@ -1,1 +1,1 @@
-"""Chat Completions: ``/v1/chat/completions``."""
+"""Chat Completions API: ``/v1/chat/completions``."""

@@ -1,4 +1,4 @@
-"""Handler of ``/v1/chat/completions``."""
+"""Handler for ``/v1/chat/completions``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .response import ChatEncoder
 
 
 class ChatHandler:
-    """Handler of Chat Completions."""
+    """Handler for Chat Completions requests."""
 
     def __init__(self, generator: Generator, bodies: BodyReader) -> None:
         self._generator = generator

@@ -1,6 +1,7 @@
-"""Chat Completions: request body to generation request.
+"""Conversion of Chat Completions request bodies to generation requests.
 
-A field of the wrong type is refused by name.  Unknown fields go to the engine unchanged.
+A field with the wrong type is rejected, and the error names the field.  Unknown fields are passed to the
+engine unchanged.
 """
 
 from __future__ import annotations
@@ -167,11 +168,11 @@ _HANDLED_FIELDS: Final = frozenset(
         *REFUSED["chat"],
     )
 )
-"""Fields that the gateway handles, so the engine does not get them as they are."""
+"""Fields that the gateway handles itself; all other fields are passed to the engine unchanged."""
 
 
 def read_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
-    """Convert the body of a Chat Completions request."""
+    """Convert the body of a Chat Completions request to a generation request."""
     request = {key: value for key, value in body.items() if value is not None}
     shape = decode_body(request, ChatBody)
     check_tools(request.get("tools"), "tools")
@@ -209,7 +210,7 @@ def read_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
 
 
 def reply_schema(response_format: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the JSON schema that ``response_format`` demands, or None for text."""
+    """Return the JSON schema that ``response_format`` requires, or None if it allows any text."""
     if response_format is None or response_format.get("type") == "text":
         return None
     if response_format.get("type") == "json_object":

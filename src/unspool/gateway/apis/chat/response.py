@@ -1,4 +1,4 @@
-"""Chat Completions: events to response, streamed or not."""
+"""Encoder that turns events into Chat Completions responses, streamed or not."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from ..sse import DONE, data_event
 
 
 class ChatEncoder(ResponseEncoder):
-    """Encoder of chat completions."""
+    """Encoder for the response to one Chat Completions request."""
 
     end = DONE
 
     def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(request, model, readers)
         self._streams: list[ChatStream] = []
-        """One encoder per choice."""
+        """One wire encoder per choice."""
         self._exposes_tokens = self.exposes_tokens()
         self._head = b""
-        """The start of every chunk: encoded once, because it is longer than most deltas."""
+        """Start of every chunk, already encoded.
+
+        It is the same in all chunks and longer than most deltas, so it is encoded only once.
+        """
         self._tail = b',"usage":null}\n\n' if request.include_usage else b"}\n\n"
 
     def opening(self) -> bytes:
@@ -88,7 +91,7 @@ class ChatEncoder(ResponseEncoder):
         return out
 
     def _add_tokens(self, chunk: Chunk, reader: Reader) -> None:
-        """Add the log probabilities and ids that no chunk has carried yet."""
+        """Add to a chunk the log probabilities and token ids that have not been sent yet."""
         choices: Any = chunk["choices"]
         if self.request.logprobs is not None:
             logprobs = reader.take_logprobs()

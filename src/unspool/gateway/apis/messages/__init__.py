@@ -1,1 +1,1 @@
-"""Messages: ``/v1/messages``."""
+"""Anthropic's Messages API: ``/v1/messages``."""

@@ -1,7 +1,7 @@
-"""Messages: content blocks to messages of Chat Completions.
+"""Conversion of Anthropic's content blocks to Chat Completions messages.
 
-Thinking, text and tool_use blocks of one assistant message become one message.  A tool_result in a user
-message becomes a message with the role tool, in front of the user's own text.
+The thinking, text and tool_use blocks of an assistant message become one message.  Each tool_result block
+of a user message becomes a message with the role ``tool``, which precedes the user's own text.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ..validation import string_at
 Block = Mapping[str, Any]
 
 _VENDOR_BLOCKS: Final = ("server_tool_use", "mcp_tool_use", "mcp_tool_result", "container_upload")
-"""Blocks of tools that only the vendor can run."""
+"""Types of blocks for tools that only the vendor can run."""
 
 
 class MessageHistory:
-    """Converter of a conversation from blocks to messages."""
+    """Converter that turns a conversation of content blocks into Chat Completions messages."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         self.ignored: list[str] = []
-        """Ignored blocks with the reason, for the log."""
+        """Log entries for ignored blocks, each with the reason."""
 
     def add(self, role: str, content: str | Sequence[Block], place: str) -> None:
-        """Convert and append a message."""
+        """Convert one message of the request, and append the result to ``messages``."""
         if isinstance(content, str):
             self.messages.append({"role": role, "content": content})
         elif role == "assistant":
@@ -53,7 +53,7 @@ class MessageHistory:
                 case "tool_use":
                     calls.append(_read_call(block, where))
                 case "redacted_thinking":
-                    pass  # encrypted by the vendor
+                    pass  # only the vendor can decrypt this block
                 case _:
                     parts = self._block(block, where)
                     texts += [part["text"] if "text" in part else media.describe(part) for part in parts]
@@ -87,7 +87,7 @@ class MessageHistory:
         return media.join_parts([{"type": "text", "text": "Error: "}, *parts])
 
     def _content(self, content: object, place: str) -> list[Part]:
-        """Convert the content of a block: a string, or blocks."""
+        """Convert the content of a block, which is a string or a list of blocks."""
         if content is None or isinstance(content, str):
             return [{"type": "text", "text": content}] if content else []
         if not isinstance(content, Sequence):
@@ -95,7 +95,7 @@ class MessageHistory:
         return [part for at, block in enumerate(content) for part in self._block(block, f"{place}[{at}]")]
 
     def _block(self, block: object, where: str) -> list[Part]:
-        """Convert a block that is not thinking, a call or a tool result."""
+        """Convert a block of any type except thinking, tool_use and tool_result."""
         if not isinstance(block, Mapping):
             raise unknown_block(type(block).__name__, where)
         match block.get("type"):
@@ -146,12 +146,14 @@ class MessageHistory:
             case "file":
                 return media.reference_part(kind, f"{name} {source.get('file_id')}".strip())
             case _:
-                raise invalid(f"{where}.source: expected {kind} as base64, url or file", f"{where}.source")
+                raise invalid(
+                    f"{where}.source is not valid; send base64 data, a url or a file id", f"{where}.source"
+                )
 
 
 def _read_call(block: Block, where: str) -> dict[str, Any]:
     arguments = block.get("input")
-    # Clients send the input as text if they could not parse it.
+    # A client that could not parse the input sends it back as a string.
     if not isinstance(arguments, Mapping | str):
         raise invalid(f"{where}.input is not an object", f"{where}.input", "invalid_type")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
@@ -160,7 +162,7 @@ def _read_call(block: Block, where: str) -> dict[str, Any]:
 
 
 def read_text(blocks: object, place: str) -> str:
-    """Return the text of text blocks; refuse other blocks."""
+    """Return the joined text of blocks, which must all be text blocks."""
     if not isinstance(blocks, Sequence):
         raise _invalid_content(place)
     texts: list[str] = []
@@ -177,5 +179,5 @@ def _invalid_content(place: str) -> Failure:
 
 
 def unknown_block(kind: object, place: str) -> Failure:
-    """Return the failure for a block that the gateway does not support."""
+    """Return the failure for a block type that the gateway does not support."""
     return invalid(f"{place}.type is {kind!r}, which is not supported here", f"{place}.type")

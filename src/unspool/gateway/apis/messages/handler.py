@@ -1,4 +1,4 @@
-"""Handler of ``/v1/messages`` and ``/v1/messages/count_tokens``."""
+"""Handler for ``/v1/messages`` and ``/v1/messages/count_tokens``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .response import MessagesEncoder
 
 
 class MessagesHandler:
-    """Handler of Messages."""
+    """Handler for Messages requests."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class MessagesHandler:
     ) -> None:
         """Create a handler.
 
-        :param keeps_threads: store messages, so that requests can continue a thread.
-        :param hosted_tools: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
+        :param keeps_threads: store replies, so that later requests can continue a thread.
+        :param hosted_tools: how to treat tools that only their vendor can run: ``ignore`` or ``reject``.
         """
         self._generator = generator
         self._bodies = bodies
@@ -52,7 +52,7 @@ class MessagesHandler:
         return self._generator.generate(exchange, self._read, MessagesEncoder, self._keep)
 
     async def count_tokens(self, exchange: Exchange) -> None:
-        """Send the number of tokens in the prompt of a request."""
+        """Send the number of tokens in the prompt that a request would produce."""
         body = await self._bodies.read(exchange)
         served = self._models.find(body.get("model"))
         whole, _ = await self._resume(exchange, body)
@@ -64,8 +64,8 @@ class MessagesHandler:
         if tokens is None:
             raise Failure(
                 "not_found",
-                "no tokenizer: the upstream has no tokenizer endpoint; set model_dir to a directory with "
-                "tokenizer.json",
+                "cannot count tokens: the upstream has no tokenizer endpoint; set model_dir to a directory "
+                "that contains tokenizer.json",
                 code="not_found",
             )
         await exchange.respond(200, encode_line({"input_tokens": len(tokens)}))

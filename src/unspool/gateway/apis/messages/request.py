@@ -1,7 +1,7 @@
-"""Messages: request body to generation request.
+"""Conversion of Messages request bodies to generation requests.
 
-``blocks.py`` converts the conversation, ``tools.py`` the tools.  If the last message is the assistant's,
-the reply continues it.
+``blocks.py`` converts the conversation, and ``tools.py`` converts the tools.  If the last message has the
+role ``assistant``, the model continues that message.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from .tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
 _BILLING: Final = re.compile(r"x-anthropic-billing-header:[^\n]*\n*")
-"""First line that an agent sends to its vendor.  It changes with every session, which would defeat prefix
-caches."""
+"""Billing line that an agent adds at the start of its system prompt.
+
+The line changes with every session, so the gateway removes it: otherwise no two sessions would share a
+cached prefix.
+"""
 
 
 class _Message(msgspec.Struct):
@@ -58,9 +61,9 @@ class MessagesBody(msgspec.Struct):
 
 
 def read_messages_request(body: Mapping[str, Any], *, hosted: str = "ignore") -> GenerationRequest:
-    """Convert the body of a Messages request.
+    """Convert the body of a Messages request to a generation request.
 
-    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
+    :param hosted: how to treat tools that only their vendor can run: ``ignore`` or ``reject``.
     """
     request = {key: value for key, value in body.items() if value is not None}
     shape = decode_body(request, MessagesBody)
@@ -127,13 +130,13 @@ def _read_tool_choice(choice: _ToolChoice | None, chat: dict[str, Any]) -> None:
 
 
 def _read_format(shape: MessagesBody, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """Set ``response_format``, and return the schema of the reply."""
+    """Set ``response_format`` in ``chat``, and return the JSON schema for the reply, or None."""
     form = shape.output_format or (shape.output_config or {}).get("format")
     if form is None:
         return None
     schema = form.get("schema") if isinstance(form, Mapping) else None
     if not isinstance(form, Mapping) or form.get("type") != "json_schema" or not isinstance(schema, Mapping):
-        raise invalid("output_config.format: expected type json_schema and a schema", "output_config.format")
+        raise invalid("output_config.format needs the type json_schema and a schema", "output_config.format")
     chat["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     return schema
 

@@ -1,4 +1,4 @@
-"""Messages: events to response, streamed or not."""
+"""Encoder that turns events into Messages responses, streamed or not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..sse import named_events
 
 
 class MessagesEncoder(ResponseEncoder):
-    """Encoder of a message."""
+    """Encoder for the response to one Messages request."""
 
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(request, model, readers)
         self._stream = MessagesStream(readers[0].planned, model=model)
-        # A thread keeps the message, so a streamed one is built here, too.
+        # The messages of a thread are stored, so the encoder also builds the whole message.
         self._builder = None if request.thread is None or not request.stream else readers[0].planned.fold()
 
     def opening(self) -> bytes:

@@ -1,8 +1,9 @@
-"""Messages: tools to functions that a model sees.
+"""Conversion of the tools in Messages requests to functions that any model can call.
 
-The vendor defines some tools that the client runs: a shell, an editor, a memory, a screen.  A request
-names these by a type without a schema, because the vendor's own models know them.  Other models get the
-schema that the vendor documents.  Tools that only the vendor can run are left out.
+Anthropic defines some tools that the client runs: for shell commands, editing, memory and computer use.
+A request names the type of such a tool without a schema, because Anthropic's own models know the tool.
+Other models get the schema that Anthropic documents.  Tools that only the vendor can run are ignored or
+rejected.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class MessageTool(msgspec.Struct):
 
 
 def read_tools(tools: Sequence[MessageTool], hosted: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return tools as functions, and log entries for ignored ones.
+    """Return the tools as functions, and a log entry for each ignored tool.
 
-    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
+    :param hosted: how to treat tools that only their vendor can run: ``ignore`` or ``reject``.
     """
     out: list[dict[str, Any]] = []
     ignored: list[str] = []
@@ -53,8 +54,8 @@ def read_tools(tools: Sequence[MessageTool], hosted: str) -> tuple[list[dict[str
             continue
         else:
             raise invalid(
-                f"tools[{at}].type is {tool.type!r}, which only its vendor can run; use custom tools or "
-                "tools that the client runs",
+                f"tools[{at}].type is {tool.type!r}, a tool that only its vendor can run; use custom tools "
+                "or tools that the client runs",
                 f"tools[{at}].type",
             )
         if function["name"] in names:
@@ -79,7 +80,7 @@ def _read_custom(tool: MessageTool, place: str) -> dict[str, Any]:
     return function
 
 
-# -- tools that the client runs; dates are versions of a tool
+# -- tools that the client runs; each type ends with a date, which is the version of the tool
 
 
 def _function(name: str, description: str, required: Sequence[str], **properties: Any) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def _function(name: str, description: str, required: Sequence[str], **properties
 
 
 def _describe(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with a description."""
+    """Return the schema with a description added."""
     return {**schema, "description": text}
 
 
@@ -115,7 +116,7 @@ _EDITS: Final = {
     "new_str": _describe("Replacement text.", _STRING),
     "insert_line": _describe("For insert: line after which to insert; 0 is the beginning.", _INTEGER),
 }
-"""Parameters of both tools that edit files."""
+"""Parameters that the editor and memory tools share."""
 _INSERT: Final = {"insert_text": _describe("For insert: text to insert.", _STRING)}
 
 

@@ -1,1 +1,1 @@
-"""Ollama's API: ``/api/chat``, ``/api/generate`` and the model endpoints."""
+"""Ollama's API: ``/api/chat``, ``/api/generate``, ``/api/embed`` and the endpoints about models."""

@@ -1,4 +1,4 @@
-"""Handler of Ollama's ``/api/embed`` and of the older ``/api/embeddings``."""
+"""Handler for Ollama's ``/api/embed`` and the older ``/api/embeddings``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...upstreams.completions import UsageChunk
 from ..validation import decode_body
 
 _OF_NUMBERS: Final = b"[]0123456789+-.eE, \t\r\n"
-"""Characters that an array of numbers may contain."""
+"""Characters that a JSON array of numbers may contain."""
 
 
 class _Embed(msgspec.Struct):
@@ -32,7 +32,7 @@ class _Embed(msgspec.Struct):
 
 class _Vector(msgspec.Struct):
     embedding: msgspec.Raw
-    """Array of numbers in the upstream's own encoding; the gateway does not decode it."""
+    """JSON array of numbers, still encoded as the upstream sent it."""
     index: int = 0
 
 
@@ -42,7 +42,7 @@ class _Embeddings(msgspec.Struct):
 
 
 class OllamaEmbed:
-    """Handler of embeddings."""
+    """Handler for embedding requests."""
 
     def __init__(self, models: ServedModels, bodies: BodyReader, pool: WorkerPool) -> None:
         self._models = models
@@ -50,7 +50,7 @@ class OllamaEmbed:
         self._pool = pool
 
     async def embed(self, exchange: Exchange) -> None:
-        """Send embeddings from the upstream's ``/v1/embeddings``."""
+        """Send the embeddings that the upstream's ``/v1/embeddings`` returns."""
         shape = decode_body(await self._bodies.read(exchange), _Embed)
         served = self._models.find(shape.model)
         is_old = exchange.path.endswith("/embeddings")
@@ -80,7 +80,7 @@ class OllamaEmbed:
 
 
 def _read_vectors(data: bytes, count: int) -> tuple[list[msgspec.Raw], int]:
-    """Return the embeddings of an upstream's response, and the number of tokens in their texts."""
+    """Return the embeddings in an upstream's response, and the number of prompt tokens."""
     try:
         answer = msgspec.json.decode(data, type=_Embeddings)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

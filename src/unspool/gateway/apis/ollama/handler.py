@@ -1,4 +1,4 @@
-"""Handler of Ollama's ``/api/chat`` and ``/api/generate``."""
+"""Handler for Ollama's ``/api/chat`` and ``/api/generate``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .response import OllamaEncoder
 
 
 class OllamaHandler:
-    """Handler of the two APIs that generate text."""
+    """Handler for the two endpoints that generate text."""
 
     def __init__(self, generator: Generator, bodies: BodyReader, models: ServedModels) -> None:
         self._generator = generator
@@ -30,7 +30,7 @@ class OllamaHandler:
         return self._generator.generate(exchange, self._read, OllamaEncoder)
 
     async def _read(self, exchange: Exchange, body: Mapping[str, Any]) -> GenerationRequest | None:
-        """Convert a request; a request that only loads the model gets its response here."""
+        """Convert a request; if it only loads the model, answer it and return None."""
         form = exchange.path.rpartition("/")[2]
         if is_load(body, form):
             model = self._models.find(body.get("model")).model

@@ -1,4 +1,4 @@
-"""Handlers of Ollama's endpoints about models and the server's version."""
+"""Handlers for Ollama's endpoints about models and about the server's version."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from ..validation import decode_body
 from .request import OllamaBody
 
 _VERSION: Final = "0.13.0"
-"""Version of Ollama's API to report; some clients refuse older servers."""
+"""Version of Ollama that the gateway reports; some clients reject older servers."""
 _REASONING_WORDS: Final = ("think", "reasoning", "analysis")
-"""Words in the templates of models that reason."""
+"""Words that the chat templates of reasoning models contain."""
 
 
 class OllamaModels:
-    """Handlers of requests about models."""
+    """Handlers for requests about models."""
 
     def __init__(self, models: ServedModels, bodies: BodyReader) -> None:
         self._models = models
         self._bodies = bodies
 
     async def version(self, exchange: Exchange) -> None:
-        """Send the version of the API."""
+        """Send the version of Ollama that the gateway reports."""
         await exchange.respond(200, encode_line({"version": _VERSION}))
 
     async def tags(self, exchange: Exchange) -> None:
-        """List all models."""
+        """Send the list of all models."""
         models = [_summary(one.model) for one in self._models.all]
         await exchange.respond(200, encode_line({"models": models}))
 
     async def running(self, exchange: Exchange) -> None:
-        """List the loaded models: all of them, because the gateway never unloads one."""
+        """Send the list of loaded models: all models, because the gateway never unloads one."""
         models = [
             {**_summary(one.model), "expires_at": _time(time.time() + 3600), "size_vram": 0}
             for one in self._models.all
@@ -48,7 +48,7 @@ class OllamaModels:
         await exchange.respond(200, encode_line({"models": models}))
 
     async def show(self, exchange: Exchange) -> None:
-        """Describe one model."""
+        """Send the description of one model."""
         body = await self._bodies.read(exchange)
         served = self._models.find(body.get("model") or body.get("name"))
         model = served.model
@@ -64,7 +64,7 @@ class OllamaModels:
         await exchange.respond(200, encode_line(description))
 
     async def refuse(self, exchange: Exchange) -> None:
-        """Refuse to change the set of models."""
+        """Reject requests that would change the set of models."""
         raise invalid(
             f"{exchange.path} is not supported; set models in the gateway's settings", code="unsupported"
         )

@@ -1,4 +1,4 @@
-"""Ollama: request bodies of ``/api/chat`` and ``/api/generate`` to generation requests."""
+"""Conversion of the bodies of ``/api/chat`` and ``/api/generate`` requests to generation requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAMPLING: Final = {
     "frequency_penalty": "frequency_penalty",
     "repeat_penalty": "repetition_penalty",
 }
-"""Ollama's sampling options, with the names that engines use."""
+"""Ollama's sampling options, each with the name that engines use for it."""
 
 
 class _Function(msgspec.Struct):
@@ -50,7 +50,7 @@ class _Message(msgspec.Struct):
 
 
 class OllamaBody(msgspec.Struct):
-    """Fields of both requests."""
+    """Fields that the bodies of ``/api/chat`` and ``/api/generate`` have in common."""
 
     model: str | None = None
     stream: bool = True
@@ -63,14 +63,14 @@ class OllamaBody(msgspec.Struct):
 
 
 class ChatBody(OllamaBody, kw_only=True):
-    """Body of a request for ``/api/chat``."""
+    """Body of an ``/api/chat`` request."""
 
     messages: list[_Message]
     tools: list[dict[str, Any]] | None = None
 
 
 class GenerateBody(OllamaBody, kw_only=True):
-    """Body of a request for ``/api/generate``."""
+    """Body of an ``/api/generate`` request."""
 
     prompt: str = ""
     system: str | None = None
@@ -87,7 +87,7 @@ def is_load(body: Mapping[str, Any], form: str) -> bool:
 
 
 def read_ollama_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
-    """Convert the body of ``/api/chat``."""
+    """Convert the body of an ``/api/chat`` request to a generation request."""
     request = {key: value for key, value in body.items() if value is not None}
     shape = decode_body(request, ChatBody)
     check_tools(request.get("tools"), "tools")
@@ -98,7 +98,7 @@ def read_ollama_chat_request(body: Mapping[str, Any]) -> GenerationRequest:
 
 
 def read_ollama_generate_request(body: Mapping[str, Any]) -> GenerationRequest:
-    """Convert the body of ``/api/generate``."""
+    """Convert the body of an ``/api/generate`` request to a generation request."""
     shape = decode_body({key: value for key, value in body.items() if value is not None}, GenerateBody)
     for name, advice in (
         ("raw", "use /v1/completions for rendered prompts"),
@@ -147,7 +147,7 @@ def _build_request(shape: OllamaBody, chat: dict[str, Any], form: str) -> Genera
 
 
 def _read_format(value: str | Mapping[str, Any] | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """Set ``response_format`` from ``format``, and return the schema of the reply."""
+    """Set ``response_format`` in ``chat``, and return the JSON schema for the reply, or None."""
     if not value:
         return None
     if value == "json":
@@ -167,17 +167,17 @@ def _content(text: str | None, images: Sequence[str] | None) -> str | list[dict[
 
 
 def _data_url(image: str) -> str:
-    """Return the data URL of a base64 image; the first characters show its type."""
+    """Return a data URL for a base64 image; the first characters of the data show the image's type."""
     kinds = {"iVBOR": "png", "/9j/": "jpeg", "R0lG": "gif", "UklG": "webp"}
     kind = next((kind for start, kind in kinds.items() if image.startswith(start)), "png")
     return f"data:image/{kind};base64,{image}"
 
 
 def _read_messages(messages: Sequence[_Message]) -> list[dict[str, Any]]:
-    """Convert messages.
+    """Convert messages to the format of Chat Completions.
 
-    Calls without an id get one.  A tool result without an id belongs to the first open call, or to the first
-    with its tool name.
+    A call without an id gets a new id.  A tool result without an id answers the first open call with the
+    result's tool name or, if there is no tool name either, the first open call.
     """
     out: list[dict[str, Any]] = []
     open_calls = _OpenCalls(())
@@ -218,9 +218,9 @@ class _OpenCalls:
             self._by_name.setdefault(name, deque()).append(number)
 
     def take(self, id: str | None, name: str | None) -> str | None:
-        """Remove a call and return its id.
+        """Remove the first open call with this id or this name, and return its id.
 
-        The call is the first one with this id or this name; if both are None, the first of all.
+        If both arguments are None, any call matches.  The result is None if no call matches.
         """
         if id is None and name is None:
             number = next(iter(self._ids), None)
@@ -230,7 +230,7 @@ class _OpenCalls:
         return None if number is None else self._ids.pop(number)
 
     def _first(self, numbers: deque[int] | None) -> int | None:
-        """Return the first of these calls that is still open."""
+        """Return the first of these call numbers that is still open, or None."""
         while numbers and numbers[0] not in self._ids:
             numbers.popleft()
         return numbers[0] if numbers else None
@@ -240,6 +240,10 @@ def _read_result(message: _Message, open_calls: _OpenCalls, place: str) -> dict[
     id = open_calls.take(message.tool_call_id or None, message.tool_name or None)
     if id is None:
         given = message.tool_call_id or message.tool_name
-        problem = f"{given!r} does not match any open call" if given else "there is no open call for it"
+        problem = (
+            f"{given!r} does not match any open call"
+            if given
+            else "no earlier call is waiting for this result"
+        )
         raise invalid(f"{place}: {problem}", place)
     return {"role": "tool", "tool_call_id": id, "content": message.content or ""}

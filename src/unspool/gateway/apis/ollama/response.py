@@ -1,4 +1,4 @@
-"""Ollama: events to response of ``/api/chat`` and ``/api/generate``, one JSON line per chunk."""
+"""Encoder that turns events into responses of Ollama's API, with one JSON line per chunk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..errors import ollama_api_error
 
 
 class OllamaEncoder(ResponseEncoder):
-    """Encoder of Ollama's two APIs."""
+    """Encoder for the response to one ``/api/chat`` or ``/api/generate`` request."""
 
     headers = LINES
 
@@ -30,7 +30,7 @@ class OllamaEncoder(ResponseEncoder):
         self._stream = OllamaStream(readers[0].planned, model=model, form=form, load_arguments=raw_json)
         self._started = time.monotonic_ns()
         self._exposes_tokens = self.exposes_tokens()
-        # Ollama's clients read every line as a chunk, so a ping is a chunk without output.
+        # Ollama clients read every line as a chunk, so a ping is a chunk without output.
         self.ping = _lines([self._stream.keep_alive()])
 
     def opening(self) -> bytes:
@@ -61,9 +61,9 @@ class OllamaEncoder(ResponseEncoder):
         return response
 
     def _counts(self) -> dict[str, int]:
-        """Return token counts and durations in nanoseconds.
+        """Return token counts, and durations in nanoseconds.
 
-        No upstream says how long the prompt took, so all of the time is evaluation.
+        Upstreams do not report how much time the prompt took, so ``eval_duration`` is the total time.
         """
         elapsed = time.monotonic_ns() - self._started
         return {

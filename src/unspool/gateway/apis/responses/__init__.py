@@ -1,1 +1,1 @@
-"""Responses: ``/v1/responses`` and ``/v1/conversations``."""
+"""OpenAI's Responses API: ``/v1/responses`` and ``/v1/conversations``."""

@@ -1,4 +1,4 @@
-"""Handler of ``/v1/responses``."""
+"""Handler for ``/v1/responses``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .response import ResponsesEncoder
 
 
 class ResponsesHandler:
-    """Handler of requests that create a response."""
+    """Handler for requests that create a response."""
 
     def __init__(
         self, generator: Generator, bodies: BodyReader, store: Store, *, seal_key: str, hosted_tools: str
     ) -> None:
         """Create a handler.
 
-        :param seal_key: key that encrypts reasoning for clients.
-        :param hosted_tools: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
+        :param seal_key: secret for encrypting the reasoning that clients store.
+        :param hosted_tools: how to treat tools that only their vendor can run: ``ignore`` or ``reject``.
         """
         self._generator = generator
         self._bodies = bodies

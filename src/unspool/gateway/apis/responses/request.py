@@ -1,7 +1,8 @@
-"""Responses: request body to generation request.
+"""Conversion of Responses request bodies to generation requests.
 
-Input items become messages.  A reasoning item and the message and calls after it are one assistant message;
-an output of a call is a message with the role tool.  ``tools.py`` converts the tools.
+Input items become messages.  A reasoning item becomes one assistant message together with the message and
+the calls that follow it.  The output of a call becomes a message with the role ``tool``.  ``tools.py``
+converts the tools.
 """
 
 from __future__ import annotations
@@ -121,11 +122,11 @@ def read_responses_request(
     past: StoredContext | None = None,
     seal: Seal | None = None,
 ) -> GenerationRequest:
-    """Convert the body of a Responses request.
+    """Convert the body of a Responses request to a generation request.
 
-    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
-    :param past: items that the request refers to.
-    :param seal: encrypts reasoning that the client keeps.
+    :param hosted: how to treat tools that only their vendor can run: ``ignore`` or ``reject``.
+    :param past: stored items that the request refers to.
+    :param seal: encrypts and decrypts the reasoning that clients store.
     """
     past = past or StoredContext()
     request = {key: value for key, value in body.items() if value is not None}
@@ -135,7 +136,7 @@ def read_responses_request(
     tools = offered.functions
     new_items = _resolve_references(shape.input, past)
     history = _ItemConverter(seal)
-    # Stored items have negative positions, so errors name positions of the request's own input.
+    # Stored items get negative positions, so that input[0] in an error is the first item of the request.
     for at, item in enumerate((*past.items, *new_items), -len(past.items)):
         history.add(item, f"input[{at}]")
     messages = history.finish()
@@ -199,7 +200,7 @@ def read_responses_request(
 
 
 def _read_format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
-    """Set ``response_format`` from ``text.format``, and return the schema of the reply."""
+    """Set ``response_format`` in ``chat``, and return the JSON schema for the reply, or None."""
     form = text.format if text is not None else None
     if form is None or form.type == "text":
         return None
@@ -219,13 +220,13 @@ def _read_format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] 
     return form.schema
 
 
-# -- the input
+# -- input items
 
 
 def _resolve_references(
     items: str | Sequence[Mapping[str, Any]], past: StoredContext
 ) -> Sequence[Mapping[str, Any]]:
-    """Return the input with stored items in place of references."""
+    """Return the input items, with each reference replaced by the stored item."""
     if isinstance(items, str):
         return [{"role": "user", "content": items}] if items else []
     out: list[Mapping[str, Any]] = []
@@ -236,7 +237,7 @@ def _resolve_references(
         id = string_at(item, "id", f"input[{at}]")
         if id not in past.referred:
             raise invalid(
-                f"input[{at}]: the item {id!r} is not stored here, or not any more; send the item itself",
+                f"input[{at}]: the item {id!r} is not stored here; send the item itself",
                 f"input[{at}].id",
                 "item_not_found",
             )
@@ -245,24 +246,24 @@ def _resolve_references(
 
 
 class _ItemConverter:
-    """Converter of items to messages."""
+    """Converter that turns input items into messages."""
 
     def __init__(self, seal: Seal | None) -> None:
         self.messages: list[dict[str, Any]] = []
         self.ignored: list[str] = []
         self._seal = seal
         self._turn: dict[str, Any] | None = None
-        """Assistant message that further items belong to."""
+        """Open assistant message, to which further items are added."""
         self._texts: list[str] = []
-        """Its texts; joined once at its end, because there may be very many."""
+        """Texts of the open message; joined only once, at its end, because there may be very many."""
 
     def finish(self) -> list[dict[str, Any]]:
-        """Return the messages."""
+        """Close the open message, and return all messages."""
         self._end_turn()
         return self.messages
 
     def add(self, item: Mapping[str, Any], place: str) -> None:
-        """Convert an item."""
+        """Convert an item, and add it to the messages."""
         kind = item.get("type", "message")
         match kind:
             case "message":
@@ -318,7 +319,7 @@ class _ItemConverter:
                     "encrypted_content: it was encrypted with another key or for another user"
                 )
             text = text if decrypted is None else decrypted
-        # Reasoning comes first in a message, so after anything else it starts the next one.
+        # Reasoning is the first part of a message, so reasoning after other output starts a new message.
         has_output = self._texts or (self._turn or {}).keys() & {"reasoning_content", "tool_calls"}
         turn = self._open_turn(new=bool(has_output))
         if text:
@@ -335,9 +336,9 @@ class _ItemConverter:
         turn.setdefault("tool_calls", []).append(call)
 
     def _open_turn(self, *, new: bool) -> dict[str, Any]:
-        """Return the assistant message to add to.
+        """Return the open assistant message, or a new one if none is open.
 
-        :param new: end the open message and start another one.
+        :param new: close the open message, and start another one.
         """
         turn = self._turn
         if turn is None or new:
@@ -347,7 +348,7 @@ class _ItemConverter:
         return turn
 
     def _end_turn(self) -> None:
-        """End the open assistant message."""
+        """Close the open assistant message, if there is one."""
         if self._turn is not None and self._texts:
             self._turn["content"] = "\n".join(self._texts)
             self._texts = []
@@ -355,7 +356,7 @@ class _ItemConverter:
 
 
 def _read_content(content: object, place: str) -> str | list[dict[str, Any]]:
-    """Return content in the format of Chat Completions: a string, or parts if there is media."""
+    """Return content in the format of Chat Completions: a string, or a list of parts if it has media."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, Sequence):

@@ -1,4 +1,4 @@
-"""Responses: events to response, streamed or not."""
+"""Encoder that turns events into responses of the Responses API, streamed or not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..sse import named_events
 
 
 class ResponsesEncoder(ResponseEncoder):
-    """Encoder of a response."""
+    """Encoder for the response to one Responses request."""
 
     def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(request, model, readers)
         self._response: Any = None
-        """The response of a stream, once that is closed."""
+        """Complete response of a stream; set when the stream is closed."""
         self._stream = ResponsesStream(
             readers[0].planned,
             model=model,
@@ -55,7 +55,7 @@ class ResponsesEncoder(ResponseEncoder):
 
     def failing(self, failure: Failure) -> bytes:
         self._stream.usage = None
-        # Clients know few codes of failed responses; every other failure is the server's.
+        # Clients know only a few error codes, so every other failure is reported as a server error.
         code = "rate_limit_exceeded" if failure.kind == "rate_limit" else "server_error"
         return named_events(self._stream.fail(code, failure.message))
 

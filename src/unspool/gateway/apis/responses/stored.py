@@ -1,6 +1,6 @@
-"""Handlers of stored responses and conversations: ``/v1/responses/{id}`` and ``/v1/conversations``.
+"""Handlers for stored objects: ``/v1/responses/{id}`` and ``/v1/conversations``.
 
-Every tenant sees only its own objects.
+A tenant can see only its own objects.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..validation import decode_body
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
 _MAX_PAGE: Final = 100
-"""Items per page of a list."""
+"""Maximum number of items per page of a list."""
 _MAX_NEW: Final = 1000
-"""Items per request that adds items."""
+"""Maximum number of items that one request can add."""
 
 
 class _NewItems(msgspec.Struct):
@@ -50,14 +50,14 @@ class _Page(msgspec.Struct):
 
 
 class StoredObjects:
-    """Handlers of stored responses and conversations."""
+    """Handlers for requests about stored responses and conversations."""
 
     def __init__(self, store: Store, bodies: BodyReader) -> None:
         self._store = store
         self._bodies = bodies
 
     async def _find(self, exchange: Exchange, kind: str) -> Kept:
-        """Return the stored object that the path names."""
+        """Return the stored object that the request path names."""
         id = exchange.path_param("id")
         stored = await self._store.get(exchange.tenant, id)
         if stored is None or stored.kind != kind:
@@ -69,7 +69,7 @@ class StoredObjects:
         return await self._bodies.run(exchange, decoded, stored.head)
 
     async def _send(self, exchange: Exchange, work: Callable[..., bytes], *args: Any, **kwargs: Any) -> None:
-        """Send the bytes that a function returns; it runs in a thread if the exchange is large."""
+        """Run a function, in a thread if the exchange is large, and send the bytes that it returns."""
         await exchange.respond(200, await self._bodies.run(exchange, work, *args, **kwargs))
 
     # -- responses
@@ -85,19 +85,19 @@ class StoredObjects:
         await self._send(exchange, lambda: _with_rows(encode_line(head["response"]), "output", rows))
 
     async def delete_response(self, exchange: Exchange) -> None:
-        """Delete a response."""
+        """Delete a stored response."""
         await self._find(exchange, RESPONSE)
         id = exchange.path_param("id")
         await self._store.delete(exchange.tenant, id)
         await exchange.respond(200, encode_line({"id": id, "object": "response", "deleted": True}))
 
     async def cancel_response(self, exchange: Exchange) -> None:
-        """Refuse to cancel a response; only background responses can be cancelled."""
+        """Reject the request, because only background responses can be cancelled."""
         await self._find(exchange, RESPONSE)
         raise invalid("only background responses can be cancelled; this gateway has none")
 
     async def input_items(self, exchange: Exchange) -> None:
-        """List the input of a response: its own items, and the earlier ones it refers to."""
+        """Send the list of a response's input items: those of its own request, and all earlier ones."""
         stored = await self._find(exchange, RESPONSE)
         head = await self._decode_head(exchange, stored)
         own = await self._store.rows(exchange.tenant, exchange.path_param("id"), 0, head["input"])
@@ -114,7 +114,8 @@ class StoredObjects:
         def encode_items() -> bytes:
             items = earlier
             if not stored.previous and own:
-                # The conversation goes on after this response: keep only what precedes its own input.
+                # The conversation may continue after this response, so keep only the items before its own
+                # input.  If that input was deleted, its place is unknown, and no earlier items are listed.
                 items = list(takewhile(lambda row: row.id != own[0].id, earlier))
                 items = items if len(items) < len(earlier) else []
             return _encode_list(_select_page([*items, *own], page), page.limit)
@@ -124,7 +125,7 @@ class StoredObjects:
     # -- conversations
 
     async def create_conversation(self, exchange: Exchange) -> None:
-        """Create a conversation, with initial items if the request has some."""
+        """Create a conversation with the items in the request, if there are any."""
         body = await self._bodies.read(exchange)
         id = _CONVERSATION_ID.new("", 0)
 
@@ -167,7 +168,7 @@ class StoredObjects:
         )
 
     async def list_items(self, exchange: Exchange) -> None:
-        """List items of a conversation."""
+        """Send one page of a conversation's items."""
         await self._find(exchange, CONVERSATION)
         page = _read_page(exchange)
         rows = await self._store.page(
@@ -194,7 +195,7 @@ class StoredObjects:
         await self._send(exchange, _encode_list, rows, len(rows))
 
     async def get_item(self, exchange: Exchange) -> None:
-        """Send one item."""
+        """Send one item of a conversation."""
         await self._find(exchange, CONVERSATION)
         row = await self._store.item(exchange.tenant, exchange.path_param("id"), exchange.path_param("item"))
         if row is None:
@@ -202,7 +203,7 @@ class StoredObjects:
         await exchange.respond(200, row.data)
 
     async def delete_item(self, exchange: Exchange) -> None:
-        """Delete one item."""
+        """Delete one item of a conversation."""
         stored = await self._find(exchange, CONVERSATION)
         id, item = exchange.path_param("id"), exchange.path_param("item")
         if not await self._store.delete(exchange.tenant, id, item):
@@ -228,7 +229,7 @@ def _encode_conversation(id: str, head: Mapping[str, Any]) -> bytes:
 
 
 def _read_page(exchange: Exchange) -> _Page:
-    """Return the page that the query string asks for."""
+    """Return the page parameters in the query string."""
     query: dict[str, Any] = dict(exchange.query())
     limit = query.get("limit", "")
     if limit.isdecimal() and len(limit) < 10:
@@ -239,7 +240,7 @@ def _read_page(exchange: Exchange) -> _Page:
 
 
 def _select_page(rows: Sequence[Row], page: _Page) -> Sequence[Row]:
-    """Return the items of a page, and one more if there are more."""
+    """Return the items of a page, plus one more if another page follows."""
     ordered = rows if page.order == "asc" else rows[::-1]
     start = 0
     if page.after is not None:
@@ -254,7 +255,7 @@ def _no_item(page: _Page) -> Failure:
 
 
 def _encode_list(rows: Sequence[Row], limit: int) -> bytes:
-    """Return a list object; its items are stored in encoded form."""
+    """Return an encoded list object for items that are already encoded."""
     items = rows[:limit]
     head = {
         "object": "list",
@@ -266,5 +267,5 @@ def _encode_list(rows: Sequence[Row], limit: int) -> bytes:
 
 
 def _with_rows(head: bytes, name: str, rows: Sequence[Row]) -> bytes:
-    """Return an encoded object with a list of encoded items as another member."""
+    """Append encoded items to an encoded object, as a list under the key ``name``."""
     return b'%b,"%b":[%b]}' % (head[:-1], name.encode(), b",".join([row.data for row in rows]))

@@ -1,8 +1,8 @@
-"""Responses: tools to functions that a model sees.
+"""Conversion of the tools in Responses requests to functions that any model can call.
 
-A free-form (custom) tool becomes a function with one string.  A tool of a namespace becomes a function whose
-name starts with the namespace; the client runs it, and gets calls of it under the namespace and the name it
-knows.  Tools that only their vendor can run are left out.
+A free-form (custom) tool becomes a function with one string parameter.  A tool in a namespace becomes a
+function whose name starts with the namespace.  In the response, a call of this function has the tool's
+original namespace and name.  Tools that only their vendor can run are ignored or rejected.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _UNSUPPORTED_CLIENT_TOOLS: Final = (
     "computer_use_preview",
     "tool_search",
 )
-"""Tools that a client could run, but whose items the gateway does not write."""
+"""Types of tools that a client could run, but whose calls the gateway cannot put into a response."""
 
 
 def join_name(name: str, namespace: object = None) -> str:
-    """Return the name of a tool that the model sees.
+    """Return the name under which the model sees a tool.
 
     >>> join_name("echo", "mcp__demo")
     'mcp__demo__echo'
@@ -37,9 +37,9 @@ def join_name(name: str, namespace: object = None) -> str:
 
 
 def read_tools(tools: Sequence[Mapping[str, Any]], hosted: str) -> ResponseTools:
-    """Read the tools of a request.
+    """Convert the tools in a request.
 
-    :param hosted: policy for tools that only their vendor can run: ``ignore`` or ``reject``.
+    :param hosted: how to treat tools that only their vendor can run: ``ignore`` or ``reject``.
     """
     out = ResponseTools(hosted)
     for at, tool in enumerate(tools):
@@ -48,24 +48,24 @@ def read_tools(tools: Sequence[Mapping[str, Any]], hosted: str) -> ResponseTools
 
 
 class ResponseTools:
-    """Tools of a request, by every name that refers to them."""
+    """Tools of one request, indexed by every name that can refer to them."""
 
     def __init__(self, hosted: str) -> None:
         self.functions: list[dict[str, Any]] = []
-        """Functions in the format of Chat Completions."""
+        """Tools in the format of Chat Completions."""
         self.custom: list[str] = []
         """Names of free-form tools."""
         self.namespaces: dict[str, tuple[str, str]] = {}
-        """Namespace of a tool and its name there, by the name that the model sees."""
+        """Namespace and short name of each tool in a namespace, keyed by the name that the model sees."""
         self.ignored: list[str] = []
-        """Ignored tools with the reason, for the log."""
+        """Log entries for ignored tools, each with the reason."""
         self._hosted = hosted
         self._names: set[str] = set()
         """Names of all functions."""
         self._by_short_name: dict[str, list[str]] = {}
-        """Names that the model sees, by the name in the namespace."""
+        """Names that the model sees, keyed by the tool's short name in its namespace."""
         self._by_namespace: dict[str, list[str]] = {}
-        """Names that the model sees, by namespace."""
+        """Names that the model sees, keyed by namespace."""
 
     def add(self, tool: Mapping[str, Any], place: str) -> None:
         """Add a tool or a namespace of tools."""
@@ -80,8 +80,8 @@ class ResponseTools:
                 self.ignored.append(f"the tool {kind}: {why}")
             case kind:
                 raise invalid(
-                    f"{place}.type is {kind!r}, which only its vendor can run; use function or custom tools, "
-                    "also in namespaces",
+                    f"{place}.type is {kind!r}, a tool that the gateway does not support; use function or "
+                    "custom tools, alone or in a namespace",
                     f"{place}.type",
                 )
 
@@ -99,7 +99,7 @@ class ResponseTools:
                     "function and custom tools",
                     f"{place}.tools[{at}].type",
                 )
-            # One tool with the description is enough, because the model reads all of them.
+            # Functions have no namespaces, so the first function carries the namespace's description.
             self._add(tool, f"{place}.tools[{at}]", name, about if at == 0 else "")
 
     def _add(self, tool: Mapping[str, Any], place: str, namespace: str, about: str) -> None:
@@ -149,7 +149,7 @@ class ResponseTools:
         return {"type": "allowed_tools", "allowed_tools": inner}
 
     def _find_name(self, one: Mapping[str, Any]) -> object:
-        """Return the name that the model sees; a short name may refer to a tool in a namespace."""
+        """Return the name that the model sees for the tool ``one``, which may omit its namespace."""
         name = one.get("name")
         if one.get("namespace"):
             return join_name(str(name), one["namespace"])
@@ -168,7 +168,7 @@ def _required(place: str) -> Failure:
 
 
 def _free_form_function(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a free-form tool as a function without its name."""
+    """Convert a free-form tool to a function, to which the caller adds the name."""
     value: dict[str, Any] = {"type": "string"}
     description = str(tool.get("description") or "")
     form = tool.get("format")
