@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Final
 
 from .._core.schema.tools import Tools
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
 from ..dialects._request_facts import Mode, RequestFacts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ._plan import Inputs
 from ._prompt_end import continued_turn, prompt_text, relevant
 from ._read_request import read_request

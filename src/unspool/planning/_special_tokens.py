@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from .._core.token_ids.tokenizers import Tokenizer, as_tokenizer, unwrap_tokenizer
+from .._core.token_ids.tokenizer_adapters import Tokenizer, as_tokenizer, unwrap_tokenizer
 from ..dialects._declaration import Dialect
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
-from .._core.token_ids.tokenizers import as_encoder
+from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
 from ..tokens._display import pieces
 from ..tokens._label_tokens import label_tokens

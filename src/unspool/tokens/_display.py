@@ -8,7 +8,7 @@ from typing import Final
 
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..errors import UsageError
 from ._label_tokens import Ids, as_ids
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from .._core.token_ids.detokenizer import Detokenizer, restore
-from .._core.token_ids.tokenizers import Encoder, as_encoder, assign_code_points, substitute
+from .._core.token_ids.tokenizer_adapters import Encoder, as_encoder, assign_code_points, substitute
 from ..chat_templates._capabilities import PROBED_TOOL, ChatMessage
 from ..chat_templates._chat_template import ChatTemplate, ChatTemplateError, as_chat
 from ..chat_templates._prefix_stability import (
@@ -39,7 +39,7 @@ from ..errors import UsageError
 from ._label_tokens import as_ids
 
 if TYPE_CHECKING:
-    from .._core.token_ids.tokenizers import AnyTokenizer
+    from .._core.token_ids.tokenizer_adapters import AnyTokenizer
     from ._label_tokens import Ids
 
 _NAMES: Final = ("unspool_first", "unspool_other")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from .._core.token_ids.detokenizer import Detokenizer
-from .._core.token_ids.tokenizers import Tokenizer, as_tokenizer
+from .._core.token_ids.tokenizer_adapters import Tokenizer, as_tokenizer
 
 __all__ = ["as_tokenizer", "decode"]
 

@@ -20,7 +20,7 @@ from ..scan.runs import BOUND
 from .alignment import Alignment
 from .detokenizer import Detokenizer, restore
 from .token_texts import TokenTexts
-from .tokenizers import (
+from .tokenizer_adapters import (
     Tokenizer,
     as_tokenizer,
     assign_code_points,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..._core.schema.tools import tool_name
-from ..._core.token_ids.tokenizers import AnyTokenizer
+from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ...chat_templates import (
     ChatTemplate,
     ChatTemplateError,
@@ -25,6 +25,7 @@ from ...errors import UnspoolError, UsageError
 from ...models.detect.detect_dialect import detect_dialect
 from ...models.detect.result import Detection
 from ...models.sources import Source, read_source
+from ...models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 from ...planning import Plan, plan
 from ...policies import Policies
 from ..conversation.media import check_parts, has_media, without_media
@@ -86,14 +87,18 @@ class Model:
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
     def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the tokens of a text, or None without a tokenizer."""
-        encode = getattr(self.tokenizer, "encode", None)
-        return None if encode is None else list(encode(text, add_special_tokens=special).ids)
+        """Return the tokens of a text, or None if there is no tokenizer of the package ``tokenizers``."""
+        tokenizer: Any = self.tokenizer
+        if not hasattr(tokenizer, "to_str"):
+            return None
+        return list(tokenizer.encode(text, add_special_tokens=special).ids)
 
     def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None without a tokenizer."""
-        decode = getattr(self.tokenizer, "decode", None)
-        return None if decode is None else str(decode(list(tokens), skip_special_tokens=False))
+        """Return the text of tokens, or None if there is no tokenizer of the package ``tokenizers``."""
+        tokenizer: Any = self.tokenizer
+        if not hasattr(tokenizer, "to_str"):
+            return None
+        return str(tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def prepare(
         self,
@@ -327,14 +332,14 @@ def _has_neither_tools_nor_calls(source: Source) -> bool:
 
 
 def _load_tokenizer(directory: Path) -> AnyTokenizer | None:
-    path = directory / "tokenizer.json"
-    if not path.is_file():
+    """Load the tokenizer of a model directory; return None without a file, or without the package for it."""
+    file = find_tokenizer_file(directory)
+    if file is None:
         return None
     try:
-        from tokenizers import Tokenizer
-    except ImportError:
+        return load_tokenizer(file)
+    except UsageError:
         return None
-    return Tokenizer.from_file(str(path))
 
 
 def _read_eos_ids(directory: Path) -> tuple[int, ...] | None:
