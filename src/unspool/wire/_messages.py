@@ -128,6 +128,10 @@ class MessagesStream(StreamEncoder):
     def _input_delta(self, text: str) -> Chunk:
         return self._delta({"type": "input_json_delta", "partial_json": text})
 
+    def keep_alive(self) -> Chunk:
+        """Return a ping, which keeps the connection alive; clients ignore it."""
+        return {"type": "ping"}
+
     def response(self, message: Message) -> Chunk:
         """Return the response that is not streamed.
 

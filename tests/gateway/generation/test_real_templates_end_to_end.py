@@ -15,8 +15,8 @@ pytest.importorskip("msgspec")
 from paths import TEMPLATES, real
 from unspool import Message, TextPart, ToolCall, render
 from unspool.gateway import Settings
+from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
-from unspool.gateway.apis.chat.response import ChatEncoder
 from unspool.gateway.generation.model import Model, load_model
 from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure

@@ -16,8 +16,8 @@ from ...http.request_body import BodyReader
 from ...http.worker_pools import RunWork, WorkerPools
 from ...state.message_threads import MessageThread, keep_turn, resume
 from ...state.store import Store
+from .encoder import MessagesEncoder
 from .request import read_messages_request
-from .response import MessagesEncoder
 
 
 class MessagesHandler:

@@ -14,8 +14,8 @@ from ...http.worker_pools import RunWork
 from ...state.response_history import keep_response, load_context
 from ...state.seal import Seal
 from ...state.store import Store
+from .encoder import ResponsesEncoder
 from .request import read_responses_request
-from .response import ResponsesEncoder
 
 
 class ResponsesHandler:

@@ -1,4 +1,4 @@
-"""Ollama: events to response of ``/api/chat`` and ``/api/generate``, one JSON line per chunk."""
+"""Encoder of the gateway's responses in the Ollama API, one JSON line per chunk, built on ``wire``."""
 
 from __future__ import annotations
 

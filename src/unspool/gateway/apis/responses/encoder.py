@@ -1,4 +1,4 @@
-"""Responses: events to response, streamed or not."""
+"""Encoder of the gateway's responses in the Responses API, built on the encoder in ``wire``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages: events to response, streamed or not."""
+"""Encoder of the gateway's responses in the Messages API, built on the encoder in ``wire``."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from ..sse import named_events
 class MessagesEncoder(ResponseEncoder):
     """Encoder of a message."""
 
-    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
-
     def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(request, model, readers)
         self._stream = MessagesStream(readers[0].planned, model=model)
+        self.ping = named_events([self._stream.keep_alive()])
         # A thread keeps the message, so a streamed one is built here, too.
         self._builder = None if request.thread is None or not request.stream else readers[0].planned.fold()
 

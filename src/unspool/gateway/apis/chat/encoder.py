@@ -1,4 +1,4 @@
-"""Chat Completions: events to response, streamed or not."""
+"""Encoder of the gateway's responses in the Chat Completions API, built on the encoder in ``wire``."""
 
 from __future__ import annotations
 
