@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
 from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
-from ..tokens._display import pieces
 from ..tokens._label_tokens import label_tokens
+from ..tokens._show_labels import pieces
 from .options import Setup, read_field
 
 
