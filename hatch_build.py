@@ -29,7 +29,6 @@ CORE = (
     "events",
     "_core/finish_reason",
     "message",
-    "_core/new_ids",
     "_core/scan/cache",
     "_core/scan/runs",
     "_core/scan/markers",
