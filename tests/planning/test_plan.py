@@ -32,7 +32,7 @@ from unspool import (
 from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.dialects._registry import built_in_dialects, facts_of
 from unspool.planning import Plan, plan, start_state
-from unspool.planning._special_tokens import skipped_tokens
+from unspool.planning._decide_special_tokens import skipped_tokens
 from unspool.testing import chunkings
 
 PROPERTIES = {

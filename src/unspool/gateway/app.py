@@ -11,7 +11,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .apis.chat.handler import ChatHandler
-from .apis.errors import anthropic_error, ollama_api_error, openai_error
+from .apis.error_bodies import anthropic_error, ollama_api_error, openai_error
 from .apis.messages.handler import MessagesHandler
 from .apis.models import ModelList
 from .apis.ollama.embed import OllamaEmbed
@@ -28,8 +28,8 @@ from .generation.served_models import ServedModel, ServedModels
 from .http.active_requests import ActiveRequests
 from .http.auth import Authenticator
 from .http.endpoint import Endpoints
-from .http.errors import Failure
 from .http.exchange import Exchange
+from .http.failure import Failure
 from .http.request_body import BodyReader
 from .http.worker_pools import WorkerPools
 from .page.routes import PageRoutes

@@ -19,7 +19,7 @@ from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
 from unspool.gateway.generation.model import Model, load_model
 from unspool.gateway.generation.reader import Reader
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import Delta, UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
 from unspool.wire import ChatStreamDecoder

@@ -17,7 +17,7 @@ from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving
 from unspool.chat_templates import ChatTemplate, NoRenderer
 from unspool.gateway import load_settings
 from unspool.gateway.generation.model import Model
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.models.detect import template_probe as probe
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"

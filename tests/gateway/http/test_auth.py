@@ -28,8 +28,8 @@ from unspool.gateway.apis import parse as parsing
 from unspool.gateway.generation import request_limits
 from unspool.gateway.http import json_decoding as decoding
 from unspool.gateway.http import request_body as intake
-from unspool.gateway.http.errors import Failure
 from unspool.gateway.http.exchange import Exchange
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
 from unspool.gateway.http.request_body import MOST_DEPTH, decode, is_deeper
 from unspool.gateway.telemetry.logs import MAX_MESSAGE

@@ -25,7 +25,7 @@ import openai
 from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
 from unspool.gateway.apis.responses import stored
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_decoding import count_values
 from unspool.gateway.http.json_encoding import encode_json
 from unspool.gateway.state import message_threads as threads

@@ -17,7 +17,7 @@ pytest.importorskip("msgspec")
 from gateways import EngineProcess, GatewayThread, events, post, send, serving
 from unspool import CallArgs, CallEnd, CallStart, Event, Text
 from unspool.gateway.generation.upstream_calls import UpstreamCalls
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import CallDelta
 from unspool.gateway.upstreams.completions import SurrogateJoiner
 from unspool.wire import ChatStreamDecoder

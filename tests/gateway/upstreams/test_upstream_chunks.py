@@ -16,7 +16,7 @@ pytest.importorskip("msgspec")
 
 from unspool import plan
 from unspool.gateway.generation.reader import Reader
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_line as encode
 from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream

@@ -21,8 +21,8 @@ from ...policies import Policies
 from ...wire import ChatStream
 from ..generation.model import Model, find_dialect, renderer_unavailable
 from ..generation.served_models import ServedModels
-from ..http.errors import Failure, invalid
 from ..http.exchange import Exchange
+from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..http.request_body import BodyReader
 from ..http.worker_pools import WorkerPools

@@ -29,7 +29,7 @@ from ...models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 from ...planning import Plan, plan
 from ...policies import Policies
 from ..conversation.media import check_parts, has_media, without_media
-from ..http.errors import Failure, invalid
+from ..http.failure import Failure, invalid
 from ..settings import Settings
 from ..telemetry.logs import log, log_once
 from .tool_prompt import ToolPrompt, find_tool_prompt

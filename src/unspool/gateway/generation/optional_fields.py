@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...planning._thinking_switches import near_efforts
-from ..http.errors import Failure
+from ..http.failure import Failure
 from .model import PreparedRequest
 from .request import GenerationRequest
 

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from ...errors import MalformedOutput
 from ...events import CallStart, Event, FinishReason, Text
-from ..http.errors import Failure
 from ..http.exchange import Exchange
+from ..http.failure import Failure
 from ..http.json_decoding import SMALL
 from ..http.json_encoding import encode_line
 from ..http.worker_pools import RunWork, WorkerPool

@@ -10,7 +10,7 @@ from functools import partial
 from ...errors import UsageError
 from ...policies import Policies
 from ..generation.request import GenerationRequest
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..http.worker_pools import WorkerPool
 from ..settings import Settings
 from ..telemetry.logs import log

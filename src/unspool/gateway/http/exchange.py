@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
-from .errors import Failure, invalid
+from .failure import Failure, invalid
 from .json_decoding import FEW, SMALL
 
 Scope: TypeAlias = MutableMapping[str, Any]

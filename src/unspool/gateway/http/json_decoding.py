@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ..._core.schema.number_range import MOST_DIGITS as MOST_DIGITS_OF_ONE
-from .errors import Failure
+from .failure import Failure
 
 Decoded = TypeVar("Decoded")
 

@@ -15,8 +15,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from ..settings import Settings
-from .errors import Failure, invalid
 from .exchange import Exchange, too_large
+from .failure import Failure, invalid
 from .json_decoding import SMALL, VALUES, Bounds, count_separators, too_many
 from .worker_pools import WorkerPool
 

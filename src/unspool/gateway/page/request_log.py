@@ -25,8 +25,8 @@ from ...policies import Policies
 from ..generation.model import PreparedRequest
 from ..generation.request import GenerationRequest
 from ..generation.served_models import ServedModel
-from ..http.errors import Failure
 from ..http.exchange import Exchange
+from ..http.failure import Failure
 from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta, Stream
 

@@ -14,8 +14,8 @@ from ..generation.observer import Observe
 from ..generation.served_models import ServedModel, ServedModels
 from ..http.auth import Authenticator
 from ..http.endpoint import Endpoints
-from ..http.errors import Failure, invalid
 from ..http.exchange import JSON, Exchange
+from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..http.request_body import BodyReader
 from ..http.worker_pools import WorkerPool

@@ -23,8 +23,8 @@ from typing import Any, Final
 from starlette.types import ASGIApp
 
 from ..http.active_requests import ActiveRequests
-from ..http.errors import Failure, invalid
 from ..http.exchange import EVENTS, Exchange, Receive
+from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta
 from .request_json import plan_to_dict, summarize

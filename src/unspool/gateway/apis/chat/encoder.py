@@ -11,10 +11,10 @@ from ....wire import ChatStream, Chunk
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
-from ...http.errors import Failure
+from ...http.failure import Failure
 from ...http.json_encoding import encode_line
 from ...upstreams.base import Usage
-from ..errors import openai_error
+from ..error_bodies import openai_error
 from ..sse import DONE, data_event
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ...conversation import media
 from ...conversation.media import Part
-from ...http.errors import Failure, invalid
+from ...http.failure import Failure, invalid
 from ..validation import string_at
 
 Block = Mapping[str, Any]

@@ -11,9 +11,9 @@ from ....wire import MessagesStream
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
-from ...http.errors import Failure
+from ...http.failure import Failure
 from ...http.json_encoding import encode_line, raw_json
-from ..errors import anthropic_error
+from ..error_bodies import anthropic_error
 from ..sse import named_events
 
 

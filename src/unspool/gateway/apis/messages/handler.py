@@ -9,8 +9,8 @@ from ...generation.generator import Generator
 from ...generation.request import GenerationRequest
 from ...generation.request_limits import convert_within_limits
 from ...generation.served_models import ServedModels
-from ...http.errors import Failure
 from ...http.exchange import Exchange
+from ...http.failure import Failure
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
 from ...http.worker_pools import RunWork, WorkerPools

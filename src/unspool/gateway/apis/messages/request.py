@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ...generation.request import GenerationRequest
-from ...http.errors import invalid
+from ...http.failure import invalid
 from ..unsupported_fields import list_ignored, reject_unsupported
 from ..validation import Count, Share, decode_body, read_stops
 from .blocks import MessageHistory, read_text

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from ...generation.served_models import ServedModels
-from ...http.errors import Failure, invalid
 from ...http.exchange import Exchange
+from ...http.failure import Failure, invalid
 from ...http.json_decoding import SMALL
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader

@@ -13,10 +13,10 @@ from ....wire._ollama import Form
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
-from ...http.errors import Failure
 from ...http.exchange import LINES
+from ...http.failure import Failure
 from ...http.json_encoding import encode_line, raw_json
-from ..errors import ollama_api_error
+from ..error_bodies import ollama_api_error
 
 
 class OllamaEncoder(ResponseEncoder):

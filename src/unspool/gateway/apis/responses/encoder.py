@@ -11,7 +11,7 @@ from ....wire import ResponsesStream
 from ...generation.reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
-from ...http.errors import Failure
+from ...http.failure import Failure
 from ...upstreams.base import Usage
 from ..sse import named_events
 

@@ -17,7 +17,7 @@ from ....wire._responses import CUSTOM_INPUT
 from ...conversation import media
 from ...conversation.media import Part
 from ...generation.request import GenerationRequest
-from ...http.errors import Failure, invalid
+from ...http.failure import Failure, invalid
 from ...state.response_history import StoredContext, as_item
 from ...state.seal import Seal
 from ..unsupported_fields import ignore_verbosity, list_ignored, reject_unsupported

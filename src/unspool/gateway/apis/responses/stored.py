@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from ....dialects._id_format import IdFormat
-from ...http.errors import Failure, invalid
 from ...http.exchange import Exchange
+from ...http.failure import Failure, invalid
 from ...http.json_encoding import encode_json, encode_line
 from ...http.request_body import BodyReader
 from ...state.response_history import CONVERSATION, RESPONSE, as_item, chain, not_found

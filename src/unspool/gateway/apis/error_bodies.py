@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...wire._chat import error_chunk
 from ...wire._messages import error_event
 from ...wire._ollama import ollama_error
-from ..http.errors import Failure, Kind
+from ..http.failure import Failure, Kind
 
 _OPENAI_TYPES: Final[Mapping[Kind, str]] = {
     "invalid_request": "invalid_request_error",

@@ -2,7 +2,7 @@
 
 A message tells a client why a request failed but never where the upstream runs.  Addresses, host
 names and file paths appear only in the log (:attr:`Failure.detail
-<unspool.gateway.http.errors.Failure.detail>`).  API keys appear nowhere.
+<unspool.gateway.http.failure.Failure.detail>`).  API keys appear nowhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from ..http.errors import Failure, Kind
+from ..http.failure import Failure, Kind
 
 _MAX_SHOWN: Final = 500
 """Characters of an upstream's error message that clients see."""
