@@ -34,7 +34,7 @@ CORE = (
     "_core/scan/markers",
     "_core/schema/json_pointer",
     "_core/schema/tools",
-    "_core/schema/typed_values",
+    "_core/schema/text_to_value",
     "_core/compiler/codec",
     "_core/compiler/programs",
     "_core/compiler/matcher",

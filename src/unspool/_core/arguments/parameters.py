@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..compiler.codec import Codec
 from ..compiler.matcher import NEED_MORE, Matcher
 from ..scan.runs import BOUND, skip_whitespace
-from ..schema.typed_values import Slot
+from ..schema.text_to_value import Slot
 from .json_value import duplicate_keys
 
 if TYPE_CHECKING:

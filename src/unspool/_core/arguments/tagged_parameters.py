@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
 from ..scan.runs import BOUND, MORE, escaped, match_literal, skip_whitespace
+from ..schema.text_to_value import Slot, quote
 from ..schema.tools import UNKNOWN
-from ..schema.typed_values import Slot, quote
 from .json_value import JsonValue
 from .parameters import Parameters
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..._core.schema.number_range import MOST_DIGITS as MOST_DIGITS_OF_ONE
+from ..._core.schema.numbers import MOST_DIGITS as MOST_DIGITS_OF_ONE
 from .failure import Failure
 
 Decoded = TypeVar("Decoded")

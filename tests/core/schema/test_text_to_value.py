@@ -14,10 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool._core.schema import typed_values as _values
-from unspool._core.schema.python_to_json import number_to_json, python_to_json
+from unspool._core.schema import text_to_value as _values
+from unspool._core.schema.numbers import number_to_json
+from unspool._core.schema.python_to_json import python_to_json
+from unspool._core.schema.text_to_value import coerce, quote
 from unspool._core.schema.tools import ANY, UNKNOWN, Tools, ValueType
-from unspool._core.schema.typed_values import coerce, quote
 from unspool.errors import UsageError
 
 

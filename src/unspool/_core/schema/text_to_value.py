@@ -4,7 +4,7 @@ This is the only place where text becomes a typed value, for all notations witho
 
 * The result is JSON text that keeps all information: digits are copied, never computed, and
   objects and arrays keep their spelling.
-* Numbers are in range: finite, and not too long for clients (``number_range.py``).
+* Numbers are in range: finite, and not too long for clients (``numbers.py``).
 * Text that does not fit its schema stays a string.  Nothing is dropped.
 """
 
@@ -16,8 +16,8 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from .keywords import LOOSE_WORDS, PYTHON_TO_JSON
-from .number_range import in_range
-from .python_to_json import number_to_json, python_to_json
+from .numbers import in_range, number_to_json
+from .python_to_json import python_to_json
 from .tools import CONTAINERS, ValueType
 
 _WHITESPACE: Final = " \t\n\r\f\v"
