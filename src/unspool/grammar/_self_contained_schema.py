@@ -1,30 +1,16 @@
-"""JSON schemas of the tools: self-contained copies, and the schema for guided decoding.
-
-If a backend cannot constrain the markup of a dialect, it gets a JSON schema
-instead.  The model then writes a list that the dialect ``generic_json`` reads::
-
-    [{"name": "get_weather", "parameters": {"city": "Paris"}}]
-"""
+"""Self-contained copies of JSON schemas: the schema, with the definitions that it refers to."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 from urllib.parse import unquote
 
 from .._core.schema.json_pointer import resolve_reference
-from .._core.schema.tools import Tools, ValueType, tool_function, tool_name
-from ..errors import UsageError
+from .._core.schema.tools import ValueType
 from ._nodes import Schema
 from ._size_limit import Budget
-
-Choice: TypeAlias = Literal["auto", "required"] | Mapping[str, Any]
-"""The ``tool_choice`` of a request; a mapping names the function."""
-
-NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
-ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object"}
 
 _ONE: Final = ("not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames")
 _UNIONS: Final = ("anyOf", "oneOf")
@@ -32,72 +18,6 @@ _LIST: Final = ("allOf", "prefixItems", "items", *_UNIONS)
 _NAMED: Final = ("properties", "patternProperties", "dependentSchemas")
 _DROPPED: Final = ("$defs", "definitions", "nullable", "$schema", "$id", "id")
 _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", "deprecated"))
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function that the model may call."""
-
-    name: str
-    parameters: Mapping[str, Any]
-    """The self-contained schema of the arguments."""
-
-
-def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
-    """Return the functions among the tools of a request.
-
-    A function that declares no parameters takes none.  A function with
-    ``strict: false`` takes any.
-    """
-    declared = list(tools)
-    Tools(declared)  # raises an error if a declaration has no name
-    budget = Budget()
-    out: list[Function] = []
-    for tool in declared:
-        body = tool_function(tool)
-        if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
-            continue
-        schema = body.get("parameters")
-        schema = body.get("input_schema") if schema is None else schema
-        strict = body.get("strict") is not False
-        out.append(Function(body["name"], _arguments(schema, budget) if strict else ANY_ARGUMENTS))
-    return out
-
-
-def _arguments(schema: object, budget: Budget) -> Mapping[str, Any]:
-    budget.check_schema(schema)
-    if not isinstance(schema, Mapping) or not schema:
-        return NO_ARGUMENTS
-    clean = self_contained(schema, budget=budget)
-    if isinstance(clean, bool):
-        return ANY_ARGUMENTS if clean else NO_ARGUMENTS
-    # Arguments are always an object, even if their schema does not declare the type.
-    if "$ref" not in clean:
-        return {**clean, "type": "object"}
-    if ValueType(clean).types == {"object"}:
-        return clean
-    body = {key: value for key, value in clean.items() if key != "$defs"}
-    return {"type": "object", "allOf": [body], "$defs": clean.get("$defs", {})}
-
-
-def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:
-    """Return the functions that the model may call, and whether ``choice`` names one of them."""
-    offered = read_functions(tools)
-    if not offered:
-        raise UsageError("the tools contain no function, so there is nothing to constrain")
-    if choice in ("auto", "required"):
-        return offered, False
-    name = tool_name(choice) if isinstance(choice, Mapping) else None
-    if not isinstance(name, str):
-        raise UsageError(f'choice must be "auto", "required" or {{"name": "..."}}, got {choice!r}')
-    matches = [function for function in offered if function.name == name]
-    if not matches:
-        names = ", ".join(function.name for function in offered)
-        raise UsageError(f"choice names {name!r}, which is not among the tools: {names}")
-    return matches[:1], True
-
-
-# --- one schema
 
 
 def self_contained(
@@ -221,62 +141,3 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     if "null" in ValueType(schema, schema).types and "$ref" not in schema:
         return schema
     return {"anyOf": [schema, {"type": "null"}]}
-
-
-# --- guided decoding
-
-
-def guided_schema(
-    tools: Iterable[Mapping[str, Any]],
-    *,
-    choice: Choice = "required",
-    parallel: bool = True,
-    bare: bool = False,
-) -> dict[str, Any]:
-    """Return the schema of a list of calls, for backends that constrain JSON only.
-
-    If ``choice`` names a function, the list has one call.
-
-    :param bare: for a named function, return the schema of its arguments alone.  The
-        output then does not contain the name, so its reader must know the function.
-    """
-    offered, is_named = select_functions(tools, choice)
-    if choice == "auto":
-        raise UsageError(
-            'guided JSON forces a call, but choice="auto" does not; use a structural tag or GBNF'
-        )
-    if bare:
-        if not is_named:
-            raise UsageError("bare arguments do not contain the function's name; name it in choice")
-        return dict(offered[0].parameters)
-    definitions: dict[str, Any] = {}
-    calls = []
-    for function in offered:
-        parameters = _hoist(function, definitions)
-        calls.append(
-            {
-                "type": "object",
-                "properties": {"name": {"type": "string", "enum": [function.name]}, "parameters": parameters},
-                "required": ["name", "parameters"],
-                "additionalProperties": False,
-            }
-        )
-    schema: dict[str, Any] = {"type": "array", "minItems": 1}
-    if is_named or not parallel:
-        schema["maxItems"] = 1
-    schema["items"] = calls[0] if len(calls) == 1 else {"anyOf": calls}
-    if definitions:
-        schema["$defs"] = definitions
-    return schema
-
-
-def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a function, and move its definitions to ``definitions``."""
-    own: Mapping[str, Any] = function.parameters
-    inner = own.get("$defs", {})
-    if any(name in definitions and definitions[name] != inner[name] for name in inner):
-        renamed = self_contained(own, prefix=f"{function.name}.")
-        own = renamed if isinstance(renamed, Mapping) else own
-        inner = own.get("$defs", {})
-    definitions.update(inner)
-    return {key: value for key, value in own.items() if key != "$defs"}
