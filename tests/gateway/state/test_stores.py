@@ -26,8 +26,8 @@ from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, 
 from unspool import UsageError
 from unspool.gateway.apis.responses import stored
 from unspool.gateway.http.failure import Failure
-from unspool.gateway.http.json_decoding import count_values
 from unspool.gateway.http.json_encoding import encode_json
+from unspool.gateway.http.json_limits import count_values
 from unspool.gateway.state import message_threads as threads
 from unspool.gateway.state import response_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore

@@ -13,8 +13,8 @@ from ...errors import MalformedOutput
 from ...events import CallStart, Event, FinishReason, Text
 from ..http.exchange import Exchange
 from ..http.failure import Failure
-from ..http.json_decoding import SMALL
 from ..http.json_encoding import encode_line
+from ..http.json_limits import SMALL
 from ..http.worker_pools import RunWork, WorkerPool
 from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics

@@ -10,7 +10,7 @@ import msgspec
 from ..conversation.history_repair import list_arguments
 from ..http.exchange import Exchange
 from ..http.failure import Failure
-from ..http.json_decoding import Bounds
+from ..http.json_limits import Bounds
 from ..http.request_body import BodyReader
 from .request import GenerationRequest
 

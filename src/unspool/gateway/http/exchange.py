@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from .failure import Failure, invalid
-from .json_decoding import FEW, SMALL
+from .json_limits import FEW, SMALL
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
