@@ -1150,8 +1150,13 @@ BLANK: dict[str, Any] = {}
     ("name", "request_", "options", "why"),
     [
         # Unknown switches, and words that they do not know.
-        ("qwen3", with_kwargs(enable_reasoning=True), {}, r"unknown thinking switch 'enable_reasoning'.*did"),
-        ("qwen3", with_kwargs(think=True), {}, "unknown thinking switch 'think': did you mean thinking"),
+        (
+            "qwen3",
+            with_kwargs(enable_reasoning=True),
+            {},
+            r"unknown reasoning option 'enable_reasoning'.*did",
+        ),
+        ("qwen3", with_kwargs(think=True), {}, "unknown reasoning option 'think': did you mean thinking"),
         ("qwen3", ask(enable_thinkng=False), {}, "'enable_thinkng': did you mean enable_thinking"),
         ("qwen3", with_kwargs(enable_thinking="perhaps"), {}, "choose true or false"),
         ("qwen3", with_kwargs(thinking_mode="deep"), {}, "takes disabled, enabled"),
@@ -1167,7 +1172,7 @@ BLANK: dict[str, Any] = {}
         ("harmony", ask(thinking=False), {}, "always reasons; reasoning_effort sets how much"),
         ("harmony", ask(reasoning_effort="none"), {}, "harmony takes low, medium, high"),
         ("step3", ask(thinking=False), {}, "step3 always reasons"),
-        ("jamba", ask(thinking=True), {}, "jamba has no switch"),
+        ("jamba", ask(thinking=True), {}, "jamba has no option"),
         ("llama3_json", ask(thinking=True), {}, "llama3_json does not reason"),
         ("llama3_json", ask(reasoning_effort="high"), {}, "llama3_json does not reason"),
         ("deepseek_v41", ask(reasoning_effort=101), {}, "or a number from 1 to 100"),

@@ -116,7 +116,7 @@ def _resolve(
 ) -> tuple[str, Dialect, RequestFacts]:
     """Return the name for messages, the dialect, and its facts.
 
-    A checkpoint shares the dialect of its family, but has its own thinking switches.
+    A checkpoint shares the dialect of its family, but has its own options for reasoning.
     """
     if isinstance(dialect, Dialect):
         declaration = find(dialect, tokenizer)

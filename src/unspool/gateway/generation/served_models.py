@@ -16,7 +16,7 @@ from ..settings import Settings
 from ..telemetry.logs import log
 from ..upstreams.base import Upstream
 from .model import Model, PreparedRequest
-from .optional_fields import prepare_with_optional_fields
+from .reasoning_options import prepare_with_reasoning_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ServedModel:
             ):
                 raise
             # An optional field may be the reason, so find out which ones the model supports.
-            prepared, ignored = prepare_with_optional_fields(prepare, request)
+            prepared, ignored = prepare_with_reasoning_options(prepare, request)
             for reason in ignored:
                 log(logging.WARNING, "option_ignored", id=id, reason=reason)
         for warning in prepared.plan.warnings:

@@ -1,12 +1,12 @@
-"""Reader of the thinking switches of a request.
+"""Reader of the options for reasoning in a request: switches, efforts and budgets.
 
-Clients switch reasoning on or off in many ways: ``enable_thinking``, ``thinking``,
+Clients turn reasoning on or off in many ways: ``enable_thinking``, ``thinking``,
 ``reasoning`` or ``thinking_mode``, an effort, a budget of tokens.  A chat template
-reads one or two of these.  ``read_switches`` reduces them to one decision, and
-translates it to the variables that the family's template reads.
+reads one or two of these.  ``read_reasoning_options`` reduces them to one decision,
+and translates it to the variables that the family's template reads.
 
-A switch that the family does not support is an error, because a client would not
-notice that the switch has no effect.  The error names the supported switches.
+An option that the family does not support is an error, because a client would not
+notice that it has no effect.  The error names the supported options.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORDS: Final = {
     **dict.fromkeys(("true", "1", "yes", "on", "enabled"), True),
     **dict.fromkeys(("false", "0", "no", "off", "disabled"), False),
 }
-_LOOKS_LIKE_SWITCH: Final = re.compile("think|reason|effort")
+_LOOKS_LIKE_OPTION: Final = re.compile("think|reason|effort")
 _OTHER_VARIABLES: Final = frozenset(
     {
         "add_thoughts",
@@ -47,38 +47,38 @@ _OWN_OPTIONS: Final = frozenset({"force_nonempty_content"})
 
 
 @dataclass(frozen=True, slots=True)
-class ThinkingRequest:
-    """The thinking switches of a request, reduced to one decision."""
+class ReasoningOptions:
+    """The options for reasoning of a request, reduced to one decision."""
 
     on: bool | None
-    """True or False if the request switches reasoning on or off; None if it leaves that open."""
+    """True or False if the request turns reasoning on or off; None if it leaves that open."""
     source: str
-    """The switch that decides, such as ``enable_thinking=false``; empty if there is none."""
+    """The option that decides, such as ``enable_thinking=false``; empty if there is none."""
     kwargs: dict[str, object]
-    """The template variables, with the switches that this family's template reads."""
+    """The template variables, with the options that this family's template reads."""
     force_nonempty_content: bool
     warnings: tuple[str, ...]
 
 
-def read_switches(
+def read_reasoning_options(
     family: str, thinking: Thinking, request: Mapping[str, object], defaults: Mapping[str, object]
-) -> ThinkingRequest:
-    """Read the thinking switches of a request, and translate them for the family's template.
+) -> ReasoningOptions:
+    """Read the options for reasoning of a request, and translate them for the family's template.
 
-    :param defaults: template variables of the deployment; switches among them apply only if
-        the request has no switch.
+    :param defaults: template variables of the deployment; options among them apply only if
+        the request has no option.
     """
     warnings: list[str] = []
     variables = _Variables()
     variables.read(request, thinking, warnings)
-    has_switch = any(key in variables.values for key in (*SWITCHES, thinking.effort_name))
-    kwargs = {key: value for key, value in defaults.items() if not (has_switch and key in SWITCHES)}
+    has_option = any(key in variables.values for key in (*SWITCHES, thinking.effort_name))
+    kwargs = {key: value for key, value in defaults.items() if not (has_option and key in SWITCHES)}
     kwargs.update(variables.values)
-    return _SwitchReader(family, thinking, kwargs, warnings).read()
+    return _OptionReader(family, thinking, kwargs, warnings).read()
 
 
 class _Variables:
-    """Template variables of a request, including the switches at its top level."""
+    """Template variables of a request, including the options at its top level."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
@@ -103,7 +103,7 @@ class _Variables:
             elif key == "thinking" and isinstance(value, Mapping):
                 self._add_thinking(value, thinking)
                 if value.get("budget_tokens") is not None and "thinking_budget" not in thinking.switches:
-                    warnings.append("thinking.budget_tokens is not enforced: the model has no such switch")
+                    warnings.append("thinking.budget_tokens is not enforced: the model has no such option")
             else:
                 self._add(key, value, "the request")
         self._check_spelling(request)
@@ -111,11 +111,11 @@ class _Variables:
     def _check_spelling(self, request: Mapping[str, object]) -> None:
         # Engines have further fields about reasoning, so only close misspellings are errors.
         for key in request:
-            if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_SWITCH.search(str(key)):
+            if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_OPTION.search(str(key)):
                 continue
             near = difflib.get_close_matches(str(key), SWITCHES, n=1, cutoff=0.9)
             if near:
-                raise UsageError(f"unknown thinking switch {key!r}: did you mean {near[0]}?")
+                raise UsageError(f"unknown reasoning option {key!r}: did you mean {near[0]}?")
 
     def _add(self, key: str, value: object, source: str) -> None:
         if value is None:  # Pydantic dumps absent fields as None.
@@ -158,14 +158,14 @@ class _Variables:
 
 
 def _normal(value: object) -> object:
-    """Return a value that is equal for all spellings of a switch position."""
+    """Return a value that is equal for all spellings of the value of an option."""
     if isinstance(value, str):
         return _WORDS.get(value.lower(), value.lower())
     return bool(value) if value in (0, 1) else value
 
 
 def near_efforts(word: object) -> tuple[str, ...]:
-    """Return the other efforts, the closest first, without the one that switches reasoning off.
+    """Return the other efforts, the closest first, without the one that turns reasoning off.
 
     >>> near_efforts("max")[:2]
     ('xhigh', 'high')
@@ -177,10 +177,10 @@ def near_efforts(word: object) -> tuple[str, ...]:
     return tuple(sorted(others, key=lambda other: abs(_EFFORTS.index(other) - at)))
 
 
-class _SwitchReader:
-    """Reader that reduces the switches among the template variables to one decision.
+class _OptionReader:
+    """Reader that reduces the options among the template variables to one decision.
 
-    It reads the switches in a fixed order.  The first one decides.  A later one that
+    It reads the options in a fixed order.  The first one decides.  A later one that
     contradicts it is an error, or a warning where clients commonly send both.
     """
 
@@ -194,8 +194,8 @@ class _SwitchReader:
         self.source = ""
         self.warnings = warnings
 
-    def read(self) -> ThinkingRequest:
-        """Read all switches, and write those of the template."""
+    def read(self) -> ReasoningOptions:
+        """Read all options, and write those of the template."""
         for key in self.kwargs:
             self._check_known(key)
         force_nonempty_content = self.kwargs.get("force_nonempty_content", False)
@@ -206,8 +206,8 @@ class _SwitchReader:
         on = self.on
         if on is None and self.thinking.written and not adaptive:
             on = True
-        self._write_switches(on)
-        return ThinkingRequest(
+        self._write_options(on)
+        return ReasoningOptions(
             on=self.on,
             source=self.source,
             kwargs=self.kwargs,
@@ -220,17 +220,17 @@ class _SwitchReader:
     def _check_known(self, key: str) -> None:
         known = (*SWITCHES, self.thinking.effort_name)
         other = key in _OTHER_VARIABLES or key in self.thinking.passes
-        if key in known or other or key in _OWN_OPTIONS or not _LOOKS_LIKE_SWITCH.search(key):
+        if key in known or other or key in _OWN_OPTIONS or not _LOOKS_LIKE_OPTION.search(key):
             return
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else self._advice()
         raise UsageError(
-            f"unknown thinking switch {key!r}: {hint} "
+            f"unknown reasoning option {key!r}: {hint} "
             "(if the template reads this variable, list it in the family's thinking.passes)"
         )
 
     def _advice(self) -> str:
-        """Return which switches the family supports, for error messages."""
+        """Return which options the family supports, for error messages."""
         thinking = self.thinking
         if thinking.default == "n/a":
             return f"{self.family} does not reason; leave it out"
@@ -238,7 +238,7 @@ class _SwitchReader:
             depth = f"; {thinking.effort_name} sets how much" if thinking.switches else ""
             return f"{self.family} always reasons{depth}; leave it out"
         if not thinking.switches:
-            return f"{self.family} has no switch, the model decides; leave it out"
+            return f"{self.family} has no option, the model decides; leave it out"
         return f"{self.family} supports {', '.join(thinking.switches)}"
 
     def _boolean(self, key: str, value: object) -> bool:
@@ -251,20 +251,20 @@ class _SwitchReader:
         raise UsageError(f"{key}={value!r}: choose true or false")
 
     def _decide(self, on: bool | None, source: str) -> None:
-        """Take the first switch as the decision; raise an error if a later one contradicts it."""
+        """Take the first option as the decision; raise an error if a later one contradicts it."""
         if self.source and on is not None and self.on is not None and on != self.on:
             raise UsageError(f"{self.source} and {source} contradict each other: keep one of them")
         if not self.source:
             self.on, self.source = on, source
 
-    def _can_switch(self, on: bool, supported: bool) -> bool:
-        """Return whether the family can be switched to this position, or always has it."""
+    def _can_turn(self, on: bool, supported: bool) -> bool:
+        """Return whether reasoning can be turned on or off as requested, or is always so."""
         default = self.thinking.default
         if default == "n/a":
             return not on
         return (supported and default != "always") or (default == "always" and on)
 
-    # -- one method per switch
+    # -- one method per option
 
     def _read_booleans(self) -> None:
         for key in BOOLEANS:
@@ -276,7 +276,7 @@ class _SwitchReader:
                 self.kwargs.setdefault("thinking_mode", value)
                 continue
             on = self._boolean(key, value)
-            if not self._can_switch(on, any(name in self.thinking.switches for name in BOOLEANS)):
+            if not self._can_turn(on, any(name in self.thinking.switches for name in BOOLEANS)):
                 raise UsageError(f"{key}={str(on).lower()} has no effect: {self._advice()}")
             self._decide(on, f"{key}={str(on).lower()}")
 
@@ -296,7 +296,7 @@ class _SwitchReader:
             if on is not None and on != self.on:
                 self.warnings.append(f"{self.source} takes precedence over {source}")
             return False
-        if on is not None and not self._can_switch(on, bool(self.thinking.switches)):
+        if on is not None and not self._can_turn(on, bool(self.thinking.switches)):
             raise UsageError(f"{source} has no effect: {self._advice()}")
         self._decide(on, source)
         return on is None
@@ -327,7 +327,7 @@ class _SwitchReader:
         source = f"{key}={value}"
         off = str(value).strip().lower() in thinking.effort_off or value == 0
         supported = "reasoning_effort" in thinking.switches or any(n in thinking.switches for n in BOOLEANS)
-        if not self._can_switch(not off, supported) or not (supported or off):
+        if not self._can_turn(not off, supported) or not (supported or off):
             raise UsageError(f"{source} has no effect: {self._advice()}")
         if self.source and self.on is False and not off:
             self.warnings.append(f"{self.source} takes precedence over {source}")
@@ -351,8 +351,8 @@ class _SwitchReader:
 
     # -- the template's variables
 
-    def _write_switches(self, on: bool | None) -> None:
-        """Set the switches that the family's template reads."""
+    def _write_options(self, on: bool | None) -> None:
+        """Set the options that the family's template reads."""
         thinking = self.thinking
         if on is not None:
             if "thinking" in thinking.switches or "enable_thinking" in thinking.switches:

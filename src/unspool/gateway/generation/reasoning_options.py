@@ -1,11 +1,15 @@
-"""Optional fields: thinking options that clients send to every model, whether it supports them or not."""
+"""Options for reasoning that clients send to every model, whether it supports them or not.
+
+Clients of some APIs cannot know the model, so their options are ``GenerationRequest.optional_fields``: the
+nearest effort that the model supports replaces an unknown one, and the rest is ignored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...planning._thinking_switches import near_efforts
+from ...planning._reasoning_options import near_efforts
 from ..http.failure import Failure
 from .model import PreparedRequest
 from .request import GenerationRequest
@@ -13,7 +17,7 @@ from .request import GenerationRequest
 PrepareRequest = Callable[[Mapping[str, Any]], PreparedRequest]
 
 
-def prepare_with_optional_fields(
+def prepare_with_reasoning_options(
     prepare: PrepareRequest, request: GenerationRequest
 ) -> tuple[PreparedRequest, list[str]]:
     """Prepare a request with those optional fields that the model supports.
