@@ -234,7 +234,7 @@ def test_requests_are_logged_only_where_readers_are_known(
     engine: EngineProcess, template: str, settings: dict[str, Any], kept: bool
 ) -> None:
     from unspool.gateway.app import Gateway
-    from unspool.gateway.generation.model import load_model
+    from unspool.gateway.generation.load_model import load_model
     from unspool.gateway.generation.served_models import ServedModel
     from unspool.gateway.upstreams.completions import CompletionsUpstream
     from unspool.gateway.upstreams.http_client import Connection

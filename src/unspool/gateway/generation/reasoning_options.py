@@ -11,7 +11,7 @@ from typing import Any
 
 from ...planning._reasoning_options import near_efforts
 from ..http.failure import Failure
-from .model import PreparedRequest
+from .prepare_request import PreparedRequest
 from .request import GenerationRequest
 
 PrepareRequest = Callable[[Mapping[str, Any]], PreparedRequest]

@@ -15,7 +15,8 @@ from ..http.worker_pools import WorkerPool
 from ..settings import Settings
 from ..telemetry.logs import log
 from ..upstreams.base import Upstream
-from .model import Model, PreparedRequest
+from .model import Model
+from .prepare_request import PreparedRequest, prepare_request
 from .reasoning_options import prepare_with_reasoning_options
 
 
@@ -38,7 +39,8 @@ class ServedModel:
         :param id: id of the client's request, for the log.
         """
         prepare = partial(
-            self.model.prepare,
+            prepare_request,
+            self.model,
             constraints=self.upstream.constraints,
             renders=self.upstream.renders,
             policies=policies,

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from ...events import FinishReason
 from ...planning import Plan
 from ...policies import Policies
-from ..generation.model import PreparedRequest
+from ..generation.prepare_request import PreparedRequest
 from ..generation.request import GenerationRequest
 from ..generation.served_models import ServedModel
 from ..http.exchange import Exchange
