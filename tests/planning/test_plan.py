@@ -352,9 +352,6 @@ def test_reasoning_markers_are_text_while_off_unless_control_tokens() -> None:
 def test_other_template_options_pass() -> None:
     kwargs = {"preserve_thinking": True, "clear_thinking": False, "documents": []}
     assert kwargs.items() <= plan("glm47", with_kwargs(**kwargs)).chat_template_kwargs.items()
-    facts = facts_of(get_dialect("glm47"))
-    own = replace(facts, thinking=replace(facts.thinking, passes=("think_aloud",)))
-    assert plan("glm47", with_kwargs(think_aloud=1), facts=own).chat_template_kwargs == {"think_aloud": 1}
 
 
 # --- PRE.3: where the output begins

@@ -219,15 +219,13 @@ class _OptionReader:
 
     def _check_known(self, key: str) -> None:
         known = (*SWITCHES, self.thinking.effort_name)
-        other = key in _OTHER_VARIABLES or key in self.thinking.passes
-        if key in known or other or key in _OWN_OPTIONS or not _LOOKS_LIKE_OPTION.search(key):
+        if key in known or key in _OTHER_VARIABLES or key in _OWN_OPTIONS:
+            return
+        if not _LOOKS_LIKE_OPTION.search(key):
             return
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else self._advice()
-        raise UsageError(
-            f"unknown reasoning option {key!r}: {hint} "
-            "(if the template reads this variable, list it in the family's thinking.passes)"
-        )
+        raise UsageError(f"unknown reasoning option {key!r}: {hint}")
 
     def _advice(self) -> str:
         """Return which options the family supports, for error messages."""
