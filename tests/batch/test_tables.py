@@ -28,7 +28,7 @@ from unspool import (
     render,
     seeded_ids,
 )
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 from unspool.batch import (
     PARSED,
     Column,

@@ -21,9 +21,9 @@ from random import Random
 from types import FrameType
 from typing import Any, Final, Literal
 
-from .._core.render.example import EXAMPLE_TOOLS
+from .._core.render.example_output import EXAMPLE_TOOLS
 from .._core.render.message import render
-from .._core.scan.runs import COMPILED
+from .._core.scan.character_runs import COMPILED
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import MalformedOutput, UsageError

@@ -17,7 +17,7 @@ import msgspec
 
 from gateways import EngineProcess
 from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 from unspool.gateway import Settings, build
 from unspool.gateway.apis import parse as parsing
 from unspool.gateway.apis import tokenize

@@ -15,11 +15,11 @@ import json
 import re
 from typing import Final
 
-from .keywords import WORDS
 from .numbers import number_to_json
+from .true_false_null import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
-# (?>...*) and not *+: see _core/scan/runs.py.
+# (?>...*) and not *+: see _core/scan/character_runs.py.
 _TOKEN: Final = re.compile(
     rf"""[ \t\n\r\f]*+(?:
       (?P<open>[\[({{])

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_tokens import is_control_token
 from ...dialects._templates import Hole, parse_template
-from ..scan.cache import FEW
+from ..scan.cache_limits import FEW
 from ..scan.markers import MarkerSet
-from .forms import CallForm
-from .programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
+from .match_programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
+from .template_forms import CallForm
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..compiler.forms import UNNAMED
+from ..compiler.template_forms import UNNAMED
 from .bare_key_object import BareKeyObject
-from .envelope import EnvelopeCodec, EnvelopeForm, UnnamedArguments
+from .json_envelope import EnvelopeCodec, EnvelopeForm, UnnamedArguments
 from .json_value import JsonArguments
 from .nested_parameters import NestedParameters
 from .python_literal import PythonArguments
@@ -16,10 +16,10 @@ from .tagged_parameters import TaggedParameters
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from ...policies import Policies
-    from ..compiler.codec import Codec, NamedPayload
+    from ..compiler.argument_codec import Codec, NamedPayload
     from ..compiler.compiled_dialect import CompiledDialect
-    from ..compiler.forms import CallForm
-    from ..compiler.programs import EnvelopeFactory
+    from ..compiler.match_programs import EnvelopeFactory
+    from ..compiler.template_forms import CallForm
     from ..schema.tools import Tools
 
 

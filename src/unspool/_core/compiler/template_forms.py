@@ -15,7 +15,7 @@ form             template                        central hole
 ``ParamForm``    ``param``                       ``{value}``
 ===============  ==============================  ==========================
 
-Messages with headers are in ``frame_form.py``.
+Messages with headers are in ``message_frames.py``.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from ...dialects._templates import (
     split_at,
     split_marks,
 )
+from ..scan.character_runs import skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..scan.runs import skip_whitespace
-from .programs import (
+from .match_programs import (
     ATTRIBUTES,
     CAPTURE,
     CLOSE_PARAM,

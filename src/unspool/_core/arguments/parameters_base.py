@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.codec import Codec
+from ..compiler.argument_codec import Codec
 from ..compiler.matcher import NEED_MORE, Matcher
-from ..scan.runs import BOUND, skip_whitespace
+from ..scan.character_runs import BOUND, skip_whitespace
 from ..schema.text_to_value import Slot
 from .json_value import duplicate_keys
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...policies import Policies
     from ..compiler.compiled_dialect import CompiledDialect
-    from ..compiler.programs import Program
+    from ..compiler.match_programs import Program
     from ..schema.tools import Tools, ValueType
 
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...dialects._control_tokens import is_control_token
+from ..scan.character_runs import Alphabet
 from ..scan.markers import MarkerSet
-from ..scan.runs import Alphabet
-from .codec import NamedPayload
+from .argument_codec import NamedPayload
 
 if TYPE_CHECKING:
-    from .forms import CallForm, SectionForm, Wrapper
+    from .template_forms import CallForm, SectionForm, Wrapper
 
 # Kinds of step.
 LITERAL: Final = 0  # exactly this text

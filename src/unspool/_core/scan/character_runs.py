@@ -17,7 +17,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from ..mypyc_types import i64
-from .cache import MANY, has_room
+from .cache_limits import MANY, has_room
 
 COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """True in the compiled build."""

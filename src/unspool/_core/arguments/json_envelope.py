@@ -27,8 +27,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.codec import Codec, NamedPayload, Value
-from ..scan.runs import BOUND, skip_whitespace
+from ..compiler.argument_codec import Codec, NamedPayload, Value
+from ..scan.character_runs import BOUND, skip_whitespace
 from .json_value import NO_ARGUMENTS, JsonValue, arguments_in
 from .python_literal import PythonValue
 

@@ -26,15 +26,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .compiler.codec import NamedPayload
+from .compiler.argument_codec import NamedPayload
 from .compiler.matcher import FAIL, MATCH, NEED_MORE, follows
-from .scan.runs import BOUND, MORE, match_literal, skip_whitespace
+from .scan.character_runs import BOUND, MORE, match_literal, skip_whitespace
 
 if TYPE_CHECKING:
     from ..events import Status
-    from .compiler.codec import Codec
-    from .compiler.forms import CallForm, SectionForm
-    from .compiler.frame_form import FrameForm
+    from .compiler.argument_codec import Codec
+    from .compiler.message_frames import FrameForm
+    from .compiler.template_forms import CallForm, SectionForm
     from .ledger import Ledger
     from .scan.markers import MarkerSet
 
