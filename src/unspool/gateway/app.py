@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .apis.chat.handler import ChatHandler
 from .apis.error_bodies import anthropic_error, ollama_api_error, openai_error
+from .apis.health_and_metrics import Status
 from .apis.messages.handler import MessagesHandler
 from .apis.models import ModelList
 from .apis.ollama.embed import OllamaEmbed
@@ -20,8 +21,7 @@ from .apis.ollama.models import OllamaModels
 from .apis.parse import ParseHandler
 from .apis.passthrough import Passthrough
 from .apis.responses.handler import ResponsesHandler
-from .apis.responses.stored import StoredObjects
-from .apis.status import Status
+from .apis.responses.stored_responses import StoredObjects
 from .apis.tokenize import Tokenize
 from .generation.generator import Generator
 from .generation.served_models import ServedModel, ServedModels

@@ -12,7 +12,7 @@ from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
 from ..tokens._label_tokens import label_tokens
 from ..tokens._show_labels import pieces
-from .options import Setup, read_field
+from .parse_options import Setup, read_field
 
 
 def labels(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from ..message import Message, ToolCall
 from ..parser import Parser
 from ..policies import Policies
 from ..wire import ChatStream, MessagesStream, OllamaStream, ResponsesStream
-from ._outputs import markers
+from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")

@@ -24,7 +24,7 @@ from ..events import (
     Text,
 )
 from ..policies import STRICT, Policies
-from ._outputs import (
+from ._parser_runs import (
     ModelOutput,
     ParseRun,
     as_model_output,

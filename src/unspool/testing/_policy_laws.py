@@ -15,7 +15,7 @@ from ..dialects._registry import find
 from ..events import CallArgs
 from ..message import Message, Part, TextPart, ToolCall
 from ..policies import Policies
-from ._outputs import ModelOutput, ParseRun, ToolList, run_parser
+from ._parser_runs import ModelOutput, ParseRun, ToolList, run_parser
 from ._parsing_laws import is_json
 from ._round_trip_law import MessageCapabilities
 

@@ -30,8 +30,8 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, TextPart, ToolCall
 from ..parser import Parser
+from ._base_encoder import StreamEncoder
 from ._chat import Chunk
-from ._encoder import StreamEncoder
 from ._poisoned_calls import load_object, unsendable_call
 
 STOP_REASONS: Final = {

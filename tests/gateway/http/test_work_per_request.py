@@ -23,13 +23,13 @@ from unspool.gateway.apis import parse as parsing
 from unspool.gateway.apis import tokenize
 from unspool.gateway.apis.chat import request as body
 from unspool.gateway.apis.chat.request import MAX_CHOICES
-from unspool.gateway.apis.messages import blocks as message_blocks
+from unspool.gateway.apis.messages import content_blocks as message_blocks
 from unspool.gateway.apis.messages import request as from_messages
 from unspool.gateway.apis.messages import tools as message_tools
 from unspool.gateway.apis.ollama import embed
 from unspool.gateway.apis.ollama import request as from_ollama
 from unspool.gateway.apis.responses import request as from_responses
-from unspool.gateway.apis.responses import stored
+from unspool.gateway.apis.responses import stored_responses
 from unspool.gateway.apis.responses import tools as response_tools
 from unspool.gateway.conversation import media
 from unspool.gateway.http import request_body as intake
@@ -70,7 +70,7 @@ TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "tokenize": ("/tokenize", tokenize._Tokenize, {"prompt": "Hi"}),
     "detokenize": ("/detokenize", tokenize._Detokenize, {"tokens": [1]}),
     "embed": ("/api/embed", embed._Embed, {"input": "Hi"}),
-    "conversation": ("/v1/conversations", stored._NewConversation, {}),
+    "conversation": ("/v1/conversations", stored_responses._NewConversation, {}),
 }
 """By name: the path, the type of the body, and the smallest body."""
 

@@ -418,7 +418,7 @@ _DELTAS = st.one_of(
 
 @given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
 def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], reason: Any) -> None:
-    from unspool.gateway.generation.reader import Reader
+    from unspool.gateway.generation.choice_reader import Reader
     from unspool.gateway.http.failure import Failure
 
     if reason is not None:

@@ -21,7 +21,7 @@ from gateways import EngineProcess, GatewayThread, call_text, post, serving, tem
 from unspool.gateway import Settings
 from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.server import supervisor
-from unspool.gateway.state.seal import Seal
+from unspool.gateway.state.sealed_reasoning import Seal
 
 THOUGHT = "<think>\nA secret é \U0001f600.\n</think>\n\n"
 ADD = {"type": "function", "name": "add", "parameters": {"type": "object"}}

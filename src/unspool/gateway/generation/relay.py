@@ -19,8 +19,8 @@ from ..http.worker_pools import RunWork, WorkerPool
 from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage
+from .choice_reader import Reader
 from .observer import GenerationObserver
-from .reader import Reader
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
 from .served_models import ServedModel

@@ -10,7 +10,7 @@ from ...message import Message
 from ..http.exchange import EVENTS, Headers
 from ..http.failure import Failure
 from ..upstreams.base import Usage
-from .reader import Reader
+from .choice_reader import Reader
 from .request import GenerationRequest
 
 

@@ -21,10 +21,10 @@ from ..http.request_body import BodyReader
 from ..http.worker_pools import WorkerPool
 from ..settings import Settings
 from .model_report import report_model
+from .raw_output_stream import PATHS, answer_with_events
 from .request_json import record_to_dict, summarize
 from .request_log import RequestLog
 from .static_files import INDEX, SECURITY_HEADERS, StaticFile, load_static_files
-from .tee import PATHS, answer_with_events
 
 _MAX_TEXT: Final = 1 << 18
 """Characters of an output that the playground parses, at most."""

@@ -1,7 +1,7 @@
 """Messages: request body to generation request.
 
-``blocks.py`` converts the conversation, ``tools.py`` the tools.  If the last message is the assistant's,
-the reply continues it.
+``content_blocks.py`` converts the conversation, ``tools.py`` the tools.  If the last message is the
+assistant's, the reply continues it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...generation.request import GenerationRequest
 from ...http.failure import invalid
 from ..unsupported_fields import list_ignored, reject_unsupported
 from ..validation import Count, Share, decode_body, read_stops
-from .blocks import MessageHistory, read_text
+from .content_blocks import MessageHistory, read_text
 from .tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")

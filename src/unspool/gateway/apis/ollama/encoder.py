@@ -10,7 +10,7 @@ from ....events import Event, FinishReason
 from ....message import Message
 from ....wire import Chunk, OllamaStream
 from ....wire._ollama import Form
-from ...generation.reader import Reader
+from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.exchange import LINES

@@ -74,8 +74,8 @@ from io import TextIOWrapper
 from typing import Any, Final
 
 from ..errors import UsageError
-from ._adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
 from ._cases import DeltaMessage, Json, TestCase
+from ._parser_adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
 
 START_LIMIT: Final = 300.0
 """Seconds until the program must send its greeting; some programs import for a minute."""

@@ -12,7 +12,7 @@ from ..conformance._scenarios import GROUPS, cases
 from ..dialects._registry import list_dialects
 from ..policies import ENGINES, policy_choices
 from ..sample_outputs import list_samples, tools
-from .options import Setup
+from .parse_options import Setup
 
 _GROUPS: Final = ("standard", "order", "quoted", "malformed", "missing", "orphans", "duplicates", "prefilled")
 """Groups of the conformance suite that the page offers as examples."""
