@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from unspool import Message, Parser, ToolCall, get_dialect, parse, render
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 from unspool._core.stages.message_columns import MessageColumns
 from unspool.tokens import label_tokens
 

@@ -26,7 +26,7 @@ from unspool import (
     list_dialects,
     render,
 )
-from unspool.testing import _outputs as readings
+from unspool.testing import _parser_runs as readings
 from unspool.testing import assert_policy
 from unspool.testing._policy_laws import EFFECTS, SampleCall
 from unspool.wire import ChatStream

@@ -29,10 +29,10 @@ from unspool import (
     render,
 )
 from unspool.conformance import peers
-from unspool.conformance._adapters import ParserFailed, Unsupported
 from unspool.conformance._cases import TestCase
 from unspool.conformance._delta_reader import decode_stream
-from unspool.conformance.stdio import Program
+from unspool.conformance._parser_adapters import ParserFailed, Unsupported
+from unspool.conformance.external_program import Program
 from unspool.models.doctor.engine_parsers import DEFECTS
 from unspool.testing._round_trip_law import MessageCapabilities
 

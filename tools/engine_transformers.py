@@ -27,7 +27,7 @@ from engine_models import ROOT, vocabulary_of, write_model
 from engine_server import running
 from engine_wires import APIS, Answer, Api, Refused, ask
 from unspool import Message, get_dialect, parse, render, sample_outputs
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, json_value
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, json_value
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import ANY
 from unspool.models.convert.to_response_template import install_template

@@ -30,7 +30,7 @@ from unspool import (
     sample_outputs,
     to_response_template,
 )
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "engines.md"

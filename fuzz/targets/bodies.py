@@ -13,8 +13,8 @@ from unspool.gateway.apis.messages.request import read_messages_request
 from unspool.gateway.apis.ollama.request import read_ollama_chat_request, read_ollama_generate_request
 from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.generation.request import GenerationRequest
-from unspool.gateway.http.errors import STATUS, Failure
-from unspool.gateway.http.json_decoding import Bounds
+from unspool.gateway.http.failure import STATUS, Failure
+from unspool.gateway.http.json_limits import Bounds
 from unspool.gateway.http.request_body import decode
 
 _JOBS: Final[tuple[Callable[[Mapping[str, Any]], GenerationRequest], ...]] = (

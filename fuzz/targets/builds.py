@@ -13,7 +13,7 @@ from typing import IO, Final
 from fuzz.choices import Choices, read_case, written_case
 from fuzz.outputs import ROOT, outputs
 from unspool import Parser, normalise
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 
 PLACE: Final = ROOT / "build" / "compiled"
 

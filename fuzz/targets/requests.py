@@ -21,7 +21,7 @@ from unspool.chat_templates import ChatTemplate
 from unspool.gateway import Gateway, Settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.served_models import ServedModel
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.logs import LOGGER
 from unspool.gateway.upstreams.base import Batch, Delta, Stream, UpstreamRequest, Usage
 from unspool.gateway.upstreams.http_client import ForwardedResponse

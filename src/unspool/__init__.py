@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_type_hints
 
 from ._core.stages.message_builder import MessageBuilder
 from ._core.stages.whitespace_filter import WhitespaceFilter
-from ._core.token_ids.tokenizers import AnyTokenizer, Tokenizer
+from ._core.token_ids.tokenizer_adapters import AnyTokenizer, Tokenizer
 from ._version import __version__
 from .dialects._declaration import (
     Dialect,

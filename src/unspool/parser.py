@@ -29,7 +29,7 @@ from ._core.start_state import (
     usual_tail,
 )
 from ._core.token_ids.reader import TokenReader
-from ._core.token_ids.tokenizers import AnyTokenizer
+from ._core.token_ids.tokenizer_adapters import AnyTokenizer
 from .dialects._declaration import Dialect
 from .dialects._registry import find
 from .errors import UsageError

@@ -39,9 +39,8 @@ class Policies:
     arguments: Literal["verbatim", "canonical"] = "verbatim"
     """Arguments of a message: ``verbatim`` as the model wrote them, if the dialect uses JSON; ``canonical``
     serialised again."""
-    after_calls: Literal["dialect", "content", "drop"] = "dialect"
-    """Text after the first call: ``dialect`` as the model's family needs it, ``content`` keeps it, ``drop``
-    removes it."""
+    after_calls: Literal["content", "drop"] = "content"
+    """Text after the first call: ``content`` keeps it, ``drop`` removes it."""
     whitespace_around_calls: Literal["framing", "keep"] = "framing"
     """Whitespace between text and a call: ``framing`` removes it as part of the format, ``keep`` keeps it as
     part of the text.  Whitespace between two calls is always framing."""
@@ -115,21 +114,18 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
         "truncated_call": "keep",
     },
     "sglang": {
-        "after_calls": "content",
         "whitespace_around_calls": "keep",
         "calls_in_reasoning": "text",
         "reasoning_field": "reasoning_content",
         "unknown_tool": "text",
     },
     "dynamo": {
-        "after_calls": "content",
         "whitespace_around_calls": "keep",
         "calls_in_reasoning": "text",
         "commit": "call",
         "reasoning_field": "reasoning_content",
     },
     "llamacpp": {
-        "after_calls": "content",
         "reasoning_field": "reasoning_content",
         "truncated_call": "keep",
     },

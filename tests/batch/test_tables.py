@@ -28,7 +28,7 @@ from unspool import (
     render,
     seeded_ids,
 )
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 from unspool.batch import (
     PARSED,
     Column,
@@ -315,7 +315,10 @@ def test_padding_is_not_output() -> None:
             {"token_ids": "text", "tokenizer": bytes_for("hermes")},
             "has the type string; it must be lists of token ids",
         ),
-        ({"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"}, "the prompt must be token ids, too"),
+        (
+            {"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"},
+            "the prompt must be token ids, too",
+        ),
         ({"policies": "strict"}, "policies must be a Policies value"),
     ],
 )

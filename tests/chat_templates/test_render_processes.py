@@ -211,10 +211,11 @@ def test_programs_that_cannot_start_processes_are_detected(
 def test_a_process_loads_next_to_nothing_of_ours() -> None:
     """The process must start quickly; importing the whole package would take three times as long."""
     folder = Path(_render_pool.__file__).parent
-    for name in ("_render_process", "_render_job", "_jinja_environment"):
+    names = ("_render_process", "_render_job", "_jinja_environment", "_render_limits")
+    for name in names:
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.level:
-                assert (node.level, node.module) in {(1, "_render_job"), (1, "_jinja_environment")}
+                assert (node.level, node.module) in {(1, name) for name in names}
 
 
 def test_template_is_not_compiled_in_this_process() -> None:
@@ -258,7 +259,7 @@ def test_idle_process_is_reused(one: RenderPool) -> None:
 def test_grown_process_is_discarded() -> None:
     script = (
         "from unspool.chat_templates import _render_process as process; "
-        "process._MAX_GROWTH = -1; process.main()"
+        "process.MAX_GROWTH = -1; process.main()"
     )
     ours, theirs = socket.socketpair()
     with ours, theirs, subprocess.Popen([sys.executable, "-c", script], stdin=theirs.fileno()):

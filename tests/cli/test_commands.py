@@ -30,7 +30,7 @@ from unspool import (
     sample_outputs,
     to_response_template,
 )
-from unspool._core.scan import runs as _scan
+from unspool._core.scan import character_runs as _scan
 from unspool.cli import demo, main
 
 OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'

@@ -36,9 +36,9 @@ from unspool.conformance import (
     cases,
 )
 from unspool.conformance import _scenarios as scenarios_package
-from unspool.conformance._adapters import UnspoolSession, unspool_adapter
 from unspool.conformance._cases import DeltaToolCall
 from unspool.conformance._chunkings import CHUNKINGS, MAX_PIECES, _tokenizer, chunked
+from unspool.conformance._parser_adapters import UnspoolSession, unspool_adapter
 from unspool.conformance._rulings import RULINGS
 from unspool.conformance._runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner, explain_failure
 from unspool.conformance._scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select

@@ -15,7 +15,7 @@ from unspool import (
     get_dialect,
     list_dialects,
 )
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 
 NAMES = [dialect.name for dialect in list_dialects()]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unspool import Message, ToolCall, UsageError, parse, plan, render
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 from unspool.grammar import GrammarTooLarge, grammar_for, guided_schema
 from unspool.testing._complexity import assert_linear
 

@@ -14,7 +14,7 @@ from matchers import XGrammar, needs_xgrammar
 from unspool import UsageError
 from unspool.grammar import grammar_for, guided_schema
 from unspool.grammar._nodes import SchemaValue
-from unspool.grammar._tool_schemas import self_contained
+from unspool.grammar._self_contained_schema import self_contained
 
 jsonschema = pytest.importorskip("jsonschema")
 

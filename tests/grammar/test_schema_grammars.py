@@ -25,9 +25,9 @@ from unspool.grammar._nodes import (
     up_to,
 )
 from unspool.grammar._regex import UnsupportedPattern, parse_pattern
-from unspool.grammar._schema_values import integer_range
+from unspool.grammar._schema_to_rules import integer_range
+from unspool.grammar._self_contained_schema import self_contained
 from unspool.grammar._text_excluding_markers import add_text_rules
-from unspool.grammar._tool_schemas import self_contained
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -14,7 +14,7 @@ from unspool import (
     get_dialect,
     list_dialects,
 )
-from unspool._core.render.example import example
+from unspool._core.render.example_output import example
 from unspool.integrations._deltas import Delta, DeltaEncoder
 from unspool.wire import ChatStream
 from unspool.wire._poisoned_calls import is_poisoned

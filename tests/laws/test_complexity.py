@@ -32,7 +32,7 @@ from unspool import (
 )
 from unspool._core.compile_cache import compiled_dialect
 from unspool._core.compiler.compiled_dialect import CompiledDialect
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 from unspool._core.schema.tools import ValueType
 from unspool.testing import (
     HostileText,

@@ -32,7 +32,7 @@ from unspool import (
     list_dialects,
 )
 from unspool import parse as parse_output
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.render.message import render
 from unspool.chat_templates import ChatTemplate, ChatTemplateError
 from unspool.dialects._registry import facts_of

@@ -31,7 +31,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
+from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
 from unspool.conformance.peers import of_one_checkpoint
 from unspool.integrations._parser_names import parser_names
 from unspool.message import ToolCall

@@ -244,7 +244,7 @@ def test_every_token_has_a_label() -> None:
 def test_tokenizer_file_is_read_without_its_package() -> None:
     from tokenizers import Tokenizer
 
-    from unspool._core.token_ids.tokenizers import as_tokenizer
+    from unspool._core.token_ids.tokenizer_adapters import as_tokenizer
 
     ours, theirs = as_tokenizer(_File(json.loads(TOKENIZER))), as_tokenizer(Tokenizer.from_str(TOKENIZER))
     assert ours.special_tokens() == theirs.special_tokens()

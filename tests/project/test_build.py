@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from paths import ROOT
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 
 
 def said(name: str) -> list[str]:

@@ -22,7 +22,7 @@ from dist_trial import TESTS, Installation
 from paths import ROOT
 from unspool import __version__
 
-SOURCES = ("unspool/__init__.py", "unspool/py.typed", "unspool/_core/scan/runs.py")
+SOURCES = ("unspool/__init__.py", "unspool/py.typed", "unspool/_core/scan/character_runs.py")
 METADATA = b"""Metadata-Version: 2.4
 Name: unspool
 Version: 1.0
@@ -40,7 +40,7 @@ PURE: Mapping[str, bytes] = {
     f"{INFO}/licenses/LICENSE": b"",
 }
 CODE = {
-    "unspool/_core/scan/runs.cpython-311-x86_64-linux-gnu.so": b"\x7fELF",
+    "unspool/_core/scan/character_runs.cpython-311-x86_64-linux-gnu.so": b"\x7fELF",
     "a__mypyc.cpython-311.so": b"\x7fELF",
 }
 
@@ -63,7 +63,7 @@ def wheel(
 def test_valid_wheels_have_no_faults(tmp_path: Path) -> None:
     assert wheel_faults(wheel(tmp_path, PURE), SOURCES, (), ["/build"]) == []
     compiled = wheel(tmp_path, {**PURE, **CODE}, "cp311-cp311-manylinux_2_17_x86_64")
-    assert wheel_faults(compiled, SOURCES, ["unspool/_core/scan/runs"], ["/build"]) == []
+    assert wheel_faults(compiled, SOURCES, ["unspool/_core/scan/character_runs"], ["/build"]) == []
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_valid_wheels_have_no_faults(tmp_path: Path) -> None:
     [
         ({"unspool/py.typed": None}, "unspool/py.typed is missing"),
         ({f"{INFO}/licenses/LICENSE": None}, "LICENSE is missing"),
-        ({"unspool/_core/scan/runs.py": None}, "runs.py is missing"),
+        ({"unspool/_core/scan/character_runs.py": None}, "character_runs.py is missing"),
         ({"tests/test_x.py": b""}, "tests/test_x.py must not be in the wheel"),
         ({"unspool/__pycache__/a.pyc": b""}, "unspool/__pycache__/a.pyc is a leftover"),
-        (CODE, "runs.cpython-311-x86_64-linux-gnu.so must not be in the wheel"),
+        (CODE, "character_runs.cpython-311-x86_64-linux-gnu.so must not be in the wheel"),
         ({"unspool/__init__.py": b"HERE = '/build/x'"}, "unspool/__init__.py mentions /build"),
         ({f"{INFO}/METADATA": METADATA.replace(b"1.0", b"1.1")}, "name and version are unspool 1.1"),
         ({f"{INFO}/METADATA": METADATA.replace(b"Apache-2.0", b"mine")}, "metadata: "),
@@ -89,7 +89,7 @@ def test_missing_or_extra_wheel_content_is_reported(
 
 
 def test_compiled_wheel_has_every_module_and_its_tag(tmp_path: Path) -> None:
-    modules = ["unspool/_core/scan/runs", "unspool/_core/scan/markers"]
+    modules = ["unspool/_core/scan/character_runs", "unspool/_core/scan/markers"]
     faults = wheel_faults(wheel(tmp_path, {**PURE, **CODE}), SOURCES, modules, [])
     assert faults == [
         "unspool/_core/scan/markers is not compiled",
@@ -148,7 +148,7 @@ def test_versions_are_the_promised_ones() -> None:
 def test_installation_trial_exists() -> None:
     for name in TESTS:
         assert (ROOT / name.partition("::")[0]).exists()
-    assert "unspool/_core/scan/runs" in dist_build.compiled_modules()
+    assert "unspool/_core/scan/character_runs" in dist_build.compiled_modules()
 
 
 def test_table_lists_what_was_run_and_skipped(tmp_path: Path) -> None:

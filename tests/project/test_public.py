@@ -17,7 +17,7 @@ import pytest
 
 import unspool
 from paths import ROOT
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 
 PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
 MODULES = re.findall(r"^\| `(unspool[\w.]*)` \|", PAGE, re.MULTILINE)

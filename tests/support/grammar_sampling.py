@@ -25,7 +25,7 @@ from unspool.grammar._nodes import (
     TextUpTo,
     strip_prefix,
 )
-from unspool.grammar._schema_values import add_value_rules
+from unspool.grammar._schema_to_rules import add_value_rules
 
 HARMLESS = {"stray_opener", "stray_closer", "empty_section", "cut_head", "bad_id"}
 """Diagnostics that a grammar cannot prevent: markup in prose, and ids that the model must keep unique."""

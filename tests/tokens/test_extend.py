@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Tokenizer
 from chatml import CHATML
 from paths import MORE_TEMPLATES, TEMPLATES, real
 from unspool import UsageError
-from unspool._core.token_ids.tokenizers import Encoder, as_encoder
+from unspool._core.token_ids.tokenizer_adapters import Encoder, as_encoder
 from unspool.chat_templates import ChatTemplate, ChatTemplateError
 from unspool.chat_templates._prefix_stability import TAG, thinking_variables
 from unspool.tokens import Extension, extend

@@ -23,7 +23,7 @@ from unspool import (
     normalise,
     render,
 )
-from unspool._core.render.example import EXAMPLE_TOOLS, example
+from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
 from unspool.testing import mutate

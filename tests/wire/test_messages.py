@@ -198,3 +198,7 @@ def test_any_stream_may_be_split_anywhere(events: list[Event], cuts: list[int]) 
     tidy = Parser("hermes").tidy().push(events)
     text = "".join(event.text for event in tidy if isinstance(event, Text) and event.channel == "content")
     assert "".join(block.text for block in final.content if block.type == "text") == text
+
+
+def test_keep_alive_is_a_ping() -> None:
+    assert messages_sse(wire().keep_alive()) == 'event: ping\ndata: {"type":"ping"}\n\n'

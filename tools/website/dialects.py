@@ -11,7 +11,7 @@ from typing import Final
 
 from unspool import Dialect, explain, list_dialects, state_diagram
 from unspool._core.explain import hold_back, kind
-from unspool._core.render.example import example
+from unspool._core.render.example_output import example
 
 from . import states
 

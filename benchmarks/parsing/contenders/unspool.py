@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 
 from unspool import Event, Message, Parser, __version__, parse
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 
 from ..workloads import TOOLS, Answer
 from . import Reader

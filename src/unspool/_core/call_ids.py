@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from ..dialects._id_format import IdFormat
-from .new_ids import is_usable_id, new_id
 
 
 class CallIds:
     """Ids of one output; each is used once."""
 
-    __slots__ = ("_length", "_make", "_native_length", "_pattern", "_taken", "native")
+    __slots__ = ("_accepts", "_make", "_taken", "native")
 
     def __init__(self, form: IdFormat, make: Callable[[str, int], str] | None, *, native: bool) -> None:
         """Start without any ids.
@@ -21,26 +20,23 @@ class CallIds:
         :param make: returns a new id, given the function's name and an index; None: follow the format.
         :param native: use the ids that the model writes.
         """
-        self._native_length: Final = form.native_length
-        self._pattern: Final = form.pattern
-        self._length: Final = form.length
-        self._make: Final = make
+        self._accepts: Final = form.accepts
+        self._make: Final = form.new if make is None else make
         self._taken: set[str] = set()
         self.native: Final = native
         """True if ids that the model writes are used."""
 
     def use(self, native: str) -> bool:
         """Reserve an id that the model wrote; return False if it cannot be used."""
-        free = self.native and native not in self._taken and is_usable_id(native, self._native_length)
+        free = self.native and native not in self._taken and self._accepts(native)
         if free:
             self._taken.add(native)
         return free
 
     def new(self, name: str, index: int) -> str:
         """Return a new id."""
-        make = self._make
         while True:
-            fresh = new_id(self._pattern, self._length, name, index) if make is None else make(name, index)
+            fresh = self._make(name, index)
             if fresh not in self._taken:
                 self._taken.add(fresh)
                 return fresh

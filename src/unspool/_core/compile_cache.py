@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from .arguments.select import envelope_factory
+from .arguments.select_codec import envelope_factory
 from .compiler.compile import compile_dialect
 from .compiler.compiled_dialect import CompiledDialect, CompileOptions
 

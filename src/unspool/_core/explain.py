@@ -13,7 +13,7 @@ from ..dialects._control_tokens import is_control_token
 from ..dialects._registry import find
 from .compile_cache import compiled_dialect
 from .compiler.compiled_dialect import CompiledDialect
-from .compiler.programs import (
+from .compiler.match_programs import (
     CALL,
     CLOSE_PARAM,
     DROP,
@@ -25,8 +25,8 @@ from .compiler.programs import (
     STOP,
 )
 from .compiler.text_states import TextState
-from .render.example import example
-from .scan.runs import BOUND
+from .render.example_output import example
+from .scan.character_runs import BOUND
 
 if TYPE_CHECKING:
     from ..dialects._declaration import Dialect

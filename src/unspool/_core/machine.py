@@ -18,7 +18,7 @@ trial     ``_matcher`` is set                        the input after a marker th
                                                      may not be the head of something
 between   ``_between_calls``, or ``_repetitions``    what follows a call inside a section,
           is not empty                               or directly after the section
-payload,  ``_call`` is set; these are the phases     the open call, see ``call.py``
+payload,  ``_call`` is set; these are the phases     the open call, see ``open_call.py``
 tail,     of the call
 junk
 ========  =========================================  ======================================
@@ -48,24 +48,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..dialects._control_tokens import CONTROL_TOKEN, is_control_token
-from .arguments.select import make_codec
-from .call import PHASE_NAMES, OpenCall, match_closers
+from .arguments.select_codec import make_codec
 from .call_ids import CallIds
+from .compiler.match_programs import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
-from .compiler.programs import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.text_states import StartState
 from .ledger import Ledger
+from .open_call import PHASE_NAMES, OpenCall, match_closers
+from .scan.character_runs import BOUND, skip_whitespace
 from .scan.markers import MarkerSet
-from .scan.runs import BOUND, skip_whitespace
 
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind
     from ..policies import Policies
-    from .compiler.codec import Codec
+    from .compiler.argument_codec import Codec
     from .compiler.compiled_dialect import CompiledDialect
-    from .compiler.forms import CallForm, SectionForm
-    from .compiler.frame_form import FrameForm, Header
-    from .compiler.programs import Program
+    from .compiler.match_programs import Program
+    from .compiler.message_frames import FrameForm, Header
+    from .compiler.template_forms import CallForm, SectionForm
     from .compiler.text_states import Entry, TextState
     from .schema.tools import Tools
 

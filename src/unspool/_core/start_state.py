@@ -26,7 +26,7 @@ from ..policies import DEFAULTS
 from .compile_cache import compiled_dialect
 from .compiler.text_states import StartState
 from .machine import Machine, OutputStart
-from .scan.runs import skip_whitespace
+from .scan.character_runs import skip_whitespace
 from .schema.tools import as_tools
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from .._version import __version__
 from ..errors import UsageError
+from ..models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 from ..policies import Policies
 from ._convert import RowWriter, convert_rows
 from ._input_files import OTHER, Input, Part, Rows, read
@@ -76,7 +77,7 @@ class Options:
             Column(self.dialect_column) if self.dialect_column else self.dialect,
             text=self.text,
             token_ids=self.token_ids,
-            tokenizer=_load_tokenizer(self.tokenizer) if self.tokenizer else None,
+            tokenizer=load_tokenizer(tokenizer_file(self.tokenizer)) if self.tokenizer else None,
             pad=self.pad,
             tools=_column_or_value(self.tools_column, json.loads(self.tools) if self.tools else None),
             prompt=_column_or_value(self.prompt_column, self.prompt),
@@ -105,28 +106,12 @@ def _column_or_value(column: str, value: Any) -> Any:
     return Column(column) if column else value
 
 
-def tokenizer_file(path: str) -> Path:
+def tokenizer_file(directory: str) -> Path:
     """Return the tokenizer file of a model directory."""
-    for name in ("tokenizer.json", "tekken.json"):
-        if (Path(path) / name).is_file():
-            return Path(path) / name
-    raise UsageError(f"{path} has no tokenizer.json and no tekken.json: give a model directory")
-
-
-def _load_tokenizer(path: str) -> Any:
-    """Load the tokenizer of a model directory with the package for its format."""
-    file = tokenizer_file(path)
-    try:
-        if file.name == "tokenizer.json":
-            from tokenizers import Tokenizer
-
-            return Tokenizer.from_file(str(file))
-        from mistral_common.tokens.tokenizers.tekken import Tekkenizer
-
-        return Tekkenizer.from_file(str(file))
-    except ImportError as error:
-        extra = "tokenizers" if file.name == "tokenizer.json" else "mistral"
-        raise UsageError(f"reading {file} needs a package: pip install 'unspool[{extra}]'") from error
+    file = find_tokenizer_file(Path(directory))
+    if file is None:
+        raise UsageError(f"{directory} has no tokenizer.json and no tekken.json: give a model directory")
+    return file
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .._core.schema.tools import Tools, as_tools
 from .._core.stages.message_columns import MessageColumns
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import UsageError

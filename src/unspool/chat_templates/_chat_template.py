@@ -13,16 +13,19 @@ from ..errors import UnspoolError, UsageError
 from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, TemplateCapabilities, probe_capabilities
 from ._jinja_environment import GENERATION_MARKS, RenderMode
 from ._render_job import RenderJob, RenderResult
+from ._render_limits import (
+    DEFAULT_MAX_LENGTH,
+    DEFAULT_MAX_MEGABYTES,
+    DEFAULT_MAX_SECONDS,
+    MAX_MEGABYTES,
+    MAX_SECONDS,
+    MAX_SOURCE,
+    PROBING_RENDERINGS,
+)
 from ._render_pool import render
 
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
-_MAX_SOURCE: Final = 1 << 20
-"""Maximum length of a template in characters, ten times that of the longest known template."""
-_MAX_SECONDS: Final = 86_400
-_MAX_MEGABYTES: Final = 1 << 20
-_PROBING_RENDERINGS: Final = 5
-"""Time limit of all probes of one template, in multiples of ``max_seconds``."""
 
 
 class ChatTemplateError(UnspoolError):
@@ -101,9 +104,9 @@ class ChatTemplate:
         *,
         bos_token: str | None = "",
         eos_token: str | None = "",
-        max_length: int = 1 << 24,
-        max_seconds: float = 10.0,
-        max_megabytes: int = 512,
+        max_length: int = DEFAULT_MAX_LENGTH,
+        max_seconds: float = DEFAULT_MAX_SECONDS,
+        max_megabytes: int = DEFAULT_MAX_MEGABYTES,
         **variables: object,
     ) -> None:
         """Compile a template.
@@ -121,17 +124,17 @@ class ChatTemplate:
             raise UsageError(f"a chat template is Jinja source text, got {type(source).__name__}")
         if find_spec("jinja2") is None:
             raise UsageError("chat templates need Jinja2: pip install 'unspool[template]'")
-        if len(source) > _MAX_SOURCE:
-            raise ChatTemplateError(f"longer than {_MAX_SOURCE} characters", _UNUSUAL)
+        if len(source) > MAX_SOURCE:
+            raise ChatTemplateError(f"longer than {MAX_SOURCE} characters", _UNUSUAL)
         self.source = source
         """The text of the template."""
         tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self.variables = {name: token for name, token in tokens.items() if token is not None} | variables
         """The variables of every rendering."""
-        if not (0 < max_seconds <= _MAX_SECONDS and 0 < max_megabytes <= _MAX_MEGABYTES and max_length >= 0):
+        if not (0 < max_seconds <= MAX_SECONDS and 0 < max_megabytes <= MAX_MEGABYTES and max_length >= 0):
             raise UsageError(
                 f"max_seconds={max_seconds!r}, max_megabytes={max_megabytes!r}, max_length={max_length!r}: "
-                f"choose values above 0, at most {_MAX_SECONDS} seconds and {_MAX_MEGABYTES} megabytes"
+                f"choose values above 0, at most {MAX_SECONDS} seconds and {MAX_MEGABYTES} megabytes"
             )
         self._limits = max_length, max_seconds, max_megabytes
         self._capabilities: TemplateCapabilities | None = None
@@ -253,7 +256,7 @@ class ChatTemplate:
     def _probe(self) -> TemplateCapabilities:
         own = _to_json_types(self.variables, "variables")
         variables = THINKING_ON | own | {"documents": None, "add_generation_prompt": False}
-        until = self._spent + _PROBING_RENDERINGS * self._limits[1]
+        until = self._spent + PROBING_RENDERINGS * self._limits[1]
 
         def attempt(*messages: ChatMessage) -> str:
             for tools in ([PROBED_TOOL], None):

@@ -1,7 +1,7 @@
 """Jinja environment of chat templates: that of Transformers, with limits on each rendering.
 
-The child process (``_render_process.py``) imports only this file and
-``_render_job.py`` of our package, so that it starts quickly.
+The child process (``_render_process.py``) imports only this file, ``_render_job.py``
+and ``_render_limits.py`` of our package, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
+from ._render_limits import MAX_EXPONENT, MAX_RANGE, Limit, out_of_time, too_long
+
 if TYPE_CHECKING:
     from jinja2 import Template, nodes
     from jinja2.parser import Parser
@@ -29,26 +31,8 @@ RenderMode: TypeAlias = Literal["plain", "probing", "lenient"]
 ``plain``: as in Transformers.  ``probing``: the date is constant, and a missing variable counts as an
 empty string.  ``lenient``: as ``probing``, and templates may modify lists, which other engines allow.
 """
-_MAX_RANGE: Final = 100_000
-_MAX_EXPONENT: Final = 64
-
-
 clock: Final = getattr(time, "thread_time", time.process_time)
 """Processor time in seconds, of the thread if the platform can measure it."""
-
-
-class Limit(Exception):
-    """A rendering reaches one of its limits."""
-
-
-def out_of_time(seconds: float) -> Limit:
-    """Return the error for a rendering that takes too long."""
-    return Limit(f"rendering takes longer than {seconds:g} seconds (max_seconds)")
-
-
-def out_of_memory(megabytes: int) -> Limit:
-    """Return the error for a rendering that takes too much memory."""
-    return Limit(f"rendering takes more than {megabytes} megabytes of memory (max_megabytes)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +49,7 @@ class _Bounds:
 
     def check_length(self, length: float) -> None:
         if length > self.length:
-            raise Limit(f"more than {self.length} characters of output (max_length)")
+            raise too_long(self.length)
 
 
 _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
@@ -93,8 +77,8 @@ def _strftime_now(form: str) -> str:
 
 def _range(*bounds: int) -> range:
     numbers = range(*bounds)
-    if len(numbers) > _MAX_RANGE:
-        raise Limit(f"a range of more than {_MAX_RANGE} numbers")
+    if len(numbers) > MAX_RANGE:
+        raise Limit(f"a range of more than {MAX_RANGE} numbers")
     return numbers
 
 
@@ -162,7 +146,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, int) and isinstance(other, str | list | tuple):
                     _bounds.get().check_length(len(other) * one)
-            if operator == "**" and isinstance(right, int | float) and abs(right) > _MAX_EXPONENT:
+            if operator == "**" and isinstance(right, int | float) and abs(right) > MAX_EXPONENT:
                 raise jinja2.exceptions.SecurityError(f"exponent too large: {right}")
             return super().call_binop(context, operator, left, right)
 

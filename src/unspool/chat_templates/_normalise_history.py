@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .._core.render.message import render
-from .._core.schema.number_range import in_range
+from .._core.schema.numbers import in_range
 from ..dialects._id_format import OPENAI_ID, IdFormat
 from ..dialects._registry import find
 from ..dialects._templates import parse_template, split_at, split_marks

@@ -15,7 +15,8 @@ from collections import OrderedDict
 from types import CodeType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ._jinja_environment import Limit, RenderMode, clock, environment, generate, out_of_memory
+from ._jinja_environment import RenderMode, clock, environment, generate
+from ._render_limits import Limit, out_of_memory
 
 Kind: TypeAlias = Literal["text", "syntax", "undefined", "refused", "value", "limit"]
 KINDS: Final[tuple[Kind, ...]] = ("text", "syntax", "undefined", "refused", "value", "limit")

@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import UnspoolError
-from ._jinja_environment import out_of_memory, out_of_time
 from ._render_job import HEADER, KINDS, READY, RenderJob, RenderResult, TemplateRunner
+from ._render_limits import out_of_memory, out_of_time
 
 _PACKAGE: Final = __package__ or ""
 _BOOT: Final = f"""
@@ -50,7 +50,7 @@ main()
 """Program of a child process.
 
 It creates our packages without running their ``__init__``, because a rendering needs
-only three of their modules.
+only four of their modules.
 """
 _KEPT: Final = (
     "TZ",

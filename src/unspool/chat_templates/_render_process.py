@@ -30,16 +30,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
-from ._jinja_environment import Limit, out_of_memory, out_of_time
 from ._render_job import HEADER, JOB, KINDS, READY, RenderJob, TemplateRunner
+from ._render_limits import MAX_GROWTH, Limit, out_of_memory, out_of_time
 
 _WIRE: Final = 0
 _AGAIN: Final = 0.05
 """Seconds until the signal is repeated, because code may catch the error of the first one."""
 _GRACE: Final = 0.25
 """Seconds of processor time after the limit until the process ends itself."""
-_MAX_GROWTH: Final = 64 << 20
-"""Maximum growth in bytes of a process that is kept for further jobs."""
 
 
 def main() -> None:
@@ -73,7 +71,7 @@ def main() -> None:
             leaving = True
         spent = time.process_time() - started_at
         # After a signal the state of the interpreter is uncertain, so the process must end.
-        leaving = leaving or bool(rung) or _size(sizes) - base > _MAX_GROWTH
+        leaving = leaving or bool(rung) or _size(sizes) - base > MAX_GROWTH
         _write(HEADER.pack(KINDS.index(kind), leaving, -1 if line is None else line, spent, len(data)) + data)
 
 

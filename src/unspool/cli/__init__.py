@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .._core.scan.runs import COMPILED
+from .._core.scan.character_runs import COMPILED
 from .._version import __version__
 from ..errors import UnspoolError
 from ..gateway import command_line as serve_command

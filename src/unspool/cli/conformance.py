@@ -18,8 +18,8 @@ from .._core.escape_controls import visible
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..conformance._adapters import Adapter
     from ..conformance._cases import TestCase
+    from ..conformance._parser_adapters import Adapter
     from ..conformance._runner import CaseResult, Report
     from ..conformance._scenarios import Inapplicable
 
@@ -216,8 +216,8 @@ _AdapterFactory: TypeAlias = "Callable[[], Adapter]"
 
 
 def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
-    from ..conformance._adapters import from_factory, unspool_adapter
-    from ..conformance.stdio import Program
+    from ..conformance._parser_adapters import from_factory, unspool_adapter
+    from ..conformance.external_program import Program
 
     names = options.parser or ([] if options.command or options.factory else ["unspool"])
     for name in names:

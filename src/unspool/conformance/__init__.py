@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ._adapters import InProcess, Request, Session, Unsupported, unspool_adapter
     from ._cases import (
         CallReference,
         DeltaMessage,
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
         Unfinished,
         json_schema,
     )
+    from ._parser_adapters import InProcess, Request, Session, Unsupported, unspool_adapter
     from ._runner import run_suite
     from ._scenarios import cases
-    from .stdio import Program
+    from .external_program import Program
 
 __all__ = [
     "CallReference",
@@ -57,10 +57,10 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
+    "_parser_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
     "_runner": ("run_suite",),
     "_scenarios": ("cases",),
-    "stdio": ("Program",),
+    "external_program": ("Program",),
 }
 """Modules of the lazily imported names; all other names are in ``_cases``."""
 

@@ -16,11 +16,11 @@ from .._version import __version__
 from ..dialects._registry import get_dialect
 from ..errors import ProtocolError
 from . import _policy_differences
-from ._adapters import Adapter, ParserFailed, Unsupported
 from ._cases import Json, Run, TestCase
 from ._chunkings import CHUNKINGS, Chunks, chunked
 from ._compare import MATCH, Difference, compare, diff, worse
 from ._delta_reader import DecodedStream, decode_stream
+from ._parser_adapters import Adapter, ParserFailed, Unsupported
 from ._results import FORMAT, abbreviate, abbreviate_list
 from ._rulings import RULINGS
 from ._scenarios import GROUPS, Inapplicable, cases

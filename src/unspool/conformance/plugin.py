@@ -1,7 +1,7 @@
 """Pytest plug-in: the suite as tests of another project.
 
 ``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case
-of the dialects that the factory supports; ``_adapters.py`` describes factories.
+of the dialects that the factory supports; ``_parser_adapters.py`` describes factories.
 Without the option the plug-in does nothing.
 """
 
@@ -50,8 +50,8 @@ class Suite(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         from ..errors import UsageError
-        from ._adapters import from_factory
         from ._cases import TestCase
+        from ._parser_adapters import from_factory
         from ._runner import DEFAULT_CHUNKINGS, Runner
         from ._scenarios import cases
 

@@ -236,8 +236,6 @@ class Dialect:
     id_format: IdFormat = OPENAI_ID
     """Format of call ids."""
 
-    after_calls: Literal["content", "drop"] = "content"
-    """Treatment of text after a call, unless a policy overrides it."""
     keep_whitespace: bool = False
     """Whether whitespace before a call is content, because the template adds no separator there."""
     prompt: Prompt = Prompt()

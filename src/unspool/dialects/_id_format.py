@@ -1,16 +1,29 @@
-"""Formats of call ids: generated ids, and the check of ids that the model wrote."""
+"""Formats of call ids: the generation of new ids, and the check of ids that the model wrote."""
 
 from __future__ import annotations
 
+import os
+import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from hashlib import shake_128
 from typing import Final
 
-from .._core.new_ids import is_usable_id, new_id, seeded_id
 from ..errors import SpecError
 
 _MAX_LENGTH: Final = 256
+_ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
+_TO_ALPHANUMERIC: Final = bytes(_ALPHANUMERIC[byte % len(_ALPHANUMERIC)] for byte in range(256))
+_SIZE: Final = 32
+_PATTERNS: Final = 256
+"""Maximum number of patterns in the cache; each family of models has one."""
+_spare: Final[list[str]] = []
+_parts: Final[dict[str, tuple[str, str]]] = {}
+"""Prefix and suffix of each pattern whose only hole is ``{random}``."""
+# A forked process must not generate the same ids as its parent.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_spare.clear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +52,7 @@ class IdFormat:
 
     def new(self, name: str, index: int) -> str:
         """Return a new id for the call with number ``index`` of the function ``name``."""
-        return new_id(self.pattern, self.length, name, index)
+        return _new_id(self.pattern, self.length, name, index)
 
     def seeded(self, seed: object) -> Callable[[str, int], str]:
         """Return a function like ``new`` that derives each id from the seed, the name and the index.
@@ -47,12 +60,58 @@ class IdFormat:
         >>> IdFormat("call_{random}", length=8).seeded("row 17")("search", 0)
         'call_5GLLi10f'
         """
-        return partial(seeded_id, self.pattern, self.length, seed)
+        return partial(_seeded_id, self.pattern, self.length, seed)
 
     def accepts(self, native: str) -> bool:
         """Return whether an id that the model wrote can be used unchanged."""
-        return is_usable_id(native, self.native_length)
+        length = self.native_length
+        if length is None:
+            return len(native) > 0
+        return len(native) == length and native.isascii() and native.isalnum()
 
 
 OPENAI_ID = IdFormat("call_{random}")
 NINE_ALPHANUMERICS = IdFormat("{random}", length=9, native_length=9)
+
+
+def _new_id(pattern: str, length: int, name: str, index: int) -> str:
+    """Return the pattern with its holes filled; ``length`` is that of ``{random}``."""
+    parts = _parts.get(pattern)
+    if parts is not None:
+        return parts[0] + _random(length) + parts[1]
+    prefix, hole, suffix = pattern.partition("{random}")
+    if hole and "{" not in prefix + suffix and len(_parts) < _PATTERNS:
+        _parts[pattern] = (prefix, suffix)
+    return _fill(pattern, name, index, _random(length) if hole else "")
+
+
+def _seeded_id(pattern: str, length: int, seed: object, name: str, index: int) -> str:
+    """Return an id like ``_new_id``, but determined by the seed, the name and the index."""
+    digest = shake_128(f"{seed}\0{name}\0{index}".encode("utf-8", "surrogatepass"))
+    return _fill(pattern, name, index, _alphanumerics(digest.digest(length)))
+
+
+def _fill(pattern: str, name: str, index: int, random: str) -> str:
+    """Return the pattern with these values in its holes."""
+    text = pattern.replace("{random}", random)
+    return text.replace("{index}", str(index)).replace("{name}", name) if "{" in text else text
+
+
+def _alphanumerics(data: bytes) -> str:
+    """Return one alphanumeric character for each byte."""
+    return data.translate(_TO_ALPHANUMERIC).decode()
+
+
+def _random(length: int) -> str:
+    """Return random alphanumeric characters.
+
+    Asking the system for random bytes takes longer than everything else, so it is done for 64 ids at once.
+    """
+    if length > _SIZE:
+        return _alphanumerics(os.urandom(length))
+    try:
+        return _spare.pop()[:length]
+    except IndexError:
+        fresh = _alphanumerics(os.urandom(64 * _SIZE))
+        _spare.extend([fresh[at : at + _SIZE] for at in range(_SIZE, len(fresh), _SIZE)])
+        return fresh[:length]

@@ -21,7 +21,7 @@ from dataclasses import replace as changed
 from functools import lru_cache
 from threading import RLock
 
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, facts_of_tokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, facts_of_tokenizer
 from ..errors import SpecError, UnknownDialect, UsageError
 from ._declaration import Dialect
 from ._request_facts import ANY, RequestFacts, Thinking

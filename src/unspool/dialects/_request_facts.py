@@ -91,8 +91,6 @@ class Thinking:
     """Text after reasoning with which ``force_nonempty_content`` turns the reasoning into the answer."""
     caution: str = ""
     """Warning for requests that turn reasoning off."""
-    passes: tuple[str, ...] = ()
-    """Other variables of the template whose names look like options for reasoning."""
 
     def __post_init__(self) -> None:
         _check_word("special", self.special, get_args(Answer))

@@ -11,7 +11,8 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .apis.chat.handler import ChatHandler
-from .apis.errors import anthropic_error, ollama_api_error, openai_error
+from .apis.error_bodies import anthropic_error, ollama_api_error, openai_error
+from .apis.health_and_metrics import Status
 from .apis.messages.handler import MessagesHandler
 from .apis.models import ModelList
 from .apis.ollama.embed import OllamaEmbed
@@ -20,16 +21,15 @@ from .apis.ollama.models import OllamaModels
 from .apis.parse import ParseHandler
 from .apis.passthrough import Passthrough
 from .apis.responses.handler import ResponsesHandler
-from .apis.responses.stored import StoredObjects
-from .apis.status import Status
+from .apis.responses.stored_responses import StoredObjects
 from .apis.tokenize import Tokenize
 from .generation.generator import Generator
 from .generation.served_models import ServedModel, ServedModels
 from .http.active_requests import ActiveRequests
 from .http.auth import Authenticator
 from .http.endpoint import Endpoints
-from .http.errors import Failure
 from .http.exchange import Exchange
+from .http.failure import Failure
 from .http.request_body import BodyReader
 from .http.worker_pools import WorkerPools
 from .page.routes import PageRoutes

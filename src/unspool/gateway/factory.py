@@ -11,7 +11,8 @@ from typing import Any
 
 from ..errors import UsageError
 from .app import Gateway
-from .generation.model import Model, load_model
+from .generation.load_model import load_model
+from .generation.model import Model
 from .generation.served_models import ServedModel
 from .model_source import resolve_sources
 from .settings import Settings

@@ -18,10 +18,11 @@ from ..dialects._registry import find
 from ..errors import UsageError
 from ._dialect_grammar import FramedGrammarBuilder, GrammarBuilder, Start
 from ._gbnf import to_gbnf
+from ._guided_schema import guided_schema
 from ._nodes import Node
+from ._request_functions import Choice, select_functions
 from ._size_limit import GrammarTooLarge
 from ._structural_tag import to_structural_tag
-from ._tool_schemas import Choice, guided_schema, select_functions
 
 __all__ = ["Choice", "Grammar", "GrammarTooLarge", "Start", "grammar_for", "guided_schema"]
 

@@ -56,8 +56,8 @@ from ._nodes import (
     strip_prefix,
     up_to,
 )
+from ._request_functions import Function
 from ._tagged_parameters import TaggedParameters
-from ._tool_schemas import Function
 
 if TYPE_CHECKING:
     from ..dialects._declaration import Dialect, Frame

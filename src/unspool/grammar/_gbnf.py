@@ -32,7 +32,7 @@ from ._nodes import (
     seq,
     strip_prefix,
 )
-from ._schema_values import add_value_rules
+from ._schema_to_rules import add_value_rules
 from ._text_excluding_markers import add_text_rules
 
 

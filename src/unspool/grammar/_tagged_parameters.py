@@ -41,10 +41,10 @@ from ._nodes import (
     up_to,
 )
 from ._regex import FORMATS, UnsupportedPattern, apply_escapes, parse_pattern
-from ._schema_values import count_bounds
+from ._schema_to_rules import count_bounds
+from ._self_contained_schema import self_contained
 from ._size_limit import DEEPEST_TAGS, Budget
 from ._text_excluding_markers import char_set
-from ._tool_schemas import self_contained
 
 if TYPE_CHECKING:
     from ..dialects._declaration import Dialect

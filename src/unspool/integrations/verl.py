@@ -28,7 +28,7 @@ from ..dialects._registry import facts_of, find
 from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
-from ..tokens._vocabulary import as_tokenizer
+from ..tokens._decode_ids import as_tokenizer
 from ._diagnostic_log import DiagnosticLog, diagnostics_in
 from ._parser_names import DETECTED, parser_names
 from ._served_dialect import detect_served_dialect

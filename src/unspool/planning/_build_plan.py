@@ -2,14 +2,14 @@
 
 Each decision is made in one function, and explained in one sentence of ``Plan.why``:
 
-=====  ========================================  =======================
-PRE.1  may the detokenizer strip special tokens  ``_special_tokens``
+=====  ========================================  ===========================
+PRE.1  may the detokenizer strip special tokens  ``_decide_special_tokens``
 PRE.2  does the model reason                     ``_decide_reasoning``
 PRE.3  where does the output begin               ``_decide_start``
 PRE.4  how are calls enforced and read           ``_decide_tool_output``
 PRE.5  which tokens end the output               ``_decide_eos``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
-=====  ========================================  =======================
+=====  ========================================  ===========================
 
 The facts about a family's templates and engines are data, see
 ``dialects/_request_facts.py``.  The rendered prompt takes precedence over these
@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import Final
 
 from .._core.schema.tools import Tools
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
 from ..dialects._request_facts import Mode, RequestFacts
@@ -33,6 +33,7 @@ from ..policies import DEFAULTS, Policies
 from ._context import PlanContext
 from ._decide_eos import decide_eos, warn_about_stops
 from ._decide_reasoning import decide_reasoning, decide_strip, decide_switch, reads_reasoning
+from ._decide_special_tokens import decide_skip_special_tokens
 from ._decide_start import decide_start, parser_prompt
 from ._decide_tool_output import (
     decide_tool_output,
@@ -42,7 +43,6 @@ from ._decide_tool_output import (
 )
 from ._plan import Inputs, Plan, ToolContinuation
 from ._prompt_end import check_prompt
-from ._special_tokens import decide_skip_special_tokens
 
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}
@@ -116,7 +116,7 @@ def _resolve(
 ) -> tuple[str, Dialect, RequestFacts]:
     """Return the name for messages, the dialect, and its facts.
 
-    A checkpoint shares the dialect of its family, but has its own thinking switches.
+    A checkpoint shares the dialect of its family, but has its own options for reasoning.
     """
     if isinstance(dialect, Dialect):
         declaration = find(dialect, tokenizer)

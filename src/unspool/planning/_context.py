@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ._plan import Inputs
 from ._prompt_end import continued_turn, prompt_text, relevant
 from ._read_request import read_request
-from ._thinking_switches import read_switches
+from ._reasoning_options import read_reasoning_options
 
 
 class PlanContext:
@@ -23,8 +23,10 @@ class PlanContext:
         self.facts = inputs.facts
         self.thinking = inputs.facts.thinking
         self.request = read_request(inputs.request)
-        self.switches = read_switches(self.family, self.thinking, inputs.request, inputs.defaults)
-        """The thinking switches of the request."""
+        self.reasoning_options = read_reasoning_options(
+            self.family, self.thinking, inputs.request, inputs.defaults
+        )
+        """The options for reasoning of the request."""
         self.prompt = prompt_text(inputs.prompt, inputs.tokenizer)
         self.continues = self.request.prefill is not None
         """True if the output continues the last message of the request."""
@@ -33,9 +35,9 @@ class PlanContext:
 
         None if neither is given.
         """
-        self.template_kwargs = self.switches.kwargs
+        self.template_kwargs = self.reasoning_options.kwargs
         self.why: dict[str, str] = {}
-        self.warnings = list(self.switches.warnings)
+        self.warnings = list(self.reasoning_options.warnings)
         if self.request.overruled:
             self.warnings.append(f"{self.request.overruled} has no effect: tool_choice requires a call")
 

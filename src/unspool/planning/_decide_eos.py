@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core.token_ids.tokenizers import as_tokenizer
+from .._core.token_ids.tokenizer_adapters import as_tokenizer
 from ..dialects._request_facts import MODEL
 from ._context import PlanContext
 

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ._context import PlanContext
 from ._plan import OutputStart
 from ._prompt_end import closes_reasoning
-from ._thinking_switches import read_switches
+from ._reasoning_options import read_reasoning_options
 
 _DEFAULTS = {
     "on": "is on unless the request says otherwise",
@@ -22,9 +22,9 @@ _DEFAULTS = {
 
 
 def decide_switch(context: PlanContext) -> bool:
-    """Return whether the request, or the default of the family, switches reasoning on."""
+    """Return whether the request, or the default of the family, turns reasoning on."""
     family, thinking = context.family, context.thinking
-    switches, request = context.switches, context.request
+    options, request = context.reasoning_options, context.request
     if thinking.default == "n/a":
         return _explain(context, False, f"{family} does not reason")
     if not request.separate_reasoning:
@@ -35,17 +35,17 @@ def decide_switch(context: PlanContext) -> bool:
             )
         return _explain(context, False, "the request keeps reasoning in the content (separate_reasoning)")
     if thinking.named_off and request.choice == "named":
-        if switches.on:
+        if options.on:
             context.warnings.append(
-                f"{switches.source} is ignored: {family} does not reason before named calls"
+                f"{options.source} is ignored: {family} does not reason before named calls"
             )
         _switch_template(context, False)
         return _explain(context, False, f"{family} does not reason if tool_choice names the function")
-    if switches.on is not None:
-        if not switches.on and thinking.caution:
+    if options.on is not None:
+        if not options.on and thinking.caution:
             context.warnings.append(thinking.caution)
-        return _explain(context, switches.on, f"the request sets {switches.source}")
-    if thinking.json_off and not switches.source and (request.forced or request.json_answer):
+        return _explain(context, options.on, f"the request sets {options.source}")
+    if thinking.json_off and not options.source and (request.forced or request.json_answer):
         _switch_template(context, False)
         why = (
             f"{family} does not reason before required calls and JSON answers unless the request asks for it"
@@ -62,23 +62,23 @@ def _explain(context: PlanContext, on: bool, why: str) -> bool:
 
 def _switch_template(context: PlanContext, on: bool) -> None:
     """Set the template's switch to a decision that the request did not make."""
-    switches = read_switches(context.family, context.thinking, {"thinking": on}, {})
-    context.template_kwargs = {**context.template_kwargs, **switches.kwargs}
+    options = read_reasoning_options(context.family, context.thinking, {"thinking": on}, {})
+    context.template_kwargs = {**context.template_kwargs, **options.kwargs}
 
 
 def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputStart) -> bool:
     """Return whether the model reasons, and warn if the prompt contradicts the switch."""
-    switches = context.switches
+    options = context.reasoning_options
     reasoning = switched_on or start == "reasoning"
     if reasoning != switched_on:
         context.why["reasoning"] = "on: the prompt ends inside reasoning"
         context.warnings.append(
-            f"the prompt ends inside reasoning although {switches.source or 'it is off by default'}: "
+            f"the prompt ends inside reasoning although {options.source or 'it is off by default'}: "
             "the template ignored the switch, and the model will reason"
         )
-    elif switches.on and context.prompt is not None and closes_reasoning(context.dialect, context.prompt):
+    elif options.on and context.prompt is not None and closes_reasoning(context.dialect, context.prompt):
         context.warnings.append(
-            f"the prompt closes reasoning although {switches.source}: "
+            f"the prompt closes reasoning although {options.source}: "
             "the template ignored the switch, and the model will not reason"
         )
     return reasoning

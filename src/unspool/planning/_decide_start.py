@@ -66,7 +66,7 @@ def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputS
     if thinking.inside:
         if not switched_on:
             return "content", "reasoning is off"
-        if thinking.default == "model" and not context.switches.on:
+        if thinking.default == "model" and not context.reasoning_options.on:
             return "content", f"templates of {family} seed nothing if the model decides"
         if context.request.after_tool and thinking.after_tool == "nothing":
             return "content", f"templates of {family} seed nothing after the result of a tool"

@@ -127,7 +127,7 @@ def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple
         # In guided output the marker belongs to the section, which the parser reads.
         "strip": bool(strip) and output != "guided_json",
         "one_call": not request.parallel and output != "none",
-        "answer": context.switches.force_nonempty_content,
+        "answer": context.reasoning_options.force_nonempty_content,
         "no_reasoning": not request.include_reasoning,
     }
     return tuple(name for name, active in stages.items() if active)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from .._core.schema.tools import Tools
-from .._core.token_ids.tokenizers import AnyTokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._request_facts import Mode, RequestFacts
 from ..errors import UsageError

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from .._core.token_ids.detokenizer import Detokenizer
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
 from ..events import Event, FinishReason
 from ..parser import Parser, ToolList

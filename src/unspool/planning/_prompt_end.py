@@ -8,7 +8,7 @@ from typing import Final
 from .._core.compile_cache import compiled_dialect
 from .._core.start_state import output_start, relevant_tail
 from .._core.token_ids.detokenizer import Detokenizer
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import role_markers
 from ..dialects._request_facts import ANY, MODEL, RequestFacts

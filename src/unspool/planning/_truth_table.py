@@ -63,7 +63,7 @@ not apply.
 CHECKPOINTS: Final = """\
 ## Checkpoints and reasoning parsers
 
-These share a dialect with other models, but have other thinking switches or another seed. `plan` accepts
+These share a dialect with other models, but have other options for reasoning or another seed. `plan` accepts
 their names, also after a plus sign: `qwen3_coder+qwen3_thinking`. A dialect from the response template of a
 tokenizer keeps special tokens, begins where the prompt says, and enforces calls with its native grammar.
 """

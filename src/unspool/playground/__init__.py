@@ -17,8 +17,8 @@ from ..errors import UnspoolError, UsageError
 __all__ = ["answer"]
 
 _FUNCTIONS: Final = {
-    "dialects": "examples.dialects",
-    "examples": "examples.examples",
+    "dialects": "page_choices.dialects",
+    "examples": "page_choices.examples",
     "play": "playback.play",
     "detect": "detection.detect_dialect",
     "labels": "token_labels.labels",

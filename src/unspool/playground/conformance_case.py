@@ -16,7 +16,7 @@ from ..conformance._cases import (
 )
 from ..conformance._scenarios import capabilities_of
 from ..message import BrokenCall, Message, TextPart
-from .options import Setup
+from .parse_options import Setup
 
 _GROUP: Final = "playground"
 _FRAGMENTS: Final = ("cut_head", "cut_marker")

@@ -30,7 +30,7 @@ from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ..sample_outputs import pieces
 from ..wire import ChatStream, MessagesStream, ResponsesStream
-from .options import Setup, read_field
+from .parse_options import Setup, read_field
 
 _WINDOW: Final = 48
 """Default number of pieces that are fed one by one."""

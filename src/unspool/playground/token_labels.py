@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
-from .._core.token_ids.tokenizers import as_encoder
+from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
-from ..tokens._display import pieces
 from ..tokens._label_tokens import label_tokens
-from .options import Setup, read_field
+from ..tokens._show_labels import pieces
+from .parse_options import Setup, read_field
 
 
 def labels(request: Mapping[str, Any]) -> dict[str, Any]:

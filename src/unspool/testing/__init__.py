@@ -43,7 +43,7 @@ from random import Random
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ._complexity import HostileText, assert_complexity, hostile
-from ._outputs import (
+from ._parser_runs import (
     ModelOutput,
     ParseRun,
     as_model_output,

@@ -21,9 +21,9 @@ from random import Random
 from types import FrameType
 from typing import Any, Final, Literal
 
-from .._core.render.example import EXAMPLE_TOOLS
+from .._core.render.example_output import EXAMPLE_TOOLS
 from .._core.render.message import render
-from .._core.scan.runs import COMPILED
+from .._core.scan.character_runs import COMPILED
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import MalformedOutput, UsageError
@@ -32,7 +32,7 @@ from ..message import Message, ToolCall
 from ..parser import Parser
 from ..policies import Policies
 from ..wire import ChatStream, MessagesStream, OllamaStream, ResponsesStream
-from ._outputs import markers
+from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")

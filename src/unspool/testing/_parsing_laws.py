@@ -9,7 +9,7 @@ from itertools import zip_longest
 from os.path import commonprefix
 from typing import Final, NoReturn
 
-from .._core.compiler.programs import PUNCTUATION
+from .._core.compiler.match_programs import PUNCTUATION
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..events import (
@@ -24,7 +24,7 @@ from ..events import (
     Text,
 )
 from ..policies import STRICT, Policies
-from ._outputs import (
+from ._parser_runs import (
     ModelOutput,
     ParseRun,
     as_model_output,

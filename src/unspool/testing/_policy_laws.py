@@ -15,7 +15,7 @@ from ..dialects._registry import find
 from ..events import CallArgs
 from ..message import Message, Part, TextPart, ToolCall
 from ..policies import Policies
-from ._outputs import ModelOutput, ParseRun, ToolList, run_parser
+from ._parser_runs import ModelOutput, ParseRun, ToolList, run_parser
 from ._parsing_laws import is_json
 from ._round_trip_law import MessageCapabilities
 
@@ -201,12 +201,9 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
-        lambda sample: {
+        lambda _: {
             "content": lambda outcome: outcome.has_call and "Bye." in outcome.content,
             "drop": lambda outcome: outcome.has_call and "Bye." not in outcome.content,
-            "dialect": lambda outcome: (
-                outcome.has_call and ("Bye." in outcome.content) == (sample.spec.after_calls == "content")
-            ),
         },
         lambda sample: (ModelOutput(sample.write(sample.call(), TextPart("content", "Bye."))),),
         lambda sample: sample.capabilities.content,

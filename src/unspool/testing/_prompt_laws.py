@@ -13,7 +13,7 @@ from ..dialects._request_facts import ANY
 from ..dialects._templates import parse_template, split_at, split_marks
 from ..events import CallStart
 from ..policies import ENGINES, STRICT, Policies, policy_choices
-from ._outputs import ModelOutput, ParseRun, ToolList, markers, run_parser
+from ._parser_runs import ModelOutput, ParseRun, ToolList, markers, run_parser
 from ._parsing_laws import difference
 from ._policy_laws import SampleCall
 

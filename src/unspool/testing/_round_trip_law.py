@@ -28,7 +28,7 @@ from ..policies import Policies
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
-from ._outputs import ModelOutput, ParseRun, ToolList, markers
+from ._parser_runs import ModelOutput, ParseRun, ToolList, markers
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ..wire import (
     OllamaStream,
     ResponsesStream,
 )
-from ._outputs import ModelOutput, ParseRun, as_model_output
+from ._parser_runs import ModelOutput, ParseRun, as_model_output
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@
 from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
 from ..chat_templates._turn_openers import turn_openers
 from ._conversation import Conversation, Turn, conversation
-from ._display import to_ansi, to_html
-from ._extend import Extension, extend
 from ._label_tokens import CallSpan, Reading, TokenDiagnostic, label_tokens, mask
+from ._next_prompt import Extension, extend
 from ._reasoning_end import ReasoningCounter, ReasoningIds
+from ._show_labels import to_ansi, to_html
 
 __all__ = [
     "BROKEN",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.labels import SHARED, Label
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, assign_code_points, substitute
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, assign_code_points, substitute
 from ..chat_templates._turn_openers import turn_openers
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find

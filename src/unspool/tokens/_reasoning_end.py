@@ -8,7 +8,7 @@ from .._core.compile_cache import compiled_dialect
 from .._core.start_state import begins_turn
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.reader import TokenReader
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..events import Channel, Event, Text

@@ -34,7 +34,7 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
-from ._encoder import StreamEncoder
+from ._base_encoder import StreamEncoder
 from ._poisoned_calls import SentCalls
 
 Chunk: TypeAlias = dict[str, object]

@@ -30,8 +30,8 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, TextPart, ToolCall
 from ..parser import Parser
+from ._base_encoder import StreamEncoder
 from ._chat import Chunk
-from ._encoder import StreamEncoder
 from ._poisoned_calls import load_object, unsendable_call
 
 STOP_REASONS: Final = {
@@ -127,6 +127,10 @@ class MessagesStream(StreamEncoder):
 
     def _input_delta(self, text: str) -> Chunk:
         return self._delta({"type": "input_json_delta", "partial_json": text})
+
+    def keep_alive(self) -> Chunk:
+        """Return a ping, which keeps the connection alive; clients ignore it."""
+        return {"type": "ping"}
 
     def response(self, message: Message) -> Chunk:
         """Return a response that is not streamed.

@@ -27,8 +27,8 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
+from ._base_encoder import StreamEncoder
 from ._chat import Chunk
-from ._encoder import StreamEncoder
 from ._poisoned_calls import load_object, unsendable_call
 
 Form = Literal["chat", "generate"]

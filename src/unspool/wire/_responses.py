@@ -35,8 +35,8 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
+from ._base_encoder import StreamEncoder
 from ._chat import Chunk
-from ._encoder import StreamEncoder
 from ._poisoned_calls import unsendable_call
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")

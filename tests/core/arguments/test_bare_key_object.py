@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from unspool._core.arguments.bare_key_object import BareKeyObject
 from unspool._core.render.arguments import encode_bare
+from unspool._core.scan.character_runs import BOUND
 from unspool._core.scan.markers import MarkerSet
-from unspool._core.scan.runs import BOUND
 from unspool._core.schema.tools import UNKNOWN, ValueType
 from unspool.errors import UsageError
 from unspool.testing._complexity import assert_linear

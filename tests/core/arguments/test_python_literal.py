@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from unspool._core.arguments.python_literal import PythonArguments, PythonValue
 from unspool._core.render.arguments import encode_python
-from unspool._core.scan.runs import BOUND
+from unspool._core.scan.character_runs import BOUND
 from unspool._core.schema.tools import Tools
 from unspool.errors import UsageError
 from unspool.testing._complexity import assert_linear

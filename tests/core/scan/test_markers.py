@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from unspool._core.scan.character_runs import escaped
 from unspool._core.scan.markers import MarkerSet, ValueMarkerSet
-from unspool._core.scan.runs import escaped
 
 LITERALS = st.lists(st.text("<ab|é\n", min_size=1, max_size=5), max_size=5)
 TEXTS = st.text("<ab|éß\n.", max_size=12)

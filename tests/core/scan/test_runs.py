@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool._core.scan import runs as scan
+from unspool._core.scan import character_runs as scan
 
 LETTERS = "ab1_.nuf/\\\"'{} \n\x00\x1f\x7f\x80é日\ud7ff\ud800\udfff\ue000🙂"
 texts = st.text(st.sampled_from(LETTERS), max_size=12)

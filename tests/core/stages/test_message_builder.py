@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -316,13 +315,6 @@ def test_after_calls_policy_drops_or_keeps_content() -> None:
     assert outcome(text).content == "Before. After."
     assert outcome(text, after_calls="content").content == "Before. After."
     assert outcome(text, after_calls="drop").content == "Before."
-
-
-def test_after_calls_default_comes_from_the_dialect() -> None:
-    text = f"Before. {GOOD} After."
-    rambling = replace(get_dialect("hermes"), after_calls="drop")
-    assert outcome(text, rambling).content == "Before."
-    assert outcome(text, rambling, after_calls="content").content == "Before. After."
 
 
 @pytest.mark.parametrize("prompt", [None, "<think>"])

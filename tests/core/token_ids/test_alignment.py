@@ -21,7 +21,7 @@ from unspool import (
     list_dialects,
     normalise,
 )
-from unspool._core.render.example import EXAMPLE_TOOLS, example
+from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.alignment import Alignment
 from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for

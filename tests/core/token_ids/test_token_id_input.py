@@ -21,7 +21,7 @@ from unspool import (
     normalise,
     render,
 )
-from unspool._core.render.example import EXAMPLE, example
+from unspool._core.render.example_output import EXAMPLE, example
 
 MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
 CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'

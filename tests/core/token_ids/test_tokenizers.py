@@ -20,9 +20,9 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from unspool import Parser
-from unspool._core.token_ids import tokenizers as _tokens
+from unspool._core.token_ids import tokenizer_adapters as _tokens
 from unspool._core.token_ids.detokenizer import Detokenizer, OffsetMap, restore
-from unspool._core.token_ids.tokenizers import (
+from unspool._core.token_ids.tokenizer_adapters import (
     Tokenizer,
     as_encoder,
     as_tokenizer,

@@ -12,11 +12,11 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import FinishReason, Plan, Policies, plan
-from unspool.gateway.apis.chat.response import ChatEncoder
-from unspool.gateway.apis.messages.response import MessagesEncoder
-from unspool.gateway.apis.ollama.response import OllamaEncoder
-from unspool.gateway.apis.responses.response import ResponsesEncoder
-from unspool.gateway.generation.reader import Reader
+from unspool.gateway.apis.chat.encoder import ChatEncoder
+from unspool.gateway.apis.messages.encoder import MessagesEncoder
+from unspool.gateway.apis.ollama.encoder import OllamaEncoder
+from unspool.gateway.apis.responses.encoder import ResponsesEncoder
+from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.gateway.upstreams.base import CallDelta, Delta

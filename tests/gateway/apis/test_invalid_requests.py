@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("msgspec")
 
 from unspool.gateway.apis.ollama.request import read_ollama_chat_request
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 
 ASK = [{"role": "user", "content": "?"}]
 

@@ -21,7 +21,7 @@ from unspool.gateway.apis.messages.request import MessagesBody, read_messages_re
 from unspool.gateway.apis.responses.request import ResponsesBody, read_responses_request
 from unspool.gateway.apis.unsupported_fields import REFUSED, WITHOUT_EFFECT
 from unspool.gateway.generation.request import GenerationRequest
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 
 USER = [{"role": "user", "content": "Hi"}]
 MINIMAL: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ pytest.importorskip("msgspec")
 from gateways import GatewayThread, call_text, post, send, serving, warnings_of_the_gateway
 from unspool.gateway.apis.messages.request import read_messages_request
 from unspool.gateway.apis.responses.request import read_responses_request
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.logs import log_once
 
 ECHO = {"type": "function", "name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}

@@ -26,7 +26,7 @@ from unspool.gateway.apis.chat.request import read_chat_request
 from unspool.gateway.apis.messages.request import read_messages_request
 from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.generation.request import GenerationRequest
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.metrics import Metrics
 from unspool.gateway.upstreams.sse import EventReader
 

@@ -15,11 +15,13 @@ pytest.importorskip("msgspec")
 from paths import TEMPLATES, real
 from unspool import Message, TextPart, ToolCall, render
 from unspool.gateway import Settings
+from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
-from unspool.gateway.apis.chat.response import ChatEncoder
-from unspool.gateway.generation.model import Model, load_model
-from unspool.gateway.generation.reader import Reader
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.generation.choice_reader import Reader
+from unspool.gateway.generation.load_model import load_model
+from unspool.gateway.generation.model import Model
+from unspool.gateway.generation.prepare_request import prepare_request
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import Delta, UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
 from unspool.wire import ChatStreamDecoder
@@ -65,7 +67,7 @@ def test_tools_are_refused_by_a_template_without_tools(name: str) -> None:
         {"role": "tool", "tool_call_id": "c", "content": "No rain."},
     ]
     job = read_chat_request({"messages": messages, "tools": [WEATHER]})
-    prompt = model(name).prepare(job.chat, constraints=(), renders=False).prompt
+    prompt = prepare_request(model(name), job.chat, constraints=(), renders=False).prompt
     assert prompt is not None
     found = [
         prompt.index(part)
@@ -88,10 +90,10 @@ def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     job = read_chat_request({**body, "tool_choice": choice, "stream": True})
     if name in OWN_VARIABLES:
         with pytest.raises(Failure, match=r"chat template \(line \d+\)") as failed:
-            model(name).prepare(job.chat, constraints=("native",), renders=False)
+            prepare_request(model(name), job.chat, constraints=("native",), renders=False)
         assert failed.value.status == 400
         return
-    prepared = model(name).prepare(job.chat, constraints=("native",), renders=False)
+    prepared = prepare_request(model(name), job.chat, constraints=("native",), renders=False)
     plan = prepared.plan
     assert prepared.prompt is not None
     assert "get_weather" in prepared.prompt

@@ -17,7 +17,8 @@ from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving
 from unspool.chat_templates import ChatTemplate, NoRenderer
 from unspool.gateway import load_settings
 from unspool.gateway.generation.model import Model
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.generation.prepare_request import prepare_request
+from unspool.gateway.http.failure import Failure
 from unspool.models.detect import template_probe as probe
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
@@ -92,7 +93,9 @@ def test_unavailable_renderer_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     _ = model.template.capabilities
     monkeypatch.setattr(ChatTemplate, "render", busy)
     with pytest.raises(Failure) as caught:
-        model.prepare({"messages": [{"role": "user", "content": "Hi"}]}, constraints=(), renders=False)
+        prepare_request(
+            model, {"messages": [{"role": "user", "content": "Hi"}]}, constraints=(), renders=False
+        )
     assert (caught.value.status, caught.value.retry_after) == (503, "1")
     assert "/opt" not in caught.value.message
 
@@ -100,7 +103,9 @@ def test_unavailable_renderer_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
 def test_conversation_over_the_template_limit_is_too_large() -> None:
     model = Model("m", "hermes", template=ChatTemplate(CHATML, max_length=1000))
     with pytest.raises(Failure, match="max_length") as caught:
-        model.prepare({"messages": [{"role": "user", "content": "x" * 1000}]}, constraints=(), renders=False)
+        prepare_request(
+            model, {"messages": [{"role": "user", "content": "x" * 1000}]}, constraints=(), renders=False
+        )
     assert caught.value.status == 413
 
 

@@ -26,12 +26,12 @@ from unspool import UsageError, normalise
 from unspool.gateway import Settings, create_app, load_settings
 from unspool.gateway.apis import parse as parsing
 from unspool.gateway.generation import request_limits
-from unspool.gateway.http import json_decoding as decoding
+from unspool.gateway.http import json_limits as limits
 from unspool.gateway.http import request_body as intake
-from unspool.gateway.http.errors import Failure
 from unspool.gateway.http.exchange import Exchange
-from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
-from unspool.gateway.http.request_body import MOST_DEPTH, decode, is_deeper
+from unspool.gateway.http.failure import Failure
+from unspool.gateway.http.json_limits import MOST_DEPTH, MOST_DIGITS, SMALL, Bounds, is_deeper
+from unspool.gateway.http.request_body import decode
 from unspool.gateway.telemetry.logs import MAX_MESSAGE
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.parser import Parser
@@ -237,7 +237,7 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
     """The number of separators is at most the number of values, and at least half of it."""
     data = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoding, "_WINDOW", window)
+        patch.setattr(limits, "_WINDOW", window)
         if passes(data, most):
             assert count_values(value) > most / 2
         else:

@@ -17,23 +17,23 @@ import msgspec
 
 from gateways import EngineProcess
 from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
-from unspool._core.scan.runs import COMPILED
+from unspool._core.scan.character_runs import COMPILED
 from unspool.gateway import Settings, build
 from unspool.gateway.apis import parse as parsing
 from unspool.gateway.apis import tokenize
 from unspool.gateway.apis.chat import request as body
 from unspool.gateway.apis.chat.request import MAX_CHOICES
-from unspool.gateway.apis.messages import blocks as message_blocks
+from unspool.gateway.apis.messages import content_blocks as message_blocks
 from unspool.gateway.apis.messages import request as from_messages
 from unspool.gateway.apis.messages import tools as message_tools
 from unspool.gateway.apis.ollama import embed
 from unspool.gateway.apis.ollama import request as from_ollama
 from unspool.gateway.apis.responses import request as from_responses
-from unspool.gateway.apis.responses import stored
+from unspool.gateway.apis.responses import stored_responses
 from unspool.gateway.apis.responses import tools as response_tools
 from unspool.gateway.conversation import media
 from unspool.gateway.http import request_body as intake
-from unspool.gateway.http.json_decoding import Bounds
+from unspool.gateway.http.json_limits import Bounds
 from unspool.gateway.state import response_history as past
 
 pytestmark = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
@@ -70,7 +70,7 @@ TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "tokenize": ("/tokenize", tokenize._Tokenize, {"prompt": "Hi"}),
     "detokenize": ("/detokenize", tokenize._Detokenize, {"tokens": [1]}),
     "embed": ("/api/embed", embed._Embed, {"input": "Hi"}),
-    "conversation": ("/v1/conversations", stored._NewConversation, {}),
+    "conversation": ("/v1/conversations", stored_responses._NewConversation, {}),
 }
 """By name: the path, the type of the body, and the smallest body."""
 

@@ -14,7 +14,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import ASKED, EngineProcess, send, serving
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.worker_pools import WorkerPool
 
 

@@ -234,7 +234,7 @@ def test_requests_are_logged_only_where_readers_are_known(
     engine: EngineProcess, template: str, settings: dict[str, Any], kept: bool
 ) -> None:
     from unspool.gateway.app import Gateway
-    from unspool.gateway.generation.model import load_model
+    from unspool.gateway.generation.load_model import load_model
     from unspool.gateway.generation.served_models import ServedModel
     from unspool.gateway.upstreams.completions import CompletionsUpstream
     from unspool.gateway.upstreams.http_client import Connection
@@ -418,8 +418,8 @@ _DELTAS = st.one_of(
 
 @given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
 def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], reason: Any) -> None:
-    from unspool.gateway.generation.reader import Reader
-    from unspool.gateway.http.errors import Failure
+    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.gateway.http.failure import Failure
 
     if reason is not None:
         batches = [*batches, [Delta(0, "", finish=reason)]]

@@ -25,7 +25,7 @@ pytest.importorskip("msgspec")
 from gateways import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
 from unspool import UsageError
 from unspool.gateway import Settings
-from unspool.gateway.server.workers import supervise
+from unspool.gateway.server.supervisor import supervise
 from unspool.gateway.telemetry.metrics import EMPTY, Metrics, add_counters
 
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into /proc")

@@ -20,8 +20,8 @@ from test_javascript_clients import NODE, PACKAGES, node
 from gateways import EngineProcess, GatewayThread, call_text, post, serving, template_file
 from unspool.gateway import Settings
 from unspool.gateway.apis.responses.request import read_responses_request
-from unspool.gateway.server import workers
-from unspool.gateway.state.seal import Seal
+from unspool.gateway.server import supervisor
+from unspool.gateway.state.sealed_reasoning import Seal
 
 THOUGHT = "<think>\nA secret é \U0001f600.\n</think>\n\n"
 ADD = {"type": "function", "name": "add", "parameters": {"type": "object"}}
@@ -65,13 +65,13 @@ def test_seal_of_another_key_or_owner_does_not_open() -> None:
 def test_workers_open_seals_of_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[str] = []
 
-    def run(supervisor: workers.Supervisor, reload: object) -> int:
-        keys.append(supervisor.settings.seal_key)
+    def run(running: supervisor.Supervisor, reload: object) -> int:
+        keys.append(running.settings.seal_key)
         return 0
 
-    monkeypatch.setattr(workers.Supervisor, "run", run)
+    monkeypatch.setattr(supervisor.Supervisor, "run", run)
     settings = Settings(upstream="chat", url="http://127.0.0.1:1", dialect="hermes", port=0, workers=2)
-    assert workers.supervise(settings, lambda *_: 0) == 0
+    assert supervisor.supervise(settings, lambda *_: 0) == 0
     assert len(keys[0]) >= 32
 
 

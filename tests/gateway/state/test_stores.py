@@ -24,10 +24,10 @@ import openai
 
 from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
-from unspool.gateway.apis.responses import stored
-from unspool.gateway.http.errors import Failure
-from unspool.gateway.http.json_decoding import count_values
+from unspool.gateway.apis.responses import stored_responses
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_json
+from unspool.gateway.http.json_limits import count_values
 from unspool.gateway.state import message_threads as threads
 from unspool.gateway.state import response_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
@@ -232,7 +232,7 @@ def test_large_entries_are_decoded_and_encoded_in_a_pool(
     for module, names in (
         (past, ("decoded", "encode_json", "pack_items")),
         (
-            stored,
+            stored_responses,
             (
                 "decoded",
                 "encode_json",

@@ -23,7 +23,7 @@ from gateways import ASKED, GatewayThread, fetch, send, serving, warnings_of_the
 from lying_upstream import STAY, WAIT, LyingServer, Reply, http, lying, response_head
 from unspool import UsageError
 from unspool.gateway import Settings
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.logs import _JsonFormatter, _TextFormatter
 from unspool.gateway.upstreams.base import UpstreamRequest
 from unspool.gateway.upstreams.completions import CompletionsUpstream

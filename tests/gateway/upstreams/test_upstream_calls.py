@@ -17,7 +17,7 @@ pytest.importorskip("msgspec")
 from gateways import EngineProcess, GatewayThread, events, post, send, serving
 from unspool import CallArgs, CallEnd, CallStart, Event, Text
 from unspool.gateway.generation.upstream_calls import UpstreamCalls
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import CallDelta
 from unspool.gateway.upstreams.completions import SurrogateJoiner
 from unspool.wire import ChatStreamDecoder
@@ -280,7 +280,7 @@ def test_logprobs_with_tools_use_the_engine_format(
 
 def test_call_in_text_is_closed_by_a_structured_call() -> None:
     from unspool import plan
-    from unspool.gateway.generation.reader import Reader
+    from unspool.gateway.generation.choice_reader import Reader
     from unspool.gateway.upstreams.base import Delta
 
     tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
@@ -298,7 +298,7 @@ def test_call_in_text_is_closed_by_a_structured_call() -> None:
 
 def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the choices and calls are: planning reads all tools."""
-    from unspool.gateway.generation.reader import ContentParsers, Reader
+    from unspool.gateway.generation.choice_reader import ContentParsers, Reader
     from unspool.gateway.upstreams.base import Delta
     from unspool.planning import Plan, plan
 

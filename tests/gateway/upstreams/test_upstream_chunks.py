@@ -15,8 +15,8 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import plan
-from unspool.gateway.generation.reader import Reader
-from unspool.gateway.http.errors import Failure
+from unspool.gateway.generation.choice_reader import Reader
+from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_line as encode
 from unspool.gateway.upstreams.base import Batch, UpstreamRequest
 from unspool.gateway.upstreams.chat import ChatCompletionStream

@@ -18,8 +18,8 @@ from aiohttp.base_protocol import BaseProtocol
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.gateway.http.errors import Failure
-from unspool.gateway.upstreams.errors import (
+from unspool.gateway.http.failure import Failure
+from unspool.gateway.upstreams.failures import (
     connect_failure,
     connection_failure,
     error_object_failure,

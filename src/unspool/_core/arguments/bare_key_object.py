@@ -21,7 +21,7 @@ Theory of operation:
 
 Models also write parentheses around the arguments, ``=`` for ``:``, JSON strings and keys,
 single quotes, trailing commas, or forget a delimiter.  All of that is read.  Numbers that are
-out of range (``schema/number_range.py``) become strings.  A repeated key is reported in ``notes``, and its
+out of range (``schema/numbers.py``) become strings.  A repeated key is reported in ``notes``, and its
 last value counts.
 """
 
@@ -33,12 +33,12 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from ..compiler.codec import Codec
+from ..compiler.argument_codec import Codec
+from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..scan.runs import BOUND, escaped, skip_whitespace
-from ..schema.keywords import LOOSE_WORDS
+from ..schema.text_to_value import value_by_spelling, word_or_number
 from ..schema.tools import UNKNOWN, ValueType
-from ..schema.typed_values import value_by_spelling, word_or_number
+from ..schema.true_false_null import LOOSE_WORDS
 from .json_value import json_kind
 
 _WHITESPACE: Final = frozenset(" \t\r\n")

@@ -15,7 +15,7 @@ Theory of operation:
   back, until the next step shows whether it is one.
 * Open brackets are a list, not a call stack: only memory bounds the nesting.
 * A step returns at the first character that JSON does not allow and sets ``error``.
-* A number that clients cannot read (``schema/number_range.py``) is an error as well: clients
+* A number that clients cannot read (``schema/numbers.py``) is an error as well: clients
   would run the call with infinity or null instead.
 * A repeated key is reported in ``notes`` and stays in the text.  The last value counts, as in clients.
 
@@ -33,9 +33,9 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn, TypeAlias
 
 from ...events import Status
-from ..compiler.codec import Codec, Value
+from ..compiler.argument_codec import Codec, Value
 from ..mypyc_types import i64
-from ..scan.runs import (
+from ..scan.character_runs import (
     COMPILED,
     ESCAPED,
     escape_begun,
@@ -44,8 +44,8 @@ from ..scan.runs import (
     string_reach,
     string_run,
 )
-from ..schema.keywords import PYTHON_TO_JSON
-from ..schema.number_range import FINITE_DIGITS, MOST_DIGITS, in_range
+from ..schema.numbers import FINITE_DIGITS, MOST_DIGITS, in_range
+from ..schema.true_false_null import PYTHON_TO_JSON
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(rf"(?:[^'\"\\\x00-\x1f]++|{ESCAPED})*+")

@@ -19,10 +19,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
-from ..scan.runs import BOUND, escaped, skip_whitespace
+from ..scan.character_runs import BOUND, escaped, skip_whitespace
+from ..schema.text_to_value import Slot, is_text, quote
 from ..schema.tools import UNKNOWN
-from ..schema.typed_values import Slot, is_text, quote
-from .parameters import Parameters, declared_type
+from .parameters_base import Parameters, declared_type
 
 if TYPE_CHECKING:
     from ...events import Status

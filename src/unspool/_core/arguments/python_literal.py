@@ -20,7 +20,7 @@ Theory of operation:
 
 The codec accepts more than Python: JSON's words, leading zeros, line breaks in any string,
 unknown escapes (they stand for themselves), bare keys, and bare words as strings.  Numbers
-that are out of range (``schema/number_range.py``) become strings.  A repeated argument keeps its first
+that are out of range (``schema/numbers.py``) become strings.  A repeated argument keeps its first
 value, a repeated key of a dict its last one; both are reported in ``notes``.
 
 ``loose`` is for templates that write strings without escaping them, so that ``x='print('a')'``
@@ -41,12 +41,11 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ...events import Status
-from ..compiler.codec import Value
+from ..compiler.argument_codec import Value
 from ..mypyc_types import i64
-from ..scan.runs import BOUND, escaped, in_word, run_until, same_run, word_run
-from ..schema.keywords import WORDS
-from ..schema.number_range import MOST_DIGITS
-from ..schema.python_to_json import number_to_json
+from ..scan.character_runs import BOUND, escaped, in_word, run_until, same_run, word_run
+from ..schema.numbers import MOST_DIGITS, number_to_json
+from ..schema.true_false_null import WORDS
 from .json_value import Keys, is_repeated_key
 
 if TYPE_CHECKING:

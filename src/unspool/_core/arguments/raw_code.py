@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from ...events import Status
-from ..compiler.codec import Codec
+from ..compiler.argument_codec import Codec
+from ..scan.character_runs import escaped
 from ..scan.markers import ValueMarkerSet
-from ..scan.runs import escaped
 
 KEY: Final = "code"
 OPENING: Final = f'{{"{KEY}": "'

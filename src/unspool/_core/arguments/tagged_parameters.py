@@ -29,17 +29,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
-from ..scan.runs import BOUND, MORE, escaped, match_literal, skip_whitespace
+from ..scan.character_runs import BOUND, MORE, escaped, match_literal, skip_whitespace
+from ..schema.text_to_value import Slot, quote
 from ..schema.tools import UNKNOWN
-from ..schema.typed_values import Slot, quote
 from .json_value import JsonValue
-from .parameters import Parameters
+from .parameters_base import Parameters
 
 if TYPE_CHECKING:
     from ...events import Status
     from ...policies import Policies
     from ..compiler.compiled_dialect import CompiledDialect
-    from ..compiler.forms import ParamForm
+    from ..compiler.template_forms import ParamForm
     from ..schema.tools import Tools
 
 # States.  Plain integers, because the compiler handles these in registers.

@@ -29,10 +29,8 @@ from .compiled_dialect import (
     TextStates,
 )
 from .follow_sets import FollowSets
-from .forms import CallForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
-from .frame_form import FrameForm
-from .name_forms import NameForms
-from .programs import (
+from .function_names import NameForms
+from .match_programs import (
     CALL,
     DROP,
     EMPTY_SECTION,
@@ -46,6 +44,8 @@ from .programs import (
     Program,
     Step,
 )
+from .message_frames import FrameForm
+from .template_forms import CallForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
 from .text_states import TextState
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ from .text_states import StartState, TextState
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from .follow_sets import FollowSets
-    from .forms import CallForm, ParamForm, SectionForm, Wrapper
-    from .frame_form import FrameForm
-    from .name_forms import NameForms
-    from .programs import Program
+    from .function_names import NameForms
+    from .match_programs import Program
+    from .message_frames import FrameForm
+    from .template_forms import CallForm, ParamForm, SectionForm, Wrapper
 
 
 class CompileOptions:

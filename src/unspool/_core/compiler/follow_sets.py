@@ -15,8 +15,8 @@ from ...dialects._templates import is_marker
 from ..scan.markers import MarkerSet, ValueMarkerSet
 
 if TYPE_CHECKING:
-    from .forms import CallForm, ParamForm, SectionForm
-    from .frame_form import FrameForm
+    from .message_frames import FrameForm
+    from .template_forms import CallForm, ParamForm, SectionForm
 
 
 class FollowSets:

@@ -33,10 +33,10 @@ from typing import Final
 
 from ...dialects._control_tokens import is_control_token
 from ..mypyc_types import i64
+from ..scan.character_runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
 from ..scan.markers import MarkerSet, agreement
-from ..scan.runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
-from .codec import NamedPayload
-from .programs import (
+from .argument_codec import NamedPayload
+from .match_programs import (
     ATTRIBUTES,
     CALL,
     CAPTURE,

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_tokens import is_control_token
-from ..scan.cache import has_room
+from ..scan.cache_limits import has_room
 from ..scan.markers import MarkerSet
+from .match_programs import ASCII, CALL, DROP, EMPTY_SECTION, FRAME, OPEN_WRAPPER, Program
 from .matcher import Matcher
-from .programs import ASCII, CALL, DROP, EMPTY_SECTION, FRAME, OPEN_WRAPPER, Program
 
 if TYPE_CHECKING:
     from ...events import Channel
-    from .forms import Wrapper
+    from .template_forms import Wrapper
 
 _WORDS: Final = re.compile(r"[\w\s'.,:]+")
 # Calls before empty sections, headers and wrappers; everything else last.

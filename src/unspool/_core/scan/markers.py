@@ -17,8 +17,8 @@ from os.path import commonprefix
 from typing import Final
 
 from ..mypyc_types import i64
-from .cache import MANY, has_room
-from .runs import (
+from .cache_limits import MANY, has_room
+from .character_runs import (
     ASCII,
     COMPILED,
     MUST_BE_ESCAPED,

@@ -15,11 +15,11 @@ import json
 import re
 from typing import Final
 
-from .keywords import WORDS
-from .number_range import MOST_DIGITS, in_range
+from .numbers import number_to_json
+from .true_false_null import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
-# (?>...*) and not *+: see _core/scan/runs.py.
+# (?>...*) and not *+: see _core/scan/character_runs.py.
 _TOKEN: Final = re.compile(
     rf"""[ \t\n\r\f]*+(?:
       (?P<open>[\[({{])
@@ -36,7 +36,6 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-_NUMBER: Final = re.compile(r"(?=[+-]?\.?[0-9])([+-]?)([0-9]*+)(\.[0-9]*+)?([eE][+-]?[0-9]++)?")
 _TO_ESCAPE: Final = re.compile(rf'\\[0-7]{{1,3}}|{_ESCAPE}|["\x00-\x1f]')
 
 _SIMPLE_ESCAPES: Final = {
@@ -141,25 +140,6 @@ def python_to_json(text: str) -> str | None:
                 return None
             out.append(value)
             complete = True
-
-
-def number_to_json(text: str) -> str | None:
-    """Return a decimal number as JSON writes it, or ``None`` if it is not one or is not in range.
-
-    >>> number_to_json("+007."), number_to_json("1e999")
-    ('7.0', None)
-    """
-    if text.isascii() and text.isdigit() and (text[0] != "0" or len(text) == 1):
-        return text if len(text) <= MOST_DIGITS else None
-    number = _NUMBER.fullmatch(text)
-    if number is None:
-        return None
-    sign, whole, fraction, exponent = number.groups("")
-    if not in_range(text):
-        return None
-    if fraction == ".":
-        fraction = ".0"
-    return f"{sign.strip('+')}{whole.lstrip('0') or '0'}{fraction}{exponent}"
 
 
 def _scalar(role: str, source: str) -> str | None:

@@ -18,8 +18,9 @@ text.  Whitespace without text next to it stays framing.
 Each channel keeps its trailing whitespace until what follows decides about it.  Content without calls
 and reasoning is passed on unchanged.
 
-The finish reason is decided here as well, by ``FinishRule``, so that message builders and all wires
-agree on it.
+Message builders and all wires read the events of this stage, so it also applies what they must agree on:
+the policy ``after_calls`` (text after the first call), the policy ``truncated_call="text"``, and the finish
+reason (``finish_reason.py``).
 """
 
 from collections.abc import Iterable
@@ -165,9 +166,7 @@ class WhitespaceFilter:
         self._reasoning.lead = _NEWLINES
         self._keep_blanks = dialect.keep_whitespace
         self._keep_around = policies.whitespace_around_calls == "keep"
-        self._drop = (
-            dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls
-        ) == "drop"
+        self._drop = policies.after_calls == "drop"
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..scan.character_runs import BOUND, skip_whitespace
 from ..scan.markers import agreement
-from ..scan.runs import BOUND, skip_whitespace
 from .detokenizer import PRIVATE, OffsetMap
 
 

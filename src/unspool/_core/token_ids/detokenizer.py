@@ -1,6 +1,6 @@
 """Incremental detokenizer: token ids in, text out, with special tokens as private code points.
 
-``tokenizers.py`` explains the code points.  ``OffsetMap`` translates offsets in the text with
+``tokenizer_adapters.py`` explains the code points.  ``OffsetMap`` translates offsets in the text with
 code points into offsets in the plain text that callers see.
 """
 
@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ...events import Event, move
 from ..mypyc_types import i64
 from .token_texts import TokenTexts
-from .tokenizers import Tokenizer, facts_of_tokenizer
+from .tokenizer_adapters import Tokenizer, facts_of_tokenizer
 
 
 def restore(text: str, code_points_back: Mapping[str, str]) -> str:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from ...dialects._dialect_texts import dialect_texts
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
-from ..scan.runs import BOUND
+from ..scan.character_runs import BOUND
 from .alignment import Alignment
 from .detokenizer import Detokenizer, restore
 from .token_texts import TokenTexts
-from .tokenizers import (
+from .tokenizer_adapters import (
     Tokenizer,
     as_tokenizer,
     assign_code_points,

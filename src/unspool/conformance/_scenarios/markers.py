@@ -403,10 +403,6 @@ def _empty_first_section(draft: Draft) -> str | None:
     last = max(i for i, piece in enumerate(draft.pieces) if piece.kind == "section_close")
     draft.pieces[first + 1 : last] = []
     draft.order = [part for part in draft.order if not isinstance(part, ExpectedCall)]
-    # Text stays, because there is no call in front of it any more.
-    if draft.capabilities.dialect.after_calls == "drop":
-        texts_after = (piece.text for piece in draft.pieces[first:] if piece.kind == "text")
-        draft.order += [TextSegment("content", text.strip()) for text in texts_after]
     return None
 
 

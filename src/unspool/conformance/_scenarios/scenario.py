@@ -7,7 +7,6 @@ with the expected parts; the edit changes both. Nothing in this module runs a pa
 The expectation follows from the parts by these rules:
 
 - Calls, reasoning and content come out unchanged, in their order.
-- Content after a call is dropped if the dialect says so (``after_calls``).
 - The whitespace between two segments of a channel is a separator: one newline here,
   and the comparison accepts any whitespace there.
 - If the prompt holds the beginning of the visible text, that beginning comes first
@@ -172,7 +171,7 @@ def make_draft(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Dra
             call_count += 1
         elif isinstance(part, Reasoning):
             order.append(TextSegment("reasoning", part.text))
-        elif not (call_count and capabilities.dialect.after_calls == "drop"):
+        else:
             order.append(TextSegment("content", part))
     _echo(order, capabilities.dialect.prompt.echo)
     return Draft(

@@ -2,7 +2,7 @@
 
 ``make peers`` builds the environments below ``.peers``. The program of a peer runs in one
 of them. unspool is not installed there, so the program imports only this folder and
-speaks the protocol of ``conformance.stdio``. It reads the facts about unspool's dialects
+speaks the protocol of ``conformance.external_program``. It reads the facts about unspool's dialects
 from a file that :func:`command` writes.
 """
 

@@ -1,7 +1,7 @@
 """Protocol of the peer programs, and the translation of cases into an engine's requests.
 
 A program passes a :class:`PeerProgram` to :func:`serve`, which implements the protocol
-of ``conformance.stdio``. Anything that the program's packages print goes to standard
+of ``conformance.external_program``. Anything that the program's packages print goes to standard
 error, so that standard output carries only the protocol.
 """
 

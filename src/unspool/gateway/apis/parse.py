@@ -13,16 +13,18 @@ import msgspec
 from ...chat_templates import NoRenderer
 from ...chat_templates._render_pool import isolated_renderer
 from ...dialects._declaration import Dialect
-from ...errors import MalformedOutput, UnspoolError
+from ...dialects._registry import get_dialect
+from ...errors import MalformedOutput, UnspoolError, UsageError
 from ...events import Event, event_fields, normalise
 from ...models.detect.detect_dialect import detect
 from ...parser import Parser
 from ...policies import Policies
 from ...wire import ChatStream
-from ..generation.model import Model, find_dialect, renderer_unavailable
+from ..generation.model import Model
+from ..generation.prepare_request import renderer_unavailable
 from ..generation.served_models import ServedModels
-from ..http.errors import Failure, invalid
 from ..http.exchange import Exchange
+from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..http.request_body import BodyReader
 from ..http.worker_pools import WorkerPools
@@ -189,14 +191,21 @@ def _feed(parser: Parser, chunk: str, limits: _Limits) -> list[Event]:
     return normalise(events)
 
 
+def _get_dialect(name: str) -> Dialect:
+    try:
+        return get_dialect(name)
+    except UsageError as error:
+        raise invalid(str(error).partition("\n")[0], "dialect") from error
+
+
 def _find_dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
     """Return the dialect to parse with, and the evidence for it."""
     if shape.dialect != "auto" and shape.chat_template is not None:
         raise invalid("send either dialect or chat_template", "chat_template")
     if shape.dialect != "auto":
-        return find_dialect(shape.dialect), [f"The request names {shape.dialect}."]
+        return _get_dialect(shape.dialect), [f"The request names {shape.dialect}."]
     if shape.chat_template is None:
-        dialect = find_dialect(model.dialect) if isinstance(model.dialect, str) else model.dialect
+        dialect = _get_dialect(model.dialect) if isinstance(model.dialect, str) else model.dialect
         return dialect, [f"It is the dialect of this gateway's model, {model.name}."]
     try:
         with isolated_renderer():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..generation.response_encoder import ResponseEncoder
 from ..generation.served_models import ServedModels
 from ..http.active_requests import ActiveRequests
-from ..http.errors import Failure
 from ..http.exchange import Exchange
+from ..http.failure import Failure
 from ..http.request_body import BodyReader
-from .errors import openai_error
+from .error_bodies import openai_error
 from .sse import DONE, data_event
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from ..generation.request_limits import convert_within_limits
 from ..generation.served_models import ServedModels
-from ..http.errors import Failure, invalid
 from ..http.exchange import Exchange
+from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..http.request_body import BodyReader
 from ..http.worker_pools import WorkerPools

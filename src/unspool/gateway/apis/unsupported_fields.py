@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from ..http.errors import invalid
+from ..http.failure import invalid
 
 _VENDOR: Final = "only its vendor can run it"
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from ..http.errors import invalid
+from ..http.failure import invalid
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 

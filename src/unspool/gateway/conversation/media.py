@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ..http.errors import invalid
+from ..http.failure import invalid
 
 Part: TypeAlias = dict[str, Any]
 Message: TypeAlias = Mapping[str, Any]

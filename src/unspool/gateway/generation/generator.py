@@ -25,9 +25,9 @@ from ..http.worker_pools import WorkerPools
 from ..telemetry.logs import log, log_once
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import UpstreamRequest
-from .model import PreparedRequest
+from .choice_reader import ContentParsers, Reader
 from .observer import Observe
-from .reader import ContentParsers, Reader
+from .prepare_request import PreparedRequest
 from .relay import KeepResponse, Relay
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder

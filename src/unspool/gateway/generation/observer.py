@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from ...policies import Policies
 from ..http.exchange import Exchange
 from ..upstreams.base import Batch, Stream
-from .model import PreparedRequest
+from .prepare_request import PreparedRequest
 from .request import GenerationRequest
 from .served_models import ServedModel
 

@@ -11,16 +11,16 @@ from typing import Any, TypeAlias, TypeVar
 
 from ...errors import MalformedOutput
 from ...events import CallStart, Event, FinishReason, Text
-from ..http.errors import Failure
 from ..http.exchange import Exchange
-from ..http.json_decoding import SMALL
+from ..http.failure import Failure
 from ..http.json_encoding import encode_line
+from ..http.json_limits import SMALL
 from ..http.worker_pools import RunWork, WorkerPool
 from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage
+from .choice_reader import Reader
 from .observer import GenerationObserver
-from .reader import Reader
 from .request import GenerationRequest
 from .response_encoder import ResponseEncoder
 from .served_models import ServedModel

@@ -8,9 +8,9 @@ from typing import Final, ParamSpec
 import msgspec
 
 from ..conversation.history_repair import list_arguments
-from ..http.errors import Failure
 from ..http.exchange import Exchange
-from ..http.json_decoding import Bounds
+from ..http.failure import Failure
+from ..http.json_limits import Bounds
 from ..http.request_body import BodyReader
 from .request import GenerationRequest
 

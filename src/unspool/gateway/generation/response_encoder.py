@@ -7,10 +7,10 @@ from typing import Any
 
 from ...events import Event, Finish, FinishReason
 from ...message import Message
-from ..http.errors import Failure
 from ..http.exchange import EVENTS, Headers
+from ..http.failure import Failure
 from ..upstreams.base import Usage
-from .reader import Reader
+from .choice_reader import Reader
 from .request import GenerationRequest
 
 

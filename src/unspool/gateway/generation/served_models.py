@@ -10,13 +10,14 @@ from functools import partial
 from ...errors import UsageError
 from ...policies import Policies
 from ..generation.request import GenerationRequest
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..http.worker_pools import WorkerPool
 from ..settings import Settings
 from ..telemetry.logs import log
 from ..upstreams.base import Upstream
-from .model import Model, PreparedRequest
-from .optional_fields import prepare_with_optional_fields
+from .model import Model
+from .prepare_request import PreparedRequest, prepare_request
+from .reasoning_options import prepare_with_reasoning_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class ServedModel:
         :param id: id of the client's request, for the log.
         """
         prepare = partial(
-            self.model.prepare,
+            prepare_request,
+            self.model,
             constraints=self.upstream.constraints,
             renders=self.upstream.renders,
             policies=policies,
@@ -51,7 +53,7 @@ class ServedModel:
             ):
                 raise
             # An optional field may be the cause, so find out which of these fields the model supports.
-            prepared, ignored = prepare_with_optional_fields(prepare, request)
+            prepared, ignored = prepare_with_reasoning_options(prepare, request)
             for reason in ignored:
                 log(logging.WARNING, "option_ignored", id=id, reason=reason)
         for warning in prepared.plan.warnings:

@@ -24,7 +24,7 @@ from ...events import (
     FinishReason,
     Text,
 )
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..http.json_decoding import is_object
 from ..upstreams.base import CallDelta
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Final
 
 from ..telemetry.metrics import Gauge
-from .errors import Failure
 from .exchange import Exchange
+from .failure import Failure
 
 _CHECK_INTERVAL: Final = 1.0
 """Seconds between checks of the clients, at most."""

@@ -7,8 +7,8 @@ import hmac
 from typing import Final
 
 from ..settings import Settings, is_loopback, is_other_address
-from .errors import Failure, invalid
 from .exchange import Exchange
+from .failure import Failure, invalid
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 """Names that a program on this machine uses for the machine."""

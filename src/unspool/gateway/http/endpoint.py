@@ -16,8 +16,8 @@ from ..telemetry.logs import LOGGER, log
 from ..telemetry.metrics import Metrics
 from .active_requests import ActiveRequests
 from .auth import Authenticator
-from .errors import Failure, invalid
 from .exchange import JSON, ClientGone, Exchange, Receive, Scope, Send
+from .failure import Failure, invalid
 from .json_encoding import encode_line
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
-from .errors import Failure, invalid
-from .json_decoding import FEW, SMALL
+from .failure import Failure, invalid
+from .json_limits import FEW, SMALL
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -15,16 +15,15 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 
 from ..settings import Settings
-from .errors import Failure, invalid
 from .exchange import Exchange, too_large
-from .json_decoding import SMALL, VALUES, Bounds, count_separators, too_many
+from .failure import Failure, invalid
+from .json_decoding import VALUES
+from .json_limits import MOST_DEPTH, SMALL, Bounds, count_separators, is_deeper, too_deep, too_many
 from .worker_pools import WorkerPool
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
-MOST_DEPTH: Final = 128
-"""Levels of nested containers, at most."""
 _COUNT_INTERVAL: Final = 1 << 20
 """Bytes of a body after which its values are counted again."""
 _OPENERS: Final = (b"[", b"{")
@@ -120,28 +119,9 @@ def decode(data: bytes | bytearray, bounds: Bounds) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise invalid(f"the body is not JSON: {error}", code="invalid_json") from error
     except RecursionError as error:
-        raise _too_deep() from error
+        raise too_deep() from error
     if not isinstance(value, dict):
         raise invalid(f"the body is a {type(value).__name__}; expected an object", code="invalid_json")
     if (len(data) > SMALL or sum(map(data.count, _OPENERS)) > MOST_DEPTH) and is_deeper(value, MOST_DEPTH):
-        raise _too_deep()
+        raise too_deep()
     return value
-
-
-def _too_deep() -> Failure:
-    return invalid(f"the body is nested more than {MOST_DEPTH} levels deep", code="invalid_json")
-
-
-def is_deeper(value: object, limit: int) -> bool:
-    """Return whether containers are nested more than ``limit`` levels deep."""
-    level = [value]
-    for _ in range(limit):
-        level = [
-            inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one)  # type: ignore[attr-defined]
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True

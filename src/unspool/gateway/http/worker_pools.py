@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
-from .errors import Failure
+from .failure import Failure
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ from ...errors import UnspoolError
 from ...models.doctor.diagnose import diagnose
 from ...models.doctor.report import Diagnosis, Finding
 from ..generation.served_models import ServedModel
-from ..upstreams.errors import redact
+from ..upstreams.failures import redact
 
 
 def report_model(served: ServedModel) -> dict[str, Any]:

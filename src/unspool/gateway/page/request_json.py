@@ -11,8 +11,8 @@ from ...message import Message
 from ...planning import Plan
 from ...policies import Policies
 from ...wire import ChatStream
-from ..generation.reader import Reader
-from ..http.errors import Failure
+from ..generation.choice_reader import Reader
+from ..http.failure import Failure
 from ..http.json_decoding import VALUES
 from ..upstreams.base import Delta
 from .request_log import RawOutput, RequestRecord

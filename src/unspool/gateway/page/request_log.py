@@ -22,11 +22,11 @@ from typing import Any, Final, Protocol
 from ...events import FinishReason
 from ...planning import Plan
 from ...policies import Policies
-from ..generation.model import PreparedRequest
+from ..generation.prepare_request import PreparedRequest
 from ..generation.request import GenerationRequest
 from ..generation.served_models import ServedModel
-from ..http.errors import Failure
 from ..http.exchange import Exchange
+from ..http.failure import Failure
 from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta, Stream
 

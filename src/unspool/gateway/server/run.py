@@ -20,8 +20,8 @@ from ..settings import Settings
 from ..telemetry.logs import log, set_up
 from .http_protocol import ConnectionLimits, GatewayProtocol
 from .sockets import bind, duplicate, url_of
+from .supervisor import supervise
 from .worker_link import WorkerLink
-from .workers import supervise
 
 
 def serve(settings: Settings, *, reload: Callable[[], Settings] | None = None) -> int:

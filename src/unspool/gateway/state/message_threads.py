@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..http.errors import Failure, invalid
+from ..http.failure import Failure, invalid
 from .store import Packed, Row, Store, decoded, pack
 
 if TYPE_CHECKING:

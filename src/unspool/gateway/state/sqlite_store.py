@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from ...errors import UsageError
-from ..http.errors import Failure
+from ..http.failure import Failure
 from .store import Kept, Packed, Row, Weight
 
 Result = TypeVar("Result")

@@ -26,8 +26,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
-from ..http.json_decoding import VALUES, count_values
+from ..http.json_decoding import VALUES
 from ..http.json_encoding import encode_json
+from ..http.json_limits import count_values
 
 Item: TypeAlias = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 An :class:`Upstream` opens a :class:`Stream` for an :class:`UpstreamRequest`.  The stream returns
 one :class:`Batch` per network read, so the gateway sends to its client as often as it reads.
-Every error is a :class:`~unspool.gateway.http.errors.Failure`.  Before a stream returns None,
+Every error is a :class:`~unspool.gateway.http.failure.Failure`.  Before a stream returns None,
 it has reported the finish reason of every choice.
 """
 

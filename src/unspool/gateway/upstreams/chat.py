@@ -15,7 +15,7 @@ import msgspec
 
 from ..conversation.history_repair import with_json_arguments
 from ..conversation.media import IMAGES, has_media, move_media_to_user, without_media
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
 from .base import Batch, CallDelta, Delta, Stream, UpstreamRequest

@@ -14,12 +14,12 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 import msgspec
 
 from ...events import FinishReason
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
 from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .engines import ENGINES, OWNERS, Engine
-from .errors import error_object_failure, message_of, redact
+from .failures import error_object_failure, message_of, redact
 from .http_client import Connection, Events, ForwardedResponse
 from .logprobs import Logprobs, convert_logprobs
 from .parallel_choices import ParallelStreams

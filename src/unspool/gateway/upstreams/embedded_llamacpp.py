@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import UsageError
-from ..http.errors import invalid
+from ..http.failure import invalid
 from ..settings import Settings
 from .base import Stream, UpstreamRequest
 from .completions import CompletionsUpstream, short_name

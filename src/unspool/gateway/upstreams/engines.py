@@ -26,8 +26,8 @@ from typing import Any, Final
 from ...dialects._templates import literals, parse_template, split_marks
 from ...errors import UsageError
 from ...grammar import GrammarTooLarge
-from ...planning._special_tokens import markers
-from ..http.errors import invalid
+from ...planning._decide_special_tokens import markers
+from ..http.failure import invalid
 from ..settings import EngineName
 from ..telemetry.logs import log, log_once
 from .base import UpstreamRequest

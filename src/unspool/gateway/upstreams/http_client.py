@@ -17,9 +17,9 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..http.json_decoding import VALUES
-from .errors import (
+from .failures import (
     connect_failure,
     connection_failure,
     error_object_failure,

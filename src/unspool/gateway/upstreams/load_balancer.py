@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
-from ..http.errors import Failure
+from ..http.failure import Failure
 from ..telemetry.logs import log
 from .base import Batch, Stream, UpstreamRequest
 from .completions import CompletionsUpstream

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from ...errors import UsageError
-from ..http.errors import Failure
+from ..http.failure import Failure
 from .base import Batch, Delta, Stream, UpstreamRequest, Usage
 from .completions import read_finish_reason
 from .http_client import ForwardedResponse

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..http.errors import Failure
+from ..http.failure import Failure
 
 _BOM: Final = b"\xef\xbb\xbf"
 

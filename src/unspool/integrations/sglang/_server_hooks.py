@@ -14,8 +14,8 @@ from typing import Any, Final
 from ...dialects._registry import facts_of
 from ...errors import MalformedOutput, UsageError
 from ...parser import Parser
+from ...planning._decide_special_tokens import stripped_markers
 from ...planning._prompt_end import closes_reasoning
-from ...planning._special_tokens import stripped_markers
 from ...wire._poisoned_calls import (
     is_poisoned,
     is_poisoned_as_malformed,

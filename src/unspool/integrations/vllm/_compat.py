@@ -1,8 +1,10 @@
 """vLLM's own classes, wherever its release keeps them.
 
-Only this file knows vLLM's import paths.  Each name lists its possible places, the newest first; they were
-checked against releases 0.29 to 0.32.  With any other release the import of this module may fail with the
-name that is missing.  Its importers catch that error and use vLLM's own parsers.
+The import path of each class that depends on vLLM's release is here, and nowhere else.  Each name lists its
+possible places, the newest first; they were checked against releases 0.29 to 0.32.  With any other release
+the import of this module may fail with the name that is missing.  Its importers catch that error and use
+vLLM's own parsers.  The registries of parsers are imported in ``__init__.py``, because vLLM loads that file
+first and in every process.
 """
 
 from __future__ import annotations

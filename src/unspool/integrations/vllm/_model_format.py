@@ -17,7 +17,7 @@ from ...planning import Plan, plan
 from ...planning._derived_dialects import closer
 from ...policies import DEFAULTS
 from ...tokens import ReasoningIds
-from ...tokens._vocabulary import as_tokenizer, decode
+from ...tokens._decode_ids import as_tokenizer, decode
 from .._parser_names import DETECTED
 from .._served_dialect import detect_served_dialect
 from ._parser_classes import log

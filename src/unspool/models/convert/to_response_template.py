@@ -150,7 +150,6 @@ class _Conversion:
             (names.null_calls, "function names that mean that there is no call"),
             (values.nested, "nested values in tags"),
             (values.unescape, "escaped attributes"),
-            (dialect.after_calls == "drop", "text after calls that is dropped"),
         ):
             if found:
                 self.fail(reason)

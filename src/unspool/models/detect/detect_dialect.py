@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..._core.compile_cache import compiled_dialect
-from ..._core.render.example import calls_of
+from ..._core.render.example_output import calls_of
 from ..._core.render.message import render
 from ..._core.start_state import output_start, relevant_tail
 from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ..._core.render.example import calls_of, json_value
+from ..._core.render.example_output import calls_of, json_value
 from ...dialects._declaration import Dialect, Envelope, Names, Notation, Values
 from ...errors import SpecError
 from ...message import Message, ToolCall

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..._core.render.example import EXAMPLE
-from ..._core.token_ids.tokenizers import substitute
+from ..._core.render.example_output import EXAMPLE
+from ..._core.token_ids.tokenizer_adapters import substitute
 from ...dialects._control_tokens import CONTROL_TOKEN
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of, get_dialect

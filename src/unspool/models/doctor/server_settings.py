@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..._core.render.example import EXAMPLE, calls_of, example, read_example
+from ..._core.render.example_output import EXAMPLE, calls_of, example, read_example
 from ...dialects._declaration import Dialect
 from ...dialects._registry import get_dialect
 from ...dialects._request_facts import RequestFacts

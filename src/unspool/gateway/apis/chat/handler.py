@@ -10,8 +10,8 @@ from ...generation.request import GenerationRequest
 from ...generation.request_limits import convert_within_limits
 from ...http.exchange import Exchange
 from ...http.request_body import BodyReader
+from .encoder import ChatEncoder
 from .request import read_chat_request
-from .response import ChatEncoder
 
 
 class ChatHandler:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from ...generation.request import GenerationRequest
-from ...http.errors import invalid
+from ...http.failure import invalid
 from ..unsupported_fields import REFUSED, WITHOUT_EFFECT, ignore_verbosity, reject_unsupported
 from ..validation import (
     Count,

@@ -9,15 +9,15 @@ from ...generation.generator import Generator
 from ...generation.request import GenerationRequest
 from ...generation.request_limits import convert_within_limits
 from ...generation.served_models import ServedModels
-from ...http.errors import Failure
 from ...http.exchange import Exchange
+from ...http.failure import Failure
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
 from ...http.worker_pools import RunWork, WorkerPools
 from ...state.message_threads import MessageThread, keep_turn, resume
 from ...state.store import Store
+from .encoder import MessagesEncoder
 from .request import read_messages_request
-from .response import MessagesEncoder
 
 
 class MessagesHandler:

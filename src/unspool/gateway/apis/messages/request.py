@@ -1,7 +1,7 @@
 """Conversion of Messages request bodies to generation requests.
 
-``blocks.py`` converts the conversation, and ``tools.py`` converts the tools.  If the last message has the
-role ``assistant``, the model continues that message.
+``content_blocks.py`` converts the conversation, and ``tools.py`` converts the tools.  If the last
+message has the role ``assistant``, the model continues that message.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ...generation.request import GenerationRequest
-from ...http.errors import invalid
+from ...http.failure import invalid
 from ..unsupported_fields import list_ignored, reject_unsupported
 from ..validation import Count, Share, decode_body, read_stops
-from .blocks import MessageHistory, read_text
+from .content_blocks import MessageHistory, read_text
 from .tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...http.errors import invalid
+from ...http.failure import invalid
 
 _CLIENT_TOOL_TYPE: Final = re.compile(r"(bash|text_editor|memory|computer)_(\d{8})")
 _STRING: Final = {"type": "string"}

@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from ...generation.served_models import ServedModels
-from ...http.errors import Failure, invalid
 from ...http.exchange import Exchange
-from ...http.json_decoding import SMALL
+from ...http.failure import Failure, invalid
 from ...http.json_encoding import encode_line
+from ...http.json_limits import SMALL
 from ...http.request_body import BodyReader
 from ...http.worker_pools import WorkerPool
 from ...upstreams.completions import UsageChunk

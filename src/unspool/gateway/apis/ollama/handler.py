@@ -12,9 +12,9 @@ from ...generation.served_models import ServedModels
 from ...http.exchange import Exchange
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
+from .encoder import OllamaEncoder
 from .models import load_response
 from .request import is_load, read_ollama_chat_request, read_ollama_generate_request
-from .response import OllamaEncoder
 
 
 class OllamaHandler:

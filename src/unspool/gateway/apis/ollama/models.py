@@ -10,8 +10,8 @@ from typing import Any, Final
 from ....dialects._registry import get_dialect
 from ...generation.model import Model
 from ...generation.served_models import ServedModel, ServedModels
-from ...http.errors import invalid
 from ...http.exchange import Exchange
+from ...http.failure import invalid
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
 from ..validation import decode_body

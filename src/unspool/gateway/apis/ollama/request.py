@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from ....dialects._id_format import OPENAI_ID
 from ...generation.request import GenerationRequest
-from ...http.errors import invalid
+from ...http.failure import invalid
 from ..validation import check_tools, decode_body, read_stops
 
 _SAMPLING: Final = {

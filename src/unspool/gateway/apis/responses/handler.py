@@ -12,10 +12,10 @@ from ...http.exchange import Exchange
 from ...http.request_body import BodyReader
 from ...http.worker_pools import RunWork
 from ...state.response_history import keep_response, load_context
-from ...state.seal import Seal
+from ...state.sealed_reasoning import Seal
 from ...state.store import Store
+from .encoder import ResponsesEncoder
 from .request import read_responses_request
-from .response import ResponsesEncoder
 
 
 class ResponsesHandler:

@@ -18,9 +18,9 @@ from ....wire._responses import CUSTOM_INPUT
 from ...conversation import media
 from ...conversation.media import Part
 from ...generation.request import GenerationRequest
-from ...http.errors import Failure, invalid
+from ...http.failure import Failure, invalid
 from ...state.response_history import StoredContext, as_item
-from ...state.seal import Seal
+from ...state.sealed_reasoning import Seal
 from ..unsupported_fields import ignore_verbosity, list_ignored, reject_unsupported
 from ..validation import Count, Share, Temperature, decode_body, string_at
 from .tools import join_name, read_tools

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ....wire._responses import CUSTOM_INPUT
-from ...http.errors import Failure, invalid
+from ...http.failure import Failure, invalid
 
 _SEPARATOR: Final = "__"
 _UNSUPPORTED_CLIENT_TOOLS: Final = (

@@ -1,0 +1,433 @@
+"""Codec for envelopes: JSON objects that hold the name and the arguments of a call.
+
+Read are ``{"name": ..., "arguments": ...}``, with the keys that the dialect declares and in any
+order, the same object under a key (``{"function": {...}}``), and objects that are keyed by the
+function (``{"get_weather": {...}}``).  Only the members of the envelope itself count:
+arguments may have a key ``name`` of their own.  Written is the JSON text of the arguments.
+
+Theory of operation:
+
+* ``_read_structure`` reads braces, colons and commas.  Each key and each value in between goes
+  through another codec, and ``_role`` says what the text of that codec is: a key, the name, the
+  arguments, an id, or a member to ignore.
+* The codec commits to the call when the name is complete.  ``step`` stops there in any
+  chunking, so that a large chunk cannot decide more than a small one.
+* Arguments that come before the name are held back until the commit, however long they are.
+  All other text before the name may take at most ``BOUND`` characters: a model that goes on
+  there shows nothing to the user.
+* After the commit, arguments that are an object pass through as they arrive.  Other values
+  (a string that holds an object, null) are held back until they are complete.
+* An object that no marker announces may be an ordinary answer that happens to have a name.
+  Such an object needs both name and arguments, or a declared name and no other member; only
+  its closing brace shows the latter.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from ..compiler.argument_codec import Codec, NamedPayload, Value
+from ..scan.character_runs import BOUND, skip_whitespace
+from .json_value import NO_ARGUMENTS, JsonValue, arguments_in
+from .python_literal import PythonValue
+
+if TYPE_CHECKING:
+    from ...dialects._declaration import Dialect
+    from ...events import Status
+
+_WHITESPACE: Final = " \t\r\n"
+# States, and below them the roles of values.  Plain integers, because the compiler handles them in registers.
+_OPEN: Final = 0
+_FIRST_KEY: Final = 1
+_KEY: Final = 2
+_COLON: Final = 3
+_VALUE: Final = 4
+_NEXT: Final = 5
+_EXPECTED: Final = ("'{'", "a string key or '}'", "a string key", "':'", "a JSON value", "',' or '}'")
+_NO_ROLE: Final = 0
+_NAME_ROLE: Final = 1
+_ARGS_ROLE: Final = 2
+_ID_ROLE: Final = 3
+_KEY_ROLE: Final = 4
+
+
+class EnvelopeForm:
+    """Notation of a dialect's envelopes, computed once for all calls."""
+
+    __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
+
+    def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
+        """Take the keys from a dialect.
+
+        :param python: the object is written as a Python dict.
+        :param unmarked: no marker announces the call; only the members of the object show it.
+        """
+        keys = dialect.envelope
+        self.keyed: Final = keys.keyed
+        self.name_keys: Final = keys.name_keys
+        self.args_keys: Final = keys.args_keys
+        self.id_keys: Final = keys.id_keys
+        self.repair: Final = repair
+        self.python: Final = python
+        self.unmarked: Final = unmarked
+
+
+class EnvelopeCodec(NamedPayload):
+    """Codec for one envelope, up to its closing brace."""
+
+    __slots__ = (
+        "_captured",
+        "_depth",
+        "_form",
+        "_has_args",
+        "_has_other_member",
+        "_held",
+        "_json",
+        "_lenient",
+        "_may_nest",
+        "_python",
+        "_repair",
+        "_role",
+        "_skipped",
+        "_state",
+        "_unmarked",
+        "_value",
+    )
+
+    def __init__(self, form: EnvelopeForm) -> None:
+        """Expect the opening brace, or whitespace before it."""
+        super().__init__()
+        self._form: Final = form
+        self._repair: Final = form.repair
+        self._python: Final = form.python
+        self._unmarked: Final = form.unmarked
+        self._has_other_member = False  # the object has a member that calls do not have
+        self._lenient: Final = form.repair or form.python
+        self._state = _OPEN
+        self._depth = 0
+        self._role = _NO_ROLE
+        self._value: Value | None = None
+        self._json: Final = JsonValue(form.repair)  # reads all keys and values, one after another
+        self._captured: list[str] = []
+        self._held: list[str] = []
+        self._has_args = False
+        self._skipped = 0
+        self._may_nest = False  # the last key may hold another envelope
+
+    @property
+    def partial_name(self) -> str:
+        """The part of the name that has arrived."""
+        if self.committed or self._role != _NAME_ROLE:
+            return self.name
+        return "".join(self._captured)[1:]
+
+    @property
+    def verbatim(self) -> bool:
+        return not self._python and self._json.verbatim
+
+    @property
+    def source(self) -> Codec | None:
+        value = self._value
+        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
+            return None
+        return value
+
+    def resume(self, buf: str, pos: int) -> int:
+        value = self._value
+        assert value is not None  # noqa: S101 - only a codec with a source is resumed
+        self.text = ""
+        if not self._take_step(value, pos):
+            return pos
+        text = self.text
+        end = self.step(buf, pos, False)
+        self.text = text + self.text
+        return end
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        self.text = ""
+        n = len(buf)
+        was_committed = self.committed
+        while pos < n and not self.done and not self.error and self.committed == was_committed:
+            value = self._value
+            if value is None:
+                pos = self._read_structure(buf, pos)
+                continue
+            start = pos
+            pos = value.step(buf, pos, final)
+            if not was_committed and self._role != _ARGS_ROLE and self._exceeds(pos - start):
+                break
+            if not self._take_step(value, pos):
+                break
+        if self.committed:
+            if self.done and not self._has_args:
+                self._has_args = True
+                self.text += "{}"
+            if self._held:
+                self.text = "".join(self._held) + self.text
+                self._held.clear()
+        elif final and self._unmarked and self._has_other_member:
+            self.error = "a call's arguments"  # more likely an answer that the limit of tokens cut
+        return pos
+
+    def _exceeds(self, length: int) -> bool:
+        """Count text before the name, and return whether it exceeds the limit."""
+        self._skipped += length
+        if self._skipped <= BOUND:
+            return False
+        self.error = "a call's name"
+        self.overlong = not self._unmarked  # an unmarked object of that length is an answer
+        return True
+
+    def _take_step(self, value: Value, pos: int) -> bool:
+        """Take over the result of the inner codec.  Return False if it needs more input or has failed."""
+        if value.notes:
+            self.notes.extend(value.notes)
+            value.notes.clear()
+        if value.text:
+            self._take_text(value)
+        if value.error or not value.done:
+            self.error = value.error
+            if self.error and self._role == _ARGS_ROLE and self.committed:
+                self.text += "".join(self._captured)
+            return False
+        self._end_value(pos)
+        return True
+
+    def finish(self, cut: bool) -> Status:
+        self.text = ""
+        if self.done:
+            return "complete"
+        value = self._value
+        if value is not None and self._role == _ARGS_ROLE and value.finish(cut) == "complete":
+            if value.text:
+                self._take_text(value)
+            self._end_value(-1)
+            if self.error:
+                self.error = self.text = ""
+                return "truncated"
+        if self.committed and self._has_args and self._value is None:
+            self.done = True
+            return "complete"
+        return "truncated"
+
+    def close(self) -> bool:
+        self.text = ""
+        if self.error == NO_ARGUMENTS:
+            return False
+        value = self._value
+        if value is not None:
+            if self._role != _ARGS_ROLE or not value.close():
+                return False
+            self.notes.extend(value.notes)
+            self._take_text(value)
+            self._end_value(-1)
+            if self.error == NO_ARGUMENTS:
+                self.text = ""
+                return False
+        elif self._state not in (_NEXT, _KEY) or not self.committed:
+            return False
+        if not self._has_args:
+            self.text += "{}"
+        self.notes.append(("repaired", "missing } added", 0))
+        self.error = ""
+        self.done = True
+        return True
+
+    def _read_structure(self, buf: str, pos: int) -> int:  # noqa: C901 - one branch for each state
+        """Read braces, colons and commas up to the next key or value, or to an error."""
+        n = len(buf)
+        while True:
+            if pos < n and buf[pos] in _WHITESPACE:
+                after = skip_whitespace(buf, pos)
+                if not self.committed and self._exceeds(after - pos):
+                    return after
+                pos = after
+            if pos == n:
+                return pos
+            char = buf[pos]
+            state = self._state
+            if state == _COLON and char == ":":
+                self._state = _VALUE
+            elif state == _VALUE:
+                if char != "{" or not self._may_nest:
+                    self._begin_value(self._role, pos)
+                    return pos
+                self._depth += 1
+                self._state = _FIRST_KEY
+            elif state == _NEXT and char == ",":
+                self._state = _KEY
+            elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
+                self._begin_value(_KEY_ROLE, pos)
+                return pos
+            elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
+                if state == _KEY and not self._python:
+                    self.notes.append(("repaired", "trailing comma removed", pos))
+                self._end_object()
+                if self.error:
+                    return pos
+                if self.done:
+                    return pos + 1
+            elif char == "{" and state == _OPEN:
+                self._state = _FIRST_KEY
+            elif char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
+                self.notes.append(("repaired", "doubled braces", pos))
+                self._depth = 1
+            else:
+                self.error = _EXPECTED[state]
+                return pos
+            pos += 1
+            if not self.committed and self._exceeds(1):
+                return pos
+
+    def _begin_value(self, role: int, at: int) -> None:
+        """Start the codec for a key or value that begins at ``at``."""
+        self._role = role
+        if role == _ARGS_ROLE:
+            self.args_start = at
+            self.awaits_name = not self.committed
+        elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
+            self.name_start = at + 1
+        self._value = PythonValue() if self._python else self._json.restart()
+
+    def _end_object(self) -> None:
+        """Take the closing brace of the envelope, or of an object around it."""
+        self._state = _NEXT
+        if self._depth:
+            self._depth -= 1
+        elif not self.name:
+            self.error = "a call's name"
+        elif self.committed or not self._has_other_member:
+            self.only_named = not self.committed
+            self.committed = self.done = True
+        else:
+            self.error = "a call's arguments"
+
+    def _take_text(self, value: Value) -> None:
+        """Store or pass on the text of the inner codec, according to its role."""
+        text = value.text
+        role = self._role
+        if role == _ARGS_ROLE:
+            # Only an object is certain to be arguments; other values are held back until they are complete.
+            if value.kind != "{":
+                self._captured.append(text)
+            elif self.committed:
+                self.text += text
+            else:
+                self._held.append(text)
+        elif role != _NO_ROLE:
+            self._captured.append(text)
+
+    def _end_value(self, at: int) -> None:
+        """Take a complete key or value that ends before ``at``; -1 at the end of the input."""
+        role, self._value = self._role, None
+        self._state = _NEXT
+        text = "".join(self._captured)
+        if role == _KEY_ROLE:
+            self._end_key(_decode_string(text), at)
+            return
+        if role == _ARGS_ROLE:
+            self._has_args = True
+            self.args_end = at
+            if text:
+                arguments = arguments_in(text, self.notes, at)
+                if not arguments:
+                    self.error = NO_ARGUMENTS
+                if self.committed:
+                    self.text += arguments or text
+                else:
+                    self._held.append(arguments or text)
+        elif role == _NAME_ROLE:
+            if text[:1] != '"' or len(text) < 3:
+                self.error = "the function's name as a string"
+                return
+            self.name = _decode_string(text)
+            self.name_end = at - 1
+            self.committed = not self._unmarked or self._has_args
+        elif role == _ID_ROLE and text[:1] == '"':
+            native = _decode_string(text)
+            if self.committed:
+                self.notes.append(("late_id", native, at))
+            else:
+                self.id = native
+        self._role = _NO_ROLE
+        self._captured.clear()
+
+    def _end_key(self, key: str, at: int) -> None:
+        """Select the role of the value that follows a key."""
+        keys = self._form
+        self._state = _COLON
+        self._role = _NO_ROLE
+        self._captured.clear()
+        if keys.keyed:
+            if self.committed:
+                self.error = "'}': one function per object"
+                return
+            self.name = key
+            self.name_end = at - 1
+            self.committed = bool(key)
+            self._role = _ARGS_ROLE
+        elif key in keys.name_keys and not self.name:
+            self._role = _NAME_ROLE
+        elif key in keys.args_keys and not self._has_args and not self._held:
+            self._role = _ARGS_ROLE
+            self.committed = bool(self.name)
+        elif key in keys.id_keys:
+            self._role = _ID_ROLE
+        elif key == "function":
+            self._may_nest = True
+        elif key != "type":
+            self._has_other_member = True
+            self.dropped_member = self.dropped_member or self._has_args
+            self.notes.append(("extra_member", key[:80], at))
+
+
+class UnnamedArguments(NamedPayload):
+    """Codec for arguments without a name: their keys must identify the function.
+
+    All keys are needed for that, so the arguments are held back until the object is complete.
+    """
+
+    __slots__ = ("_held", "_json")
+
+    def __init__(self, repair: bool) -> None:
+        super().__init__()
+        self.awaits_name = True
+        self._json: Final = JsonValue(repair)
+        self._held: list[str] = []
+
+    @property
+    def partial_name(self) -> str:
+        return ""
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        self.text = ""
+        value = self._json
+        if self.done:
+            return pos
+        if not self._held:
+            self.args_start = skip_whitespace(buf, pos)
+        end = value.step(buf, pos, final)
+        self.notes.extend(value.notes)
+        value.notes.clear()
+        self._held.append(value.text)
+        self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
+        if value.done and not self.error:
+            self.text = "".join(self._held)
+            self.args_end = end
+            self.keys = _keys(self.text)
+            self.committed = self.done = True
+        return end
+
+
+def _keys(arguments: str) -> tuple[str, ...]:
+    """Return the keys of a JSON object, or none if it is nested too deeply for the standard library."""
+    try:
+        return tuple(json.loads(arguments))
+    except RecursionError:
+        return ()
+
+
+def _decode_string(text: str) -> str:
+    """Return the text of a JSON string."""
+    return json.loads(text) if "\\" in text else text[1:-1]

@@ -1,0 +1,102 @@
+"""Base of the codecs for parameters in tags, flat and nested."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..compiler.argument_codec import Codec
+from ..compiler.matcher import NEED_MORE, Matcher
+from ..scan.character_runs import BOUND, skip_whitespace
+from ..schema.text_to_value import Slot
+from .json_value import duplicate_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from ...policies import Policies
+    from ..compiler.compiled_dialect import CompiledDialect
+    from ..compiler.match_programs import Program
+    from ..schema.tools import Tools, ValueType
+
+
+class Parameters(Codec):
+    """Base codec for the parameters of one call, up to its closing marker."""
+
+    __slots__ = (
+        "_confirms",
+        "_cut",
+        "_function",
+        "_held",
+        "_matcher",
+        "_programs",
+        "_syntax",
+        "_tools",
+        "_untyped",
+    )
+
+    def __init__(
+        self,
+        syntax: CompiledDialect,
+        tools: Tools,
+        function: str,
+        policies: Policies,
+        programs: list[Program],
+    ) -> None:
+        """Take ``programs``: the compiled templates of all that may stand between values."""
+        super().__init__()
+        self._syntax: Final = syntax
+        self._tools: Final = tools
+        self._function: Final = function
+        self._programs: Final = programs
+        self._confirms: Final = policies.close_in_value == "confirmed"
+        self._untyped: Final = policies.schemaless_value == "string"
+        self._matcher: Matcher | None = None  # a match that needs more input
+        self._held = False  # the step has stopped at text that more input must decide
+        self._cut = False  # the input or the turn ended where more was to follow
+
+    def _new_matcher(self) -> Matcher:
+        return Matcher(self._programs, self._syntax.unescape)
+
+    def _ends_in_tag(self, buf: str, pos: int) -> bool:
+        """Return whether the input ended inside a tag other than the call's closing marker."""
+        if self._syntax.follow.call_closers.pending(buf, pos):
+            return False
+        return self._new_matcher().run(buf, pos, False) == NEED_MORE
+
+    def _lacks(self, keys: AbstractSet[str]) -> bool:
+        """Return whether a required parameter of the function is not among the keys ones."""
+        return not self._tools.required(self._function) <= keys
+
+    def _wait_for_turn_end(self, buf: str, end: int, final: bool) -> None:
+        """Treat the call as truncated: the turn seems to end at ``end``, but a required parameter is missing.
+
+        If anything follows, the turn did not end, and the call is malformed.
+        """
+        after = skip_whitespace(buf, end)
+        if after < len(buf) or after - end > BOUND:
+            self.error = "a required parameter"
+        self._cut = final
+        self._held = True
+
+    def _slot_for(self, kind: ValueType, attributes: dict[str, str]) -> Slot:
+        """Return the interpretation of a value, by its schema and the attributes of its tag."""
+        return Slot(
+            kind,
+            declared_type(attributes),
+            untyped_is_string=self._untyped and "string" not in attributes,
+            python_values=self._syntax.dialect.values.python,
+        )
+
+    def _value_of(self, slot: Slot, raw: str, at: int) -> str:
+        """Return JSON for the complete text of a value, and add notes about it."""
+        value, note = slot.value(raw)
+        if note:
+            self.notes.append((note, raw.strip(" \t\r\n")[:80], at))
+        if value[0] in "{[":
+            self.notes.extend(("duplicate_argument", key, at) for key in duplicate_keys(value))
+        return value
+
+
+def declared_type(attributes: dict[str, str]) -> str:
+    """Return the type that an attribute of a tag declares, or an empty string."""
+    return attributes.get("string", attributes.get("type", ""))

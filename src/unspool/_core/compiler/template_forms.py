@@ -1,0 +1,415 @@
+"""Forms: templates of a dialect, split into the parts that a reader needs.
+
+A form splits one template at its central hole (the arguments, the calls, the value or the text).
+What stands in front of the hole becomes steps for a ``Matcher``; what stands after it becomes
+literals, the closing markers.
+
+===============  ==============================  ==========================
+form             template                        central hole
+===============  ==============================  ==========================
+``Wrapper``      ``reasoning``, ``content``,     ``{text}``
+                 ``drop``
+``SectionForm``  ``section``                     ``{calls}``
+``CallForm``     ``call``                        ``{args}``, ``{envelope}``,
+                                                 ``{params}``, ``{code}``
+``ParamForm``    ``param``                       ``{value}``
+===============  ==============================  ==========================
+
+Messages with headers are in ``message_frames.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...dialects._control_tokens import CONTROL_TOKEN, is_control_token, split_at_control_tokens
+from ...dialects._templates import (
+    PAYLOADS,
+    Attributes,
+    Hole,
+    LineFeed,
+    Literal,
+    Piece,
+    Space,
+    first_literal,
+    is_anyones,
+    is_marker,
+    literals,
+    parse_template,
+    reading_pieces,
+    split_at,
+    split_marks,
+)
+from ..scan.character_runs import skip_whitespace
+from ..scan.markers import MarkerSet, ValueMarkerSet
+from .match_programs import (
+    ATTRIBUTES,
+    CAPTURE,
+    CLOSE_PARAM,
+    ENVELOPE,
+    LINE_FEED,
+    LITERAL,
+    OPEN_WRAPPER,
+    PARAM,
+    PEEK,
+    REPEAT,
+    SPACE,
+    UNLESS,
+    EnvelopeFactory,
+    Program,
+    Step,
+)
+
+if TYPE_CHECKING:
+    from ...dialects._declaration import Dialect
+    from ...events import Channel, MarkupKind
+
+FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
+"""Characters that arguments start with, by notation."""
+_NOT_A_WORD: Final = '{["-0123456789'
+"""Characters that a JSON value starts with, unless it is ``true``, ``false`` or ``null``."""
+
+_TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
+_TAG_END: Final = re.compile(rf"(?<=[\w\" ])(?:{CONTROL_TOKEN.pattern})\Z")
+_TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
+
+UNNAMED: Final = "unnamed"
+"""Notation of an object of arguments from which the function has to be guessed."""
+
+# Rank of a call among those with the same trigger, by payload: a payload with a required first
+# character is tried before one that fits anything.
+_RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
+_LAST_RANK: Final = 3
+
+
+ESCAPED_NEWLINE: Final = "\\n"
+"""A newline that the model writes as a backslash and an ``n``."""
+
+
+def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list[Step]:
+    """Return the steps that read these pieces of a template.
+
+    :param escaped_newlines: whitespace may contain newlines written as a backslash and an ``n``.
+    """
+    newline = ESCAPED_NEWLINE if escaped_newlines else ""
+    steps: list[Step] = []
+    seen: set[str] = set()
+    for i, piece in enumerate(pieces):
+        if isinstance(piece, Literal):
+            steps.append(Step(LITERAL, piece.text))
+        elif isinstance(piece, Space):
+            if not steps or steps[-1].kind != SPACE:
+                steps.append(Step(SPACE, newline))
+        elif isinstance(piece, LineFeed):
+            steps.append(Step(LINE_FEED))
+        elif isinstance(piece, Attributes):
+            steps.append(Step(ATTRIBUTES, fields=piece.fields))
+            seen.update(piece.fields.values())
+        elif isinstance(piece, Hole) and piece.field in seen:
+            steps.append(Step(REPEAT, piece.field))
+        elif isinstance(piece, Hole):
+            seen.add(piece.field)
+            steps.append(_capture(piece.field, first_literal(pieces[i + 1 :]) or newline))
+    return steps
+
+
+def _capture(field: str, following: str) -> Step:
+    """Return the step for a hole.
+
+    A hole ends where its alphabet does.  If the literal after it is spelt in that alphabet, the hole
+    ends at this literal.
+    """
+    step = Step(CAPTURE, field)
+    if following and step.alphabet.pattern.fullmatch("x" + following[0]):
+        return Step(CAPTURE, field, stop=following)
+    return step
+
+
+def closing_steps(closers: Sequence[str]) -> list[Step]:
+    """Return steps that read these literals, with optional whitespace in front of each."""
+    return [step for literal in closers for step in (Step(SPACE), Step(LITERAL, literal))]
+
+
+_MARKUP_KINDS: Final[dict[Channel | None, tuple[MarkupKind, MarkupKind]]] = {
+    "reasoning": ("reasoning_open", "reasoning_close"),
+    "content": ("content_open", "content_close"),
+    None: ("dropped", "dropped"),
+}
+
+
+class Wrapper:
+    """Markers around reasoning, around content, or around text to drop."""
+
+    __slots__ = ("channel", "close_kind", "closers", "in_mid_line", "open_kind", "program")
+
+    def __init__(self, channel: Channel | None, template: str) -> None:
+        """Split the template.
+
+        :param channel: the channel of the text inside; None: the text is dropped.
+        """
+        marks, body = split_marks(template)
+        # A newline next to content may be data, so it is matched exactly.  Around reasoning all
+        # whitespace is removed later anyway.
+        opening, _, closing = split_at(
+            reading_pieces(body, exact="text" if channel == "content" else ""), "text"
+        )
+        if opening and isinstance(opening[-1], Space):
+            word = opening[-2].text
+            # An ordinary word is a marker only on a line of its own.
+            opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
+        closer = first_literal(closing)
+        self.channel: Final[Channel | None] = channel
+        self.in_mid_line: Final = "!" in marks
+        """True if the opener also counts in the middle of a line."""
+        self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
+        """The program of the opener."""
+        self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
+        self.open_kind, self.close_kind = _MARKUP_KINDS[channel]
+
+
+class ParamForm:
+    """One way to write a parameter."""
+
+    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "value_markers")
+
+    def __init__(
+        self, template: str, *, escaped_newlines: bool, never_followed_by: MarkerSet | None = None
+    ) -> None:
+        """Split the template.
+
+        :param escaped_newlines: as for ``steps_of``.
+        :param never_followed_by: read the parameter without the tag that opens its value, if none of
+            these literals stands in place of the tag.
+        """
+        # Readers of parameters have already skipped the whitespace in front of the template.
+        opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
+        closer = first_literal(tail)
+        self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
+        """True if no newline stands between markup and value."""
+        self.forgotten: Final = "" if never_followed_by is None else value_opener(template)
+        """The tag that is missing in this way of writing it."""
+        if never_followed_by is None:
+            steps = steps_of(opening, escaped_newlines=escaped_newlines)
+        else:
+            steps = [
+                *steps_of(_without_opener(self.forgotten, opening)),
+                Step(LINE_FEED),
+                Step(UNLESS, markers=never_followed_by),
+            ]
+        self.head: Final = Program(PARAM, steps)
+        """The program that reads everything in front of the value."""
+        end = _tag_end(opening)
+        self.unended: Final = (
+            closer.removesuffix(end) if end and closer != end and closer.endswith(end) else ""
+        )
+        """The closing tag without the token that ends tags, which models forget; or nothing."""
+        closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
+        self.closers: Final = (self.unended, *closers) if self.unended else closers
+        """Literals that may end the value.  A newline that the template has there is part of the literal."""
+        self.closing: Final = Program(
+            CLOSE_PARAM,
+            [
+                Step(LITERAL, piece.text) if isinstance(piece, Literal) else Step(CAPTURE, "key")
+                for piece in tail
+                if not isinstance(piece, Space | LineFeed)
+            ],
+        )
+        """The program for the end of a nested parameter; the key in a closing tag may be wrong."""
+        self.value_markers: ValueMarkerSet = ValueMarkerSet(self.closers)
+        """Literals to look for inside the value.  ``FollowSets.set_value_markers`` completes them."""
+
+
+def value_opener(template: str) -> str:
+    """Return the tag that opens the value, if it follows a tag that closes the key; or nothing."""
+    opening, _, _ = split_at(parse_template(template), "value")
+    _, key, between = split_at(opening, "key")
+    match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
+    return match[1] if match is not None else ""
+
+
+def _tag_end(opening: Sequence[Piece]) -> str:
+    """Return the control token that ends an opening tag, or nothing; models may forget it."""
+    match = _TAG_END.search("".join(piece.text for piece in opening))
+    return match[0] if match is not None else ""
+
+
+def _split_closers(tail: Sequence[Piece], tag_end: str) -> list[str]:
+    """Return the closing literals, split at control tokens; the token that ends tags stays attached."""
+    closers: list[str] = []
+    for literal in literals(tail):
+        for part in split_at_control_tokens(literal):
+            if closers and part == tag_end:
+                closers[-1] += tag_end
+            else:
+                closers.append(part)
+    return closers
+
+
+def _without_opener(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
+    """Return the head of a parameter without the tag that opens its value and the whitespace before it."""
+    last = opening[-1]
+    head = [*opening[:-1], Literal(last.text.removesuffix(opener))]
+    while not head[-1].text.strip():
+        head.pop()
+    return head
+
+
+class CallForm:
+    """One way to write a call."""
+
+    __slots__ = (
+        "_make_envelope",
+        "_unmarked",
+        "closers",
+        "closing",
+        "ends_in_name",
+        "notation",
+        "opener",
+        "opening",
+        "payload",
+        "rank",
+        "template",
+        "unended",
+        "unnamed",
+    )
+
+    def __init__(self, template: str, dialect: Dialect, make_envelope: EnvelopeFactory | None = None) -> None:
+        """Split the template.
+
+        :param make_envelope: as for ``Step``.
+        """
+        opening, payload, tail = split_at(reading_pieces(template, exact="code"), *PAYLOADS)
+        without_space = [piece for piece in opening if not isinstance(piece, Space)]
+        self.template: Final = template
+        self.payload: Final = payload.field if payload is not None else ""
+        """Name of the hole: ``args``, ``envelope``, ``params`` or ``code``; empty if there is none."""
+        self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
+        self.opener: Final = first_literal(opening)
+        """The literal that the call starts with; empty if it starts with a hole."""
+        self.closing: Final = literals(tail)
+        """The closing literals as declared; ``closers`` has the parts of them."""
+        tag_end = _tag_end(opening)
+        closers = _split_closers(tail, tag_end)
+        self.unended: Final = (
+            closers[0].removesuffix(tag_end) if tag_end and closers and closers[0].endswith(tag_end) else ""
+        )
+        """The first closing tag without the token that ends tags; or nothing."""
+        self.closers: Final = tuple(
+            part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
+        )
+        self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Hole)
+        """True if only what follows shows where the name ends."""
+        self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
+        """True if the function has to be guessed from the arguments."""
+        self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
+        escaped_newlines = self.payload == "params" and dialect.values.spelt_breaks
+        self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
+        """Steps up to the payload."""
+        if escaped_newlines:
+            self.opening.append(Step(SPACE, ESCAPED_NEWLINE))
+        self._make_envelope: Final = make_envelope
+        self._unmarked: Final = all(map(is_anyones, literals(opening)))
+
+    def head(self, section: SectionForm) -> list[Step]:
+        """Return the steps of a call in this section, up to its commit point."""
+        if self.payload == "envelope":
+            unmarked = self._unmarked and section.unmarked
+            return [
+                *self.opening,
+                Step(ENVELOPE, self.notation, make_envelope=self._make_envelope, unmarked=unmarked),
+            ]
+        if self.unnamed:
+            return [*self.opening, Step(ENVELOPE, UNNAMED, make_envelope=self._make_envelope)]
+        if self.payload == "args":
+            # After a control token, any JSON value but a bare word announces a call.  It is malformed
+            # if it is not an object, but it is a call.
+            last = [step.text for step in self.opening if step.kind != SPACE][-1:]
+            marked = self.notation == "json" and any(map(is_control_token, last))
+            return [*self.opening, Step(PEEK, _NOT_A_WORD if marked else FIRST_CHARACTERS[self.notation])]
+        return self.opening
+
+
+def _has_name(pieces: Sequence[Piece]) -> bool:
+    return any(
+        (isinstance(piece, Hole) and piece.field == "name")
+        or (isinstance(piece, Attributes) and "name" in piece.fields.values())
+        for piece in pieces
+    )
+
+
+class SectionForm:
+    """One way to write a section: what surrounds a sequence of calls."""
+
+    __slots__ = (
+        "_openers",
+        "anchored",
+        "bare",
+        "closers",
+        "declared",
+        "ends_reasoning",
+        "missing_opener",
+        "opener",
+        "steps",
+        "unmarked",
+    )
+
+    def __init__(self, template: str, usual_opener: str = "") -> None:
+        """Split the template.
+
+        :param usual_opener: the opener of the dialect's first section.
+        """
+        marks, body = split_marks(template)
+        opening, _, closing = split_at(reading_pieces(body), "calls")
+        opening, closing = _brackets_apart(opening, closing)
+        self.anchored: Final = "^" in marks
+        """True if it counts only in front of all visible text."""
+        self.declared: Final = "?" in marks
+        """True if it counts only for declared tools."""
+        self.ends_reasoning: Final = "!" in marks
+        """True if its opener ends reasoning that was not closed."""
+        self.opener: Final = first_literal(opening)
+        self._openers: Final = literals(opening)
+        self.steps: Final = steps_of(opening)
+        self.closers: Final = literals(closing)
+        self.bare: Final = not self.opener and not self.closers
+        """True if a section is nothing but its calls."""
+        self.unmarked: Final = all(map(is_anyones, literals(opening)))
+        """True if ordinary text may start with its opener as well."""
+        self.missing_opener: Final = (
+            usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
+        )
+        """The opener that sections of the dialect have, if this one has not; or nothing."""
+
+    def first_call_at(self, text: str) -> int:
+        """Return where the first call starts in the text of a section."""
+        at = 0
+        for literal in self._openers:
+            at = max(at, text.find(literal, at) + len(literal))
+        return skip_whitespace(text, at)
+
+    def admits(self, form: CallForm) -> bool:
+        """Return whether a reader can tell where such a call starts in this section."""
+        return bool(self.opener or self.anchored or form.opener)
+
+
+def _brackets_apart(
+    opening: tuple[Piece, ...], closing: tuple[Piece, ...]
+) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Split square brackets around the calls from the markers outside of them.
+
+    Models forget the brackets, or write whitespace in front of them.
+    """
+    before = [piece for piece in opening if isinstance(piece, Literal)]
+    after = [piece for piece in closing if isinstance(piece, Literal)]
+    if not before or not after or before[-1].text[-1] != "[" or after[0].text[0] != "]":
+        return opening, closing
+    outer, inner = before[-1].text[:-1], after[0].text[1:]
+    at = opening.index(before[-1])
+    if outer:
+        opening = (*opening[:at], Literal(outer), Space(""), Literal("["), *opening[at + 1 :])
+    at = closing.index(after[0])
+    if inner:
+        closing = (*closing[:at], Literal("]"), Space(""), Literal(inner), *closing[at + 1 :])
+    return opening, closing

@@ -1,0 +1,372 @@
+"""An open tool call, from its commit point to its end.
+
+Theory of operation
+-------------------
+
+``Machine`` creates an ``OpenCall`` as soon as the head of a call has matched: the function's
+name is known, ``CallStart`` is out, and nothing of the call will be taken back.  From then on
+the machine hands every piece of input to ``OpenCall.read`` until ``has_ended`` is true.
+
+========  ======================================  ===========================================
+phase     reads                                   ends when
+========  ======================================  ===========================================
+PAYLOAD   the arguments, through a codec          the codec is done (TAIL) or fails (JUNK)
+TAIL      closing markers, each of them optional  something else stands there, or all were read
+JUNK      whatever follows the error              a closing marker or the opener of another call
+========  ======================================  ===========================================
+
+All input that is read here is accounted for as arguments, except the closing markers, which
+``end_call`` takes.
+
+While arguments simply go on, ``source`` names the codec that reads them.  The machine steps it
+directly, and calls ``resume`` when it is done, has failed or has something to report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .compiler.argument_codec import NamedPayload
+from .compiler.matcher import FAIL, MATCH, NEED_MORE, follows
+from .scan.character_runs import BOUND, MORE, match_literal, skip_whitespace
+
+if TYPE_CHECKING:
+    from ..events import Status
+    from .compiler.argument_codec import Codec
+    from .compiler.message_frames import FrameForm
+    from .compiler.template_forms import CallForm, SectionForm
+    from .ledger import Ledger
+    from .scan.markers import MarkerSet
+
+PAYLOAD: Final = 0
+TAIL: Final = 1
+JUNK: Final = 2
+PHASE_NAMES: Final = ("payload", "tail", "junk")
+
+
+class OpenCall:
+    """The call that is being read."""
+
+    __slots__ = (
+        "_arguments_started",
+        "_body_is_empty",
+        "_codec",
+        "_ledger",
+        "_repair",
+        "_resync",
+        "_section",
+        "_trailing_data_reported",
+        "closes_section",
+        "form",
+        "frame",
+        "has_ended",
+        "phase",
+        "source",
+    )
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        form: CallForm,
+        codec: Codec | None,
+        *,
+        section: SectionForm | None,
+        frame: FrameForm | None,
+        resync: MarkerSet,
+        repair: bool,
+    ) -> None:
+        """Start reading after the head of the call.
+
+        :param codec: the codec for the arguments; None if the call has none.
+        :param section: the section that the head of this call has opened, if it did: a broken call
+            then ends with the section's closing markers.
+        :param frame: the framed message of which the call is the body.
+        :param resync: markers at which a malformed call ends.
+        :param repair: close what the model left open, under ``malformed_call="repair"``.
+        """
+        self._ledger: Final = ledger
+        self._codec: Final = codec
+        self._resync: Final = resync
+        self._repair: Final = repair
+        self.form: Final = form
+        self.frame: Final = frame
+        self._section: Final = section
+        self._body_is_empty = frame is not None
+        # A codec that has read the name also knows where the arguments start; see `_mark_arguments`.
+        self._arguments_started = isinstance(codec, NamedPayload)
+        self._trailing_data_reported = False
+        self.phase = PAYLOAD
+        self.has_ended = False
+        """True once ``CallEnd`` is out."""
+        self.closes_section = False
+        """True if the call was broken and ended with the closing markers of its section."""
+        self.source: Codec | None = None
+        """The codec to step next, while arguments go on and are shown as they come."""
+        if codec is None:
+            ledger.emit_arguments("{}", 0)
+            self.phase = TAIL
+
+    @property
+    def needs_no_closer(self) -> bool:
+        """True if the arguments are complete and no closing marker has to follow."""
+        closers = self.form.closers if self.frame is None else self.frame.ends
+        return self.phase == TAIL and not closers
+
+    def close(self) -> None:
+        """End the call where its arguments end."""
+        self._end("complete", 0)
+
+    def read(self, final: bool) -> bool:
+        """Read on in the buffer.  Return False if more input is needed."""
+        if self.phase == JUNK:
+            return self._read_junk(final)
+        if self.phase == TAIL:
+            if self.frame is None:
+                return self._read_tail(final)
+            return self._read_framed_tail(self.frame, final)
+        codec = self._codec
+        assert codec is not None  # noqa: S101 - a call without a codec starts in TAIL
+        ledger = self._ledger
+        end = ledger.position
+        if end == len(ledger.buffer) or codec.error:  # nothing to read, or an error waits for its repair
+            codec.text = ""
+        else:
+            # If generation was stopped, the end of the input does not end a value: `12` may have been
+            # about to become `123`.  The codec therefore waits, and the call is truncated.
+            end = codec.step(ledger.buffer, end, final and not ledger.cut_short)
+        return self._take_step(codec, end, final)
+
+    # -- arguments
+
+    def resume(self, end: int) -> bool:
+        """Take the last step of ``source``, which has read up to index ``end`` of the buffer."""
+        codec = self._codec
+        assert codec is not None  # noqa: S101 - only a codec has a source
+        if self.source is not codec:
+            end = codec.resume(self._ledger.buffer, end)
+        return self._take_step(codec, end, final=False)
+
+    def _take_step(self, codec: Codec, end: int, final: bool) -> bool:
+        """Emit what a step of the codec gave, and decide what comes next."""
+        ledger = self._ledger
+        self.source = None
+        if codec.notes:
+            ledger.defer_diagnostics(codec.notes)
+        self._mark_arguments(codec, end)
+        ledger.emit_arguments(codec.text, end - ledger.position)
+        self._body_is_empty = self._body_is_empty and not codec.text
+        if codec.error:
+            return self._handle_error(codec, final)
+        if codec.done:
+            self.phase = TAIL
+            return True
+        if not final:
+            # The machine may step the source itself if all that it reads becomes one `CallArgs`.
+            if self._arguments_started and not (ledger.call_is_silent or self._body_is_empty):
+                self.source = codec.source if ledger.in_output else None
+            return False
+        if codec.finish(ledger.cut_short) == "truncated":
+            return self._truncate()
+        ledger.emit_arguments(codec.text, 0)
+        ledger.mark_arguments_end(ledger.position)
+        self.phase = TAIL
+        return True
+
+    def _mark_arguments(self, codec: Codec, end: int) -> None:
+        """Record where the arguments start and end in what the codec has read up to ``end``.
+
+        Whitespace in front of the arguments does not belong to them.
+        """
+        ledger = self._ledger
+        if isinstance(codec, NamedPayload):
+            if codec.args_start >= 0:
+                ledger.mark_arguments_start(codec.args_start)
+            if codec.args_end >= 0:
+                ledger.mark_arguments_end(codec.args_end)
+            codec.args_start = codec.args_end = -1
+            return
+        if not self._arguments_started:
+            first = skip_whitespace(ledger.buffer, ledger.position)
+            if first < end:
+                self._arguments_started = True
+                ledger.mark_arguments_start(first)
+        if codec.done:
+            ledger.mark_arguments_end(end)
+
+    def _truncate(self) -> bool:
+        """End the call, because the input ended inside the arguments."""
+        ledger = self._ledger
+        ledger.emit_arguments("", len(ledger.buffer) - ledger.position)
+        ledger.diagnose("truncated_call", "the input ended inside the arguments")
+        self._end("truncated", 0)
+        return True
+
+    def _handle_error(self, codec: Codec, final: bool) -> bool:
+        """Decide what becomes of arguments that are not well-formed."""
+        ledger = self._ledger
+        if self._body_is_empty and ledger.position < len(ledger.buffer):
+            # A framed call whose body is empty has no arguments; its message just ends.
+            if self._resync.literal_at(ledger.buffer, ledger.position):
+                ledger.emit_arguments("{}", 0)
+                self.phase = TAIL
+                return True
+            if self._resync.pending(ledger.buffer, ledger.position):
+                return final and self._truncate()
+        if self._repair:
+            # Missing brackets are added only if the call visibly ends here.
+            answer = follows(self._resync, ledger.buffer, ledger.position, final)
+            if answer == NEED_MORE:
+                return False
+            if answer == MATCH and codec.close():
+                ledger.emit_arguments(codec.text, 0)
+                ledger.mark_arguments_end(ledger.position)
+                ledger.defer_diagnostics(codec.notes)
+                self.phase = TAIL
+                return True
+        ledger.diagnose("malformed_call", f"expected {codec.error}")
+        self.phase = JUNK
+        return True
+
+    def _read_junk(self, final: bool) -> bool:
+        """Skip the rest of a malformed call, up to a marker at which calls end."""
+        ledger = self._ledger
+        buffer = ledger.buffer
+        at, literal = self._resync.seek(buffer, ledger.position, final)
+        end = len(buffer) if at < 0 else at
+        # Where the arguments are JSON already, the client gets the broken JSON as it was written.
+        is_json = self._codec is not None and self._codec.verbatim
+        ledger.emit_arguments(buffer[ledger.position : end] if is_json else "", end - ledger.position)
+        if not literal:
+            if at < 0 and final:
+                self._end("malformed", 0)
+            return at < 0 and final
+        # The raw text of a call that opened a section includes the section's opener.  It must
+        # include the closer as well, or the text that goes back to the content would be lopsided.
+        of_section = self._section.closers if self._section is not None else ()
+        closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
+        if literal not in closers:
+            self._end("malformed", 0)
+            return True
+        end = match_closers(closers, buffer, at, final)
+        if end < 0:
+            return False
+        self.closes_section = bool(of_section) and buffer.endswith(of_section[-1], at, end)
+        self._end("malformed", end - at)
+        return True
+
+    # -- closing markers
+
+    def _read_tail(self, final: bool) -> bool:
+        """Read the closing markers; models leave out any of them."""
+        ledger = self._ledger
+        if self.form.payload == "envelope" and self.form.closers:
+            answer = self._closed_early(final)
+            if answer == NEED_MORE:
+                return False
+            if answer == MATCH:
+                ledger.diagnose("malformed_call", "expected the end of the call after its object")
+                self.phase = JUNK
+                return True
+        closers = self.form.closers
+        if self.form.notation == "json" and self.form.payload in ("args", "envelope"):
+            length = self._stray_bracket(closers, final)
+            if length < 0:
+                return False
+            if length:
+                ledger.emit_arguments("", length)
+                return True
+        end = match_closers(closers, ledger.buffer, ledger.position, final)
+        if end < 0:
+            return False
+        if closers and end == ledger.position:
+            ledger.diagnose("missing_closer", closers[-1])
+        self._end("complete", end - ledger.position)
+        return True
+
+    def _closed_early(self, final: bool) -> int:
+        """Return ``MATCH`` if the object goes on after its closing brace.
+
+        The model has written one brace too early, as in ``{...}, "id": 1}``.  What follows would be
+        lost, so the call is malformed.
+        """
+        codec = self._codec
+        buffer, at = self._ledger.buffer, self._ledger.position
+        after = skip_whitespace(buffer, at)
+        if after < len(buffer) and buffer[after] == ",":
+            at = after + 1
+            after = skip_whitespace(buffer, at)
+            if after < len(buffer):
+                return MATCH if buffer[after] == '"' else FAIL
+        elif after < len(buffer):
+            return MATCH if buffer[after] == "}" and codec is not None and codec.dropped_member else FAIL
+        return FAIL if final or after - at > BOUND else NEED_MORE
+
+    def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
+        """Return the length of a surplus closing bracket at the current position; -1: more input is needed.
+
+        If no marker closes the call, a ``]`` may close a list of calls, and whitespace is text.
+        """
+        ledger = self._ledger
+        buffer, at = ledger.buffer, ledger.position
+        after = skip_whitespace(buffer, at) if closers else at
+        if after - at > BOUND:
+            return 0
+        if after == len(buffer):
+            return 0 if final else -1
+        bracket = buffer[after]
+        if bracket not in ("}]" if closers else "}") or (closers and closers[0][0] == bracket):
+            return 0
+        ledger.defer_diagnostic("stray_closer", bracket, after)
+        return after + 1 - at
+
+    def _read_framed_tail(self, frame: FrameForm, final: bool) -> bool:
+        """Skip everything up to the end of the framed message whose body the call is."""
+        ledger = self._ledger
+        buffer = ledger.buffer
+        at, literal = frame.borders.seek(buffer, ledger.position, final)
+        if at < 0:
+            at = len(buffer)
+        gap = buffer[ledger.position : at].strip()
+        if gap and not self._trailing_data_reported:
+            self._trailing_data_reported = True
+            ledger.defer_diagnostic(
+                "trailing_data",
+                "text between the arguments and the end of the message",
+                buffer.index(gap, ledger.position),
+            )
+        ledger.emit_arguments("", at - ledger.position)
+        if not literal:
+            if final:
+                self._end("complete", 0)
+            return final
+        self._end("complete", len(literal) if literal in frame.ends else 0)
+        return True
+
+    def _end(self, status: Status, length: int) -> None:
+        self._ledger.end_call(status, length)
+        self.has_ended = True
+
+
+def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
+    """Return the index just past the closers that stand at ``at``, in order; -1: more input is needed.
+
+    Whitespace may stand in front of each closer, and each may be missing.
+    """
+    end = at
+    matched = ""
+    for closer in closers:
+        if matched.startswith(closer):  # a shorter spelling of the one that was just read
+            continue
+        start = skip_whitespace(buffer, at)
+        if start - at > BOUND:
+            break
+        closer_end = match_literal(closer, buffer, start)
+        if closer_end >= 0:
+            at = end = closer_end
+            matched = closer
+        elif closer_end == MORE:
+            if not final:
+                return -1
+            if start < len(buffer):
+                return len(buffer)  # the input ended inside the closer
+    return end

@@ -1,0 +1,80 @@
+"""Encoder that turns events into responses of Ollama's API, with one JSON line per chunk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ....events import Event, FinishReason
+from ....message import Message
+from ....wire import Chunk, OllamaStream
+from ....wire._ollama import Form
+from ...generation.choice_reader import Reader
+from ...generation.request import GenerationRequest
+from ...generation.response_encoder import ResponseEncoder
+from ...http.exchange import LINES
+from ...http.failure import Failure
+from ...http.json_encoding import encode_line, raw_json
+from ..error_bodies import ollama_api_error
+
+
+class OllamaEncoder(ResponseEncoder):
+    """Encoder for the response to one ``/api/chat`` or ``/api/generate`` request."""
+
+    headers = LINES
+
+    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
+        super().__init__(request, model, readers)
+        form: Form = "generate" if request.api == "ollama_generate" else "chat"
+        self._stream = OllamaStream(readers[0].planned, model=model, form=form, load_arguments=raw_json)
+        self._started = time.monotonic_ns()
+        self._exposes_tokens = self.exposes_tokens()
+        # Ollama clients read every line as a chunk, so a ping is a chunk without output.
+        self.ping = _lines([self._stream.keep_alive()])
+
+    def opening(self) -> bytes:
+        return b""
+
+    def feed(self, choice: int, events: list[Event]) -> bytes:
+        chunks = self._stream.encode(self._hold_back_finish(events))
+        self.failed = self._stream.failed
+        if self._exposes_tokens and chunks:
+            chunks[0]["logprobs"] = self.readers[choice].take_logprobs()
+        return _lines(chunks)
+
+    def closing(self) -> bytes:
+        self._stream.counts = self._counts()
+        return _lines(self._stream.encode(self._finish))
+
+    def failing(self, failure: Failure) -> bytes:
+        return _lines([ollama_api_error(failure)])
+
+    def finish_reasons(self) -> list[FinishReason]:
+        return [self._stream.finish_reason]
+
+    def response(self, messages: Sequence[Message]) -> dict[str, Any]:
+        self._stream.counts = self._counts()
+        response = self._stream.response(messages[0])
+        if self._exposes_tokens:
+            response["logprobs"] = self.readers[0].take_logprobs()
+        return response
+
+    def _counts(self) -> dict[str, int]:
+        """Return token counts, and durations in nanoseconds.
+
+        Upstreams do not report how much time the prompt took, so ``eval_duration`` is the total time.
+        """
+        elapsed = time.monotonic_ns() - self._started
+        return {
+            "total_duration": elapsed,
+            "load_duration": 0,
+            "prompt_eval_count": self.usage.prompt,
+            "prompt_eval_duration": 0,
+            "eval_count": self.usage.completion,
+            "eval_duration": elapsed,
+        }
+
+
+def _lines(chunks: Iterable[Chunk]) -> bytes:
+    return b"".join([encode_line(chunk) + b"\n" for chunk in chunks])

@@ -1,0 +1,71 @@
+"""Schema for guided decoding, if a backend can constrain JSON but not the markup of a dialect.
+
+The model then writes a list that the dialect ``generic_json`` reads::
+
+    [{"name": "get_weather", "parameters": {"city": "Paris"}}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import UsageError
+from ._request_functions import Choice, Function, select_functions
+from ._self_contained_schema import self_contained
+
+
+def guided_schema(
+    tools: Iterable[Mapping[str, Any]],
+    *,
+    choice: Choice = "required",
+    parallel: bool = True,
+    bare: bool = False,
+) -> dict[str, Any]:
+    """Return the schema of a list of calls, for backends that constrain JSON only.
+
+    If ``choice`` names a function, the list has one call.
+
+    :param bare: for a named function, return the schema of its arguments alone.  The
+        output then does not contain the name, so its reader must know the function.
+    """
+    offered, is_named = select_functions(tools, choice)
+    if choice == "auto":
+        raise UsageError(
+            'guided JSON forces a call, but choice="auto" does not; use a structural tag or GBNF'
+        )
+    if bare:
+        if not is_named:
+            raise UsageError("bare arguments do not contain the function's name; name it in choice")
+        return dict(offered[0].parameters)
+    definitions: dict[str, Any] = {}
+    calls = []
+    for function in offered:
+        parameters = _hoist(function, definitions)
+        calls.append(
+            {
+                "type": "object",
+                "properties": {"name": {"type": "string", "enum": [function.name]}, "parameters": parameters},
+                "required": ["name", "parameters"],
+                "additionalProperties": False,
+            }
+        )
+    schema: dict[str, Any] = {"type": "array", "minItems": 1}
+    if is_named or not parallel:
+        schema["maxItems"] = 1
+    schema["items"] = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    if definitions:
+        schema["$defs"] = definitions
+    return schema
+
+
+def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a function, and move its definitions to ``definitions``."""
+    own: Mapping[str, Any] = function.parameters
+    inner = own.get("$defs", {})
+    if any(name in definitions and definitions[name] != inner[name] for name in inner):
+        renamed = self_contained(own, prefix=f"{function.name}.")
+        own = renamed if isinstance(renamed, Mapping) else own
+        inner = own.get("$defs", {})
+    definitions.update(inner)
+    return {key: value for key, value in own.items() if key != "$defs"}

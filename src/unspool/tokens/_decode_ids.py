@@ -1,0 +1,13 @@
+"""Access to tokenizers of any package, for code outside the engine of unspool."""
+
+from collections.abc import Iterable
+
+from .._core.token_ids.detokenizer import Detokenizer
+from .._core.token_ids.tokenizer_adapters import Tokenizer, as_tokenizer
+
+__all__ = ["as_tokenizer", "decode"]
+
+
+def decode(ids: Iterable[int], tokenizer: Tokenizer) -> str:
+    """Return the text of token ids, special tokens included."""
+    return Detokenizer(tokenizer, {}).whole(ids)
