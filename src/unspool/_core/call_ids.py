@@ -1,4 +1,4 @@
-"""Unique ids for the calls of one output: the model's own if they are usable, otherwise new ones."""
+"""Unique ids for the calls of one output: from the model if its ids are usable, otherwise generated."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from .new_ids import is_usable_id, new_id
 
 
 class CallIds:
-    """Ids of one output; each is used once."""
+    """Registry of the call ids of one output, which makes them unique."""
 
     __slots__ = ("_length", "_make", "_native_length", "_pattern", "_taken", "native")
 
     def __init__(self, form: IdFormat, make: Callable[[str, int], str] | None, *, native: bool) -> None:
-        """Start without any ids.
+        """Create an empty registry.
 
-        :param form: format of ids in the model's family.
-        :param make: returns a new id, given the function's name and an index; None: follow the format.
+        :param form: the format of ids in the model's family.
+        :param make: a function that returns a new id, given the function's name and an index; None: generate
+            ids in this format.
         :param native: use the ids that the model writes.
         """
         self._native_length: Final = form.native_length
@@ -37,11 +38,12 @@ class CallIds:
         return free
 
     def new(self, name: str, index: int) -> str:
-        """Return a new id."""
+        """Return a generated id that no other call of this output has."""
         make = self._make
         while True:
             fresh = new_id(self._pattern, self._length, name, index) if make is None else make(name, index)
             if fresh not in self._taken:
                 self._taken.add(fresh)
                 return fresh
+            # Ids that depend on the index alone may be taken by an id of the model; try the next index.
             index += 1
