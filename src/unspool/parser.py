@@ -92,8 +92,8 @@ class Parser:
         :param policies: choices for cases without a single right answer; see :class:`Policies`.
         :param strict: shorthand for the policies that raise an error for malformed and truncated calls.
         :param forced: the request forced a call; see the policy ``forced_finish_reason``.
-        :param keep_raw: keep the text of the open call, so that ``CallEnd.raw`` has it if the call ends
-            malformed or truncated.  Always on under the policy ``commit="call"``.
+        :param keep_raw: keep the text of the open call, so that ``CallEnd.raw`` contains this text if the
+            call ends malformed or truncated.  Always on under the policy ``commit="call"``.
         :param new_id: a function that returns an id for a call to which the model gave no id.  Its arguments
             are the name of the function and the index of the call.  By default, ids have the format of the
             model family.  ``seeded_ids`` returns a function for reproducible ids.
@@ -172,7 +172,8 @@ class Parser:
         max_pending = self._machine.max_pending
         if max_pending is None or self._reader is None:
             return max_pending
-        # Text that was fed with its token ids waits until it can be matched to the special tokens among them.
+        # Text that was fed with token ids waits until it is clear where the special tokens belong in the
+        # text.
         return max_pending + self._reader.max_pending
 
     @property
@@ -237,8 +238,8 @@ class Parser:
     def finish(self, reason: Unchecked[FinishReason | None] = None) -> "list[Event]":
         """End the output and return the last events.
 
-        :param reason: the reason why generation stopped.  For an output that ends with a function's name, it
-            shows whether the name is complete or was cut off.
+        :param reason: the reason why generation stopped.  If the output ends with a function's name, this
+            reason shows whether the name was cut off.
         """
         if self._finished:
             raise UsageError("finish() was called before; create a new Parser for the next output")

@@ -81,7 +81,7 @@ class OpenCall:
         :param codec: the codec for the arguments; None if the call has no arguments.
         :param section: the section that the head of this call opened, or None.  If such a call is broken, it
             ends with the closing markers of the section.
-        :param frame: the form of the message with a header, if this call is the body of such a message.
+        :param frame: the form of framed messages, if this call is the body of such a message; else None.
         :param resync: markers at which a malformed call ends.
         :param repair: true under the policy ``malformed_call="repair"``: add missing closing brackets.
         """
@@ -323,7 +323,7 @@ class OpenCall:
         return after + 1 - at
 
     def _read_framed_tail(self, frame: FrameForm, final: bool) -> bool:
-        """Skip everything between the arguments and the end of the message whose body this call is."""
+        """Skip everything between the arguments and the end of the message that contains this call."""
         ledger = self._ledger
         buffer = ledger.buffer
         at, literal = frame.borders.seek(buffer, ledger.position, final)
@@ -351,7 +351,7 @@ class OpenCall:
 
 
 def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
-    """Return the index just past the closing markers at ``at``; -1 if more input is needed.
+    """Return the index just past the closing markers that start at ``at``; -1 if more input is needed.
 
     The markers are in the order of ``closers``.  Each may be missing, and may have whitespace in front.
     """

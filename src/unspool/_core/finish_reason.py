@@ -67,7 +67,7 @@ class FinishRule:
             return "length"
         if self._complete:
             return self._for_calls
-        # The reason "tool_calls" of a backend is only its guess; what matters are the calls in the stream.
+        # A backend that reports "tool_calls" is only guessing, so rely on the calls in the stream instead.
         if self._backend_reason in ("length", "content_filter"):
             return self._backend_reason
         return self._for_calls if self._kept else "stop"

@@ -29,8 +29,8 @@ Invariants, which ``tests/core/test_ledger.py`` checks, in part by reading synta
 
 * Only this module assigns ``buffer`` and ``position``, and only this module creates the
   events that account for input.
-* Each method that moves ``position`` creates one event, whose span is exactly the input that
-  it consumed.  The spans of all events of an output therefore tile the output.
+* Each method that moves ``position`` creates one event, whose span is exactly the consumed input.  The spans
+  of all events of an output therefore tile the output.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Ledger:
     def account_text(self, channel: Channel, text: str) -> list[Event]:
         """Account for ``text``, which precedes the buffer, as text of a channel.
 
-        This one call replaces a whole feed.  It is for input in which no marker starts.
+        This method does the work of a whole feed, for input in which no marker starts.
         """
         start = self._base
         self._base = end = start + len(text)
@@ -160,8 +160,9 @@ class Ledger:
     def account_arguments(self, json: str, text: str) -> list[Event]:
         """Account for ``text``, which precedes the buffer, as arguments.
 
-        This one call replaces a whole feed.  It is for input that the codec has translated into ``json``, if
-        the arguments do not end in it.
+        This method does the work of a whole feed, for input from the middle of the arguments.
+
+        :param json: the JSON text into which the codec has translated ``text``.
         """
         start = self._base
         self._base = end = start + len(text)

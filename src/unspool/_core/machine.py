@@ -266,7 +266,7 @@ class Machine:
         return self._state.channel
 
     def _pending_programs(self) -> list[Program]:
-        """Return the programs that may still match at the marker with which the input ends."""
+        """Return the programs that may still match at the marker at the end of the input."""
         if self._matcher is not None:
             return self._matcher.programs
         buffer = self.ledger.buffer
@@ -660,7 +660,7 @@ class Machine:
         return answer
 
     def _rejects(self, matcher: Matcher, answer: int, cut: bool) -> bool:
-        """Return whether to reject a matcher's result: a match, or a head that was cut off."""
+        """Return whether to reject a match or an incomplete head, given the tools of the request."""
         if answer == MATCH:
             return not self._accepts(matcher)
         return answer == CUT and cut and matcher.program.declared and not self._could_become_call(matcher)
@@ -673,7 +673,7 @@ class Machine:
 
     @property
     def _calls_unannounced(self) -> bool:
-        """True if no marker announces that calls follow here."""
+        """True if calls may follow here without a marker that announces them."""
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
@@ -991,7 +991,7 @@ class Machine:
         """Start reading the arguments of a call.
 
         :param opened: the section that this call opened, or None.
-        :param frame: the form of the message, if the call is the body of a message with a header.
+        :param frame: the form of framed messages, if the call is the body of such a message; else None.
         """
         if self._section is None:
             resync = self._compiled.follow.resync

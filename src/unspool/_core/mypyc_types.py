@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union
 
 T = TypeVar("T")
 
-COMPILING = False  # mypyc is run with --always-true=COMPILING
+COMPILING = False  # true for mypyc, which is run with --always-true=COMPILING
 
 if not TYPE_CHECKING:
 

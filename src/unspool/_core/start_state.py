@@ -88,7 +88,10 @@ def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDiale
 
 
 def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
-    """Return the place where an output begins, given the relevant tail; None if it begins in dropped text."""
+    """Return the place where an output begins, given the relevant tail of the prompt.
+
+    Return None if the output begins in dropped text or if the place depends on the output.
+    """
     if dialect.prompt.echo:
         return "content"  # the output begins with the echoed text
     compiled = compiled_dialect(dialect)
@@ -133,7 +136,7 @@ def _is_framing(event: Event) -> bool:
 
 
 def usual_tail(compiled: CompiledDialect) -> str:
-    """Return the relevant tail of the dialect's usual prompt, for a parser without a prompt."""
+    """Return the relevant tail of the default prompt of a dialect, for a parser without a prompt."""
     # The result is cached in the compiled dialect, because a separate cache would keep every dialect alive.
     prompt = compiled.prompt
     if prompt.usual_tail is None:
@@ -191,10 +194,10 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
 
 
 def _first_opener(text: str, openers: Sequence[str]) -> str:
-    """Return the ordinary words at the end of the text that open reasoning at the start of an answer.
+    """Return the words at the end of the text, if they open reasoning at the start of an answer.
 
-    They may also be the end of a user's message.  They are an opener only directly after a control
-    token, which starts the answer, or if the prompt consists of nothing else.
+    A user's message may end with the same words.  They open reasoning only if they directly follow a control
+    token, which starts the answer, or if there is no other text.
     """
     end = len(text.rstrip())
     for opener in openers:

@@ -62,7 +62,7 @@ class Codec:
         return self
 
     def resume(self, buf: str, pos: int) -> int:
-        """Continue after a step of ``source`` to index ``pos``, and return the index that is reached."""
+        """Continue after ``source`` has read up to index ``pos``, and return the index reached."""
         raise NotImplementedError
 
     def finish(self, cut: bool) -> Status:  # noqa: ARG002 - subclasses use it
@@ -78,7 +78,7 @@ class Codec:
         return False
 
     def _read_string_piece(self, text: str, ends: ValueMarkerSet) -> int:
-        """Read text inside a string that ends at one of these literals (fast path).
+        """Read a piece of a string that ends at one of these literals.
 
         Return the number of characters that belong to the string.  If the text contains a literal, change
         nothing and return -1.
@@ -107,7 +107,7 @@ class Value(Codec):
 class NamedPayload(Codec):
     """Codec of an object that contains the call's name as well as its arguments.
 
-    A ``Matcher`` steps it through the head of a call, up to the commit point.
+    A ``Matcher`` steps this codec while the head of the call is read, up to the commit point.
     """
 
     __slots__ = (
@@ -129,16 +129,16 @@ class NamedPayload(Codec):
         self.name: str = ""
         """Name of the function; empty until it is known."""
         self.name_start: i64 = -1
-        """Start of the name, as an index in the buffer of the last step; -1 if the step did not find it.
+        """Start of the name in the buffer of the last step; -1 if the step did not find it.
 
         The caller of ``step`` reads this value and the next three, and resets them to -1.
         """
         self.name_end: i64 = -1
-        """End of the name; -1 as for ``name_start``."""
+        """End of the name in the buffer of the last step; -1 if the step did not find it."""
         self.args_start: i64 = -1
-        """Start of the arguments; -1 as for ``name_start``."""
+        """Start of the arguments in the buffer of the last step; -1 if the step did not find it."""
         self.args_end: i64 = -1
-        """End of the arguments; -1 as for ``name_start``."""
+        """End of the arguments in the buffer of the last step; -1 if the step did not find it."""
         self.id: str = ""
         """Id of the call, if the model wrote it before the name."""
         self.committed: bool = False

@@ -158,7 +158,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
             form = ParamForm(template, escaped_newlines=False, never_followed_by=follow.after_value)
             follow.set_value_markers(form)
             params.append(form)
-    # Try the head with the longest literals first: one with CDATA before one without.
+    # Try heads with longer literals first, for example a head with CDATA before one without it.
     head_programs = [form.head for form in sorted(params, key=lambda form: -form.head.demands)]
     followed = [Step(FOLLOWED, markers=follow.first_param)]
     return ParameterTable(
@@ -209,7 +209,8 @@ def _confirmation(
 ) -> list[Step]:
     """Return a step that checks the text after the name, if the name has no closing delimiter.
 
-    Such a name is accepted only in front of certain literals, or at the end of the input.
+    Such a name is accepted only in front of certain literals or at the end of the input.  For other calls,
+    return no steps.
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise a call of another model family; a parameter must follow.

@@ -186,7 +186,7 @@ class PromptMarkers:
         self._all_templates: Final = all_templates
         # Caches.
         self.usual_tail: str | None = None
-        """Relevant tail of the dialect's usual prompt; None until it is needed."""
+        """Relevant tail of the dialect's default prompt; None until it is needed."""
         self.saved_starts: Final[dict[str, StartState]] = {}
         """Saved start states, by the relevant tail of the prompt."""
 

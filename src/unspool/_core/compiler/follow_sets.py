@@ -1,8 +1,8 @@
 """Follow sets: the literals that may come next at each place in a call.
 
 Values between tags are not escaped, and models leave calls unfinished.  The meaning of a marker therefore
-often depends on the text after it.  For example, ``</parameter>`` closes a value only in front of another
-parameter, of the end of the call, or of another literal of ``after_value``.  Like the FOLLOW sets of a
+often depends on the text after it.  For example, ``</parameter>`` closes a value only if another parameter,
+the end of the call or another literal of ``after_value`` follows.  Like the FOLLOW sets of a
 grammar, these sets are computed once, from all templates of a dialect.
 """
 

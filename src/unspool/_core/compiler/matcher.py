@@ -16,7 +16,8 @@ of the current program on a window of the buffer, and returns one of these answe
 =============  ======================================================================
 
 Results do not depend on chunking because of the *monotone law*: if a matcher has an answer for some input, it
-has the same answer for every continuation of this input.  Otherwise it asks for more input. If a program
+has the same answer for every continuation of this input.  Otherwise the matcher asks for more input. If a
+program
 needs more input, ``run`` therefore returns, although a later program may already match. A matcher continues
 at the step where it stopped, and never reads the same input twice.
 
@@ -102,7 +103,7 @@ class Matcher:
     cut_needs_declared: bool = False
     """True if the head that was cut off could only have become a call to a declared tool."""
     cut_short: bool = False
-    """True if the end of the input may be incomplete, because generation was stopped."""
+    """True if generation was stopped, so that a name at the end of the input may be incomplete."""
     confirmed_by_end: bool = False
     """True if the program matches only because the input has ended."""
     overlong: bool = False
@@ -280,7 +281,7 @@ class Matcher:
         return MORE if end == MORE and at < len(buf) else at
 
     def _match_hole(self, step: Step, buf: str, pos: int, final: bool) -> int:
-        """Read the text at a placeholder: all characters of its alphabet, up to its ``stop``."""
+        """Read the text at a placeholder, up to the step's ``stop`` or a character not in its alphabet."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)
         if step.stop:

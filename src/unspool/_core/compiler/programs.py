@@ -84,8 +84,9 @@ class Step:
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """``LITERAL``: the text to match.  ``CAPTURE`` and ``REPEAT``: the field.  ``PEEK``: the characters.
-        ``HEADER``: the control token in front of the header, if there is one.  ``ENVELOPE``: the notation.
+        """``LITERAL``: the text to match.  ``CAPTURE`` and ``REPEAT``: the field.  ``PEEK``: the allowed
+        characters.  ``HEADER``: the control token before the header, if there is one.  ``ENVELOPE``: the
+        notation.
         ``SPACE``: an escaped newline that may occur in the whitespace."""
         self.fields: Final = fields or {}
         """``ATTRIBUTES``: the field for each attribute."""

@@ -56,12 +56,11 @@ class Entry:
         self.ends_reasoning: Final = ends_reasoning
         """True if the literal ends reasoning that was not closed."""
         self.stray: Final = stray
-        """What the literal closes, if it is a closing marker: ``reasoning``, ``text`` or ``call``; or
-        empty."""
+        """For a closing marker, what it closes: ``reasoning``, ``text`` or ``call``.  Otherwise empty."""
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == DROP and program.trigger != literal for program in programs
         )
-        """True if the literal is a closing marker of which only a prefix has programs, and these drop it."""
+        """True for a closing marker whose only programs are for dropping a shorter marker at its start."""
         self.anchored: Final = any(program.anchored for program in programs)
         """True if some of the programs are tried only before the first visible text."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
@@ -90,7 +89,7 @@ class Entry:
         """True if the literal consists only of words and punctuation, as prose does."""
 
     def quick_match(self, ahead: str, unescape: bool) -> int:
-        """Return the answer of a matcher for the literal and the few characters after it.
+        """Return a matcher's answer for the literal, followed by the characters ``ahead``.
 
         An answer other than ``NEED_MORE`` is the same for every continuation of the input (see
         ``matcher.py``), so it can be cached.  Each marker in prose then costs only one look-up.  With a
@@ -177,7 +176,7 @@ class TextState:
 
 
 class StartState:
-    """Saved state of a machine after the end of a prompt, if the prompt's end contains no call."""
+    """Saved state of a machine that has read the end of a prompt, in which there was no call."""
 
     __slots__ = (
         "has_visible_text",

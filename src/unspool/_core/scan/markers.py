@@ -91,7 +91,8 @@ class MarkerSet:
     def reach(self, text: str) -> i64:
         """Return the number of characters at the start of the text that are certainly not part of a literal.
 
-        Return -1 if the text contains a complete literal.  Results for short texts are cached, which saves up
+        Return -1 if the text contains a complete literal.  Results for short strings are cached, which saves
+        up
         to a third of the time if the markers start with different characters (``benchmarks/shortcuts.py``).
         """
         if (
@@ -110,7 +111,8 @@ class MarkerSet:
         """Return the index of the next literal from ``at`` on, and the literal.
 
         If the text ends with the beginning of a literal, or with a literal that may still become a longer
-        one, return its index and an empty string.  If the text is final, only complete literals are found.
+        one, return the index of this place and an empty string.  If the text is final, only complete literals
+        are found.
         The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
@@ -124,7 +126,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """Return the longest literal at ``at``; an empty string if there is none, or if it is ruled out."""
+        """Return the longest literal at ``at`` that is not ruled out, or an empty string."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
@@ -291,7 +293,7 @@ def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tupl
 
 
 def _may_have(code: int, place: int, literal: str, unless: Mapping[str, str]) -> bool:
-    """Return whether ``code`` may be the character at index ``place`` of a literal, or just after it."""
+    """Return whether text that has this character at index ``place`` may start with the literal."""
     if len(literal) > place:
         return min(ord(literal[place]), ASCII) == code
     return code == ASCII or chr(code) not in unless.get(literal, "")

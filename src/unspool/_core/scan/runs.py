@@ -94,7 +94,10 @@ class Alphabet:
     __slots__ = ("_first_stops", "_stops", "pattern")
 
     def __init__(self, pattern: str) -> None:
-        """Compile the set from a pattern of runs.  The first character may have a pattern of its own."""
+        """Compile the set.
+
+        :param pattern: a pattern of a run, which may allow fewer characters at its start.
+        """
         self.pattern: Final = re.compile(pattern)
         codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
         first = set(filter(self.pattern.fullmatch, codes))

@@ -90,7 +90,7 @@ class MessageBuilder:
         return shown
 
     def _read_markup(self, event: Markup) -> None:
-        """If markup is an incomplete call that was removed, set the span of its diagnostic."""
+        """Set the span of a ``cut_head`` diagnostic to the incomplete call that was removed."""
         last = self._diagnostics[-1] if self._diagnostics else None
         if event.kind == "cut" and last is not None and last.kind == "cut_head":
             self._diagnostics[-1] = Diagnostic("cut_head", last.detail, event.start, event.end, event.text)
@@ -104,7 +104,7 @@ class MessageBuilder:
         call.args_end = event.start - call.start
         if event.status == "complete":
             return
-        # The machine has reported the fault with an empty span at the place where it occurred.
+        # The diagnostic of the machine has an empty span, so replace it with one that spans the call.
         kind = f"{event.status}_call"
         at = event.start
         detail = kind
@@ -218,7 +218,7 @@ class _OpenCall:
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:
-    """Return the text of a channel, with the text of broken calls in it; None if there is no text."""
+    """Return all text of a channel, including the text of broken calls; None if there is no text."""
     texts = [
         part.text
         for part in parts

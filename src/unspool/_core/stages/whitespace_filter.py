@@ -4,9 +4,9 @@ Theory of operation
 -------------------
 
 The machine emits all whitespace as the model wrote it.  Some of it belongs to the format of calls, such as a
-blank line in front of a call, and must be removed.  Only the input after the whitespace shows whether this is
-so.  This stage therefore holds back whitespace,
-and passes on the machine's events with the following changes:
+blank line in front of a call, and must be removed.  Only the input after the whitespace shows which
+whitespace does.  This stage therefore holds back whitespace, and passes on the machine's events with the
+following changes:
 
 * Whitespace before a call, between calls and after the last call is removed.
 * After reasoning or a call, whitespace at the very beginning of the content is removed.  Newlines around
@@ -93,7 +93,7 @@ class _Channel:
             if not text:
                 return None
             self.lead = ""
-        # From here on, `body` can be shown, and the whitespace after it is held back.
+        # `body` can be shown now, but the whitespace after `body` must be held back.
         body = text.rstrip()
         start = max(event.end - len(text), event.start)
         if not body:
@@ -124,7 +124,7 @@ class _Channel:
             self.sure = len(self.blanks)
 
     def flush(self, end: int) -> Text | None:
-        """Return the whitespace that is held back as a text event, which ends at offset ``end``."""
+        """Return a text event with the whitespace that is held back.  It ends at offset ``end``."""
         if not self.blanks:
             return None
         blanks = "".join(self.blanks[: self.sure])
@@ -180,8 +180,7 @@ class WhitespaceFilter:
         self.channel: Channel = parser.start_channel
         """Channel after the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
-        """Context of each call, by its index: the channel around it, and the whitespace removed in front of
-        it."""
+        """Channel around each call, and the whitespace removed in front of the call, by the call's index."""
 
     @property
     def finish_reason(self) -> FinishReason:
