@@ -152,18 +152,18 @@ _LATER = {
     "state_diagram": "_core.explain",
     "to_response_template": "models.convert.to_response_template",
 }
-"""Modules that define the names that parsing does not need; imported on first use."""
+"""Module of each name that parsing does not need.  It is imported when the name is first used."""
 
 
 def _publish(value: object) -> None:
     """Make tracebacks, pickles and ``help`` show a class under the name that users import."""
     if isinstance(value, type):
-        # `get_type_hints` looks names up in the module of the class, so resolve them before that changes.
+        # `get_type_hints` resolves names in the class's module, so call it before `__module__` changes.
         value.__annotations__ = get_type_hints(value, include_extras=True)
         value.__module__ = __name__
 
 
-if not TYPE_CHECKING:  # otherwise a type checker would accept every misspelt name
+if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

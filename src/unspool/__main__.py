@@ -1,4 +1,4 @@
-"""``python -m unspool``: the same as the command ``unspool``."""
+"""Entry point of ``python -m unspool``, which does the same as the command ``unspool``."""
 
 from .cli import main
 

@@ -1,13 +1,14 @@
 """Exceptions of the library.
 
-``UsageError`` and its subclasses report mistakes of the caller.  Faults in the output of a model never
-raise from ``Parser.feed``; they become diagnostics, unless a policy says ``error``.
+``UsageError`` and its subclasses report mistakes in the calling code.  A fault in a model's output never
+makes ``Parser.feed`` raise an exception; it becomes a diagnostic.  If a policy is set to ``error``, ``parse``
+and message builders raise ``MalformedOutput`` for it.
 """
 
 from __future__ import annotations
 
 _PUBLIC = "unspool"
-"""Module that users import them from, which tracebacks show."""
+"""Module that users import the exceptions from; tracebacks show this name."""
 
 
 class UnspoolError(Exception):
@@ -17,36 +18,36 @@ class UnspoolError(Exception):
 
 
 class UsageError(UnspoolError):
-    """Wrong use of the library; the message says what to do."""
+    """Error for incorrect use of the library; its message explains what to do."""
 
     __module__ = _PUBLIC
 
 
 class SpecError(UnspoolError):
-    """Contradiction in the declaration of a dialect; the message shows the template."""
+    """Error for a contradiction in the declaration of a dialect; its message shows the template."""
 
     __module__ = _PUBLIC
 
 
 class UnknownDialect(UsageError, LookupError):
-    """No dialect is registered under this name."""
+    """Error for a dialect name that is not registered."""
 
     __module__ = _PUBLIC
 
 
 class ProtocolError(UnspoolError):
-    """Violation of the rules that clients of a stream rely on; see ``ChatStreamDecoder``."""
+    """Error for an API stream that violates its protocol; see ``ChatStreamDecoder``."""
 
     __module__ = _PUBLIC
 
 
-_LENIENT = "Parse without strict=True to get the rest of the output, with this as a diagnostic."
+_LENIENT = "Parse without strict=True to get the rest of the output and a diagnostic instead of this error."
 
 
 class MalformedOutput(UnspoolError):
-    """Output that is not well-formed, under policies that make this an error.
+    """Error for malformed output, raised only if a policy is set to ``error``.
 
-    Raised by ``parse`` and by message builders, never by ``Parser.feed``.
+    ``parse`` and message builders raise it.  ``Parser.feed`` never does.
     """
 
     __module__ = _PUBLIC
@@ -61,11 +62,11 @@ class MalformedOutput(UnspoolError):
         self.start = start
         """Offset of the first character of the faulty call."""
         self.end = end
-        """Offset just past its last character."""
+        """Offset just past the last character of the faulty call."""
         self.at = at
         """Offset of the fault."""
         self.raw = raw
-        """Faulty call as the model wrote it."""
+        """Text of the faulty call as the model wrote it."""
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
             f"{caret(raw, at - start)}\n{advice}"
@@ -73,7 +74,7 @@ class MalformedOutput(UnspoolError):
 
 
 def caret(raw: str, at: int) -> str:
-    """Return the line of a text that contains an offset, with a caret under that place."""
+    """Return the line of ``raw`` that contains offset ``at``, with a caret under this offset."""
     at = max(0, min(at, len(raw)))
     left = raw.rfind("\n", 0, at) + 1
     right = raw.find("\n", at)

@@ -1,27 +1,29 @@
-"""Events of an output: text, calls, markup, diagnostics and the end.
+"""Events that a parser emits for an output: text, calls, markup, diagnostics and the end.
 
 Every event has a span: ``start`` and ``end`` are offsets in characters from the beginning of the
-output.  The spans of one stream tile the output: each starts where the one before ended, so nothing is
-lost and nothing is counted twice.  ``Diagnostic`` and ``Finish`` have empty spans.
+output.  The spans of one stream tile the output: each starts where the previous one ended, so every character
+belongs to exactly one event.  ``Diagnostic`` and ``Finish`` have empty spans.
 
-If a stream arrives in small chunks, one event becomes several.  :func:`normalise` joins them, and the
+If the output arrives in small chunks, what could be one event becomes several.  :func:`normalise` joins them,
+and the
 normalised stream is the same for every chunking.
 
 Events are plain classes with slots, because a stream creates one for almost every delta.  A frozen
 dataclass takes several times as long to create.
 """
 
-# Annotations are evaluated here and in the modules of the parser and its stages, so that `help` shows
-# types instead of the compiler's names for them.  Quoted annotations show our own names.
+# This module, the parser and its stages do not use `from __future__ import annotations`.  In the compiled
+# build, `help` therefore shows the actual types and not mypyc's names for them.  Quoted annotations are shown
+# as they are, with the names of our type aliases.
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from ._core.mypyc_types import i64, mypyc_attr
 
 Channel: TypeAlias = Literal["content", "reasoning"]
-"""Kind of text: the answer, or the reasoning in front of it."""
+"""Kind of text: ``content`` is the answer, ``reasoning`` is the model's thinking before the answer."""
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]
-"""Result of a call; see :class:`CallEnd`."""
+"""Status of a call that has ended; see :class:`CallEnd`."""
 MarkupKind: TypeAlias = Literal[
     "reasoning_open",
     "reasoning_close",
@@ -33,29 +35,29 @@ MarkupKind: TypeAlias = Literal[
     "dropped",
     "cut",
 ]
-"""Purpose of a piece of markup; see :class:`Markup`."""
+"""Kind of markup; see :class:`Markup`."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Reason why generation stopped, with the values of Chat Completions."""
+"""Reason why generation stopped, as one of the values that Chat Completions uses."""
 
 
 @mypyc_attr(acyclic=True)
 class _Event:
-    """Base class of all events: a span of the output."""
+    """Base class of all events.  Every event has a span of the output."""
 
     __slots__ = ("end", "start")
 
     def __init__(self, start: i64, end: i64) -> None:
         self.start = start
-        """Offset of the first character that this event accounts for."""
+        """Offset of the first character of the event's span."""
         self.end = end
-        """Offset just past the last character."""
+        """Offset just past the last character of the event's span."""
 
     def _key(self) -> tuple[object, ...]:
-        """Return the fields other than spans."""
+        """Return the values of the fields that are not offsets."""
         return ()
 
     def _places(self) -> tuple[int, ...]:
-        """Return the offsets of spans inside the event's own span."""
+        """Return the offsets that the event has besides ``start`` and ``end``."""
         return ()
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +103,7 @@ class Text(_Event):
 
 @mypyc_attr(acyclic=True)
 class CallStart(_Event):
-    """Start of a call, once its name is known.  From here on nothing of the call is retracted."""
+    """Start of a call, emitted as soon as the function's name is known.  It is never retracted."""
 
     __slots__ = ("id", "index", "name", "name_end", "name_start")
     __match_args__: ClassVar = ("index", "name", "id")
@@ -112,13 +114,14 @@ class CallStart(_Event):
         self.start = start
         self.end = end
         self.index = index
-        """Index among the calls of this output, from 0."""
+        """Number of calls before this one in the output."""
         self.name = name
         """Name of the function."""
         self.id = id
-        """Id that the model wrote, or a generated one."""
+        """Id of the call: written by the model, or generated."""
         self.name_start = name_start
-        """Offset of the first character of the name.  The span is empty if the output does not contain it."""
+        """Offset of the first character of the name; equal to ``name_end`` if the output does not contain the
+        name."""
         self.name_end = name_end
         """Offset just past the last character of the name."""
 
@@ -133,8 +136,8 @@ class CallStart(_Event):
 class CallArgs(_Event):
     """Piece of a call's arguments, as JSON text.
 
-    The pieces of a complete call, joined, are one JSON value.  ``json`` may be empty if the span
-    contains only notation, such as the closing brace of the object around the arguments.
+    Joined together, the pieces of a complete call are one JSON value.  ``json`` is empty if the span contains
+    only syntax around the arguments, such as the closing brace of the object that they are in.
     """
 
     __slots__ = ("index", "json")
@@ -174,19 +177,19 @@ class CallEnd(_Event):
         self.index = index
         """Index of the call, as in :class:`CallStart`."""
         self.status = status
-        """``complete``; ``malformed`` if the call is not well-formed in this dialect; ``truncated`` if the
+        """``complete``; ``malformed`` if the call is not well-formed in this dialect; or ``truncated`` if the
         output ended inside the call."""
         self.raw = raw
-        """Text of a malformed or truncated call as the model wrote it, from its opener on; empty for a
-        complete call."""
+        """Text of a malformed or truncated call as the model wrote it, including the opening marker.  It is
+        empty for a complete call."""
         self.args_start = args_start
-        """Offset of the first character of the arguments.  The span is empty if there are none."""
+        """Offset of the first character of the arguments; equal to ``args_end`` if there are no arguments."""
         self.args_end = args_end
         """Offset just past the last character of the arguments.
 
-        The notation around the arguments is not in the span: their key, the brackets of an object that
-        contains the whole call, closing markers.  The arguments of a broken call end in front of the
-        markers that close it."""
+        The syntax around the arguments is not part of the span: the key of the arguments, the brackets of an
+        object that contains the whole call, and closing markers.  The arguments of a broken call end in front
+        of the call's closing markers."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.status, self.raw)
@@ -197,7 +200,7 @@ class CallEnd(_Event):
 
 @mypyc_attr(acyclic=True)
 class Markup(_Event):
-    """Markup: input that frames something and is not shown."""
+    """Part of the output that is not shown to the user, such as the markers around a call."""
 
     __slots__ = ("kind", "text")
     __match_args__: ClassVar = ("kind", "text")
@@ -206,12 +209,15 @@ class Markup(_Event):
         self.start = start
         self.end = end
         self.kind = kind
-        """``reasoning_open``, ``reasoning_close``, ``content_open`` and ``content_close`` say so; ``call``:
-        part of a call or of a section of calls; ``separator``: between two calls; ``message_boundary``:
-        between two messages; ``dropped``: a control token, or text for nobody; ``cut``: the head of a call
-        that the end of the output cut off."""
+        """Kind of markup.
+
+        ``reasoning_open``, ``reasoning_close``, ``content_open`` and ``content_close`` open and close these
+        channels; ``call`` is part of a call or of a section of calls; ``separator`` is between two calls;
+        ``message_boundary`` is between two messages; ``dropped`` is a control token, or other text that was
+        removed; ``cut`` is a broken or unfinished call that was removed.
+        """
         self.text = text
-        """Markup as the model wrote it."""
+        """Text of the markup as the model wrote it."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.text)
@@ -219,10 +225,10 @@ class Markup(_Event):
 
 @mypyc_attr(acyclic=True)
 class Diagnostic(_Event):
-    """Note about a fault in the output, or about a guess that the parser made.
+    """Report of a fault in the output, or of a guess that the parser made.
 
-    In a stream of events the span is empty, because other events account for the text.  In
-    ``Message.diagnostics`` the span is that of the text concerned.
+    In a stream of events, the span of a diagnostic is empty, because the faulty text is in the span of
+    another event.  In ``Message.diagnostics``, the span of a broken or unfinished call covers the call.
     """
 
     __slots__ = ("detail", "kind", "raw")
@@ -234,12 +240,13 @@ class Diagnostic(_Event):
         self.kind = kind
         """One of the keys of :data:`DIAGNOSTIC_KINDS`."""
         self.detail = detail
-        """Details for people; may change."""
+        """Human-readable details.  The wording may change between versions."""
         self.raw = raw
-        """Text that the model wrote, if no other event or part has it."""
+        """Text of a broken call, as the model wrote it; empty in other diagnostics and in a stream of
+        events."""
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields as JSON values."""
+        """Return the fields as a JSON-serialisable dictionary."""
         return {
             "kind": self.kind,
             "detail": self.detail,
@@ -266,8 +273,8 @@ class Finish(_Event):
         self.start = at
         self.end = at
         self.reason = reason
-        """Reason that the caller passed to ``Parser.finish``.  For the finish reason of a response, which
-        depends on the calls, see ``WhitespaceFilter.finish_reason``."""
+        """Reason that was passed to ``Parser.finish``.  The finish reason of a response depends on the calls
+        as well; see ``WhitespaceFilter.finish_reason``."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.reason,)
@@ -277,18 +284,19 @@ class Finish(_Event):
 
 
 Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Diagnostic | Finish
-"""Any event.  A ``match`` over all of them can end with ``assert_never``."""
+"""Union of all event classes.  A ``match`` statement with a case for each class can end with
+``assert_never``."""
 
 
 def move(event: "Event", start: i64, end: i64) -> None:
-    """Give an event another span."""
-    base: _Event = event  # the compiler accesses attributes of a class faster than those of a union
+    """Set the start and the end of an event."""
+    base: _Event = event  # mypyc accesses attributes of a class faster than those of a union
     base.start = start
     base.end = end
 
 
 def channel_after(event: "Event", channel: Channel) -> Channel:
-    """Return the channel after an event; ``channel`` is the one before it."""
+    """Return the channel after an event, given the ``channel`` before the event."""
     if isinstance(event, Text):
         return event.channel
     if isinstance(event, Markup):
@@ -300,7 +308,7 @@ def channel_after(event: "Event", channel: Channel) -> Channel:
 
 
 def event_fields(event: "Event") -> dict[str, object]:
-    """Return an event as JSON values: its class, its fields and its span."""
+    """Return an event's class name, fields and span as a JSON-serialisable dictionary."""
     names: tuple[str, ...] = getattr(event, "__match_args__", ())
     fields = {name: getattr(event, name) for name in (*names, "start", "end")}
     return {"event": type(event).__name__, **fields}
@@ -309,43 +317,43 @@ def event_fields(event: "Event") -> dict[str, object]:
 DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "malformed_call": "a call is not well-formed",
     "truncated_call": "the output ended inside a call",
-    "cut_head": "the output ended after a call's opener, before its name",
+    "cut_head": "the output ended after the opening marker of a call, before the function's name",
     "cut_marker": "generation was stopped inside a marker; the beginning of the marker was removed",
     "missing_closer": "a call or section ended without its closing marker",
     "missing_opener": "a declared tool was called without the marker that opens calls",
     "stray_closer": "a closing marker without its opener was removed",
     "empty_section": "a section without calls was removed",
-    "stray_opener": "an opening marker was removed because it opens nothing, or what is open already",
-    "overlong_head": "the text after a call's opener became too long without a name, so it is text",
-    "repaired": "notation was repaired under malformed_call=repair",
-    "slip": "a small fault in the notation was ignored because its meaning is clear",
-    "coerced_to_string": "a value does not fit its schema or notation, so it stays a string",
+    "stray_opener": "an opening marker was removed: nothing follows it, or reasoning was already open",
+    "overlong_head": "an opening marker was kept as text: too much text follows it without a function name",
+    "repaired": "wrong syntax was repaired, as the policy malformed_call=repair demands",
+    "slip": "a small syntax error was ignored because the meaning is clear",
+    "coerced_to_string": "a value does not match its schema or notation, so it was kept as a string",
     "duplicate_argument": "an argument, or a key of an object in an argument, was given twice: "
-    "between tags and in Python calls the first counts, in JSON and other objects the last",
+    "between tags and in Python calls the first one is used, in JSON and other objects the last one",
     "late_id": "the model gave the call's id after its arguments",
     "other_family_call": "a call was written in the format of another family of models",
     "unnamed_call": "a call did not name its function, which was inferred from its arguments",
     "dropped_token": "a control token that is not part of the dialect was removed",
-    "bad_id": "the model's id was not usable and was replaced",
+    "bad_id": "the model wrote an id that cannot be used, so the id was replaced",
     "null_call": "a call that means 'no call' was removed",
-    "broken_header": "a message header was never finished",
+    "broken_header": "a message header is incomplete or contradicts itself",
     "dropped_text": "text that is not for the user was removed, such as a tool result that the model made up",
     "trailing_data": "text after the arguments was removed",
-    "extra_member": "a member of the call's object that is not part of a call was removed",
-    "extra_call": "a further call was removed because the request allows one at a time",
+    "extra_member": "an unknown member of the object that contains the call was removed",
+    "extra_call": "another call was removed because the request allows only one",
     "unclosed_reasoning": "the output ended inside reasoning",
 }
-"""Every kind of :class:`Diagnostic`, with its meaning."""
+"""Meaning of each kind of :class:`Diagnostic`."""
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
-    """Return the canonical form of a stream: join events that only chunking has separated.
+    """Join events that are separate only because the output arrived in chunks, and return the new list.
 
     >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
     """
     out: list[Event] = []
-    run: list[Event] = []  # neighbours that are one event; joined once at the end, to stay linear
+    run: list[Event] = []  # consecutive events to join; joining them all at once takes linear time
     for event in events:
         if run and not _continues(run[-1], event):
             out.append(_joined(run))
@@ -357,7 +365,7 @@ def normalise(events: "Iterable[Event]") -> "list[Event]":
 
 
 def _continues(last: Event, event: Event) -> bool:
-    """Return whether chunking has cut one event into these two."""
+    """Return whether two consecutive events are parts of one event that was split by chunking."""
     if isinstance(event, Text):
         return isinstance(last, Text) and last.channel == event.channel
     if isinstance(event, CallArgs):

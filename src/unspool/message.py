@@ -1,4 +1,4 @@
-"""The parsed message: reasoning, content, tool calls and diagnostics of a whole output.
+"""Parsed message: the reasoning, content, tool calls and diagnostics of a whole output.
 
 The classes are written by hand, because a batch creates millions of them and a frozen dataclass takes
 ten times as long to create as a compiled class.  ``dataclasses.asdict`` and ``replace`` accept them.
@@ -48,7 +48,7 @@ class _Value:
 
 @mypyc_attr(acyclic=True)
 class ToolCall(_Value):
-    """Complete call of a tool."""
+    """Complete tool call."""
 
     __slots__ = ("arguments", "id", "name")
     __match_args__: ClassVar = ("id", "name", "arguments")
@@ -56,16 +56,16 @@ class ToolCall(_Value):
 
     def __init__(self, id: str, name: str, arguments: str) -> None:
         self.id: Final = id
-        """Id that the model wrote, or a generated one in the family's format."""
+        """Id of the call: written by the model, or generated in the format of the model family."""
         self.name: Final = name
         """Name of the function."""
         self.arguments: Final = arguments
-        """JSON text; exactly as the model wrote it, if the dialect uses JSON."""
+        """Arguments as JSON text, exactly as the model wrote them if the dialect uses JSON."""
 
 
 @mypyc_attr(acyclic=True)
 class TextPart(_Value):
-    """Consecutive text of one channel."""
+    """Uninterrupted text of one channel."""
 
     __slots__ = ("channel", "text")
     __match_args__: ClassVar = ("channel", "text")
@@ -78,10 +78,10 @@ class TextPart(_Value):
 
 @mypyc_attr(acyclic=True)
 class BrokenCall(_Value):
-    """Malformed or truncated call, which must not be run.
+    """Malformed or truncated call, which must not be executed.
 
-    Readers of the stream have seen the call begin, so it is among the parts of the message, whatever
-    the policies make of it in the other fields.
+    Readers of the stream have already seen the start of the call.  ``Message.parts`` therefore contains the
+    call under every policy, even if the other fields of the message do not.
     """
 
     __slots__ = ("arguments", "channel", "id", "name", "raw", "status", "text")
@@ -103,19 +103,20 @@ class BrokenCall(_Value):
         self.name: Final = name
         """Name of the function."""
         self.arguments: Final = arguments
-        """Arguments as far as they came: not a JSON object, or only the beginning of one."""
+        """Arguments as far as they were read: incomplete or invalid JSON text."""
         self.status: Final[Literal["malformed", "truncated"]] = status
         """``malformed`` or ``truncated``."""
         self.raw: Final = raw
-        """Call exactly as the model wrote it, from its opener on."""
+        """Text of the call exactly as the model wrote it, including the opening marker."""
         self.channel: Final[Channel] = channel
-        """Channel that the call stands in."""
+        """Channel in which the call appeared."""
         self.text: Final = text
-        """Text that went back to that channel, under a policy such as ``malformed_call="text"``."""
+        """Text of the call, if a policy such as ``malformed_call="text"`` puts it back into the channel;
+        otherwise empty."""
 
 
 Part: TypeAlias = TextPart | ToolCall | BrokenCall
-"""Any part of ``Message.parts``."""
+"""Element of ``Message.parts``."""
 
 
 @mypyc_attr(acyclic=True)
@@ -136,20 +137,23 @@ class Message(_Value):
         parts: Iterable[Part] = (),
     ) -> None:
         self.reasoning: Final = reasoning
-        """All reasoning; None if there is none."""
+        """All reasoning, as one string; None if there is no reasoning."""
         self.content: Final = content
-        """All text for the user; None if there is none."""
+        """All text for the user, as one string; None if there is no such text."""
         self.tool_calls: Final[tuple[ToolCall, ...]] = tuple(tool_calls)
-        """Calls in order of appearance."""
+        """Complete calls in order of appearance, and broken calls under the policy ``keep``."""
         self.diagnostics: Final[tuple[Diagnostic, ...]] = tuple(diagnostics)
-        """Faults and guesses; empty for a clean output."""
+        """Faults in the output and guesses that the parser made; usually empty."""
         self.finish_reason: Final[FinishReason] = finish_reason
-        """Finish reason of the response: ``tool_calls`` if there is a complete call and none was cut off."""
+        """Finish reason of the response, such as ``tool_calls`` if all calls are complete."""
         self.parts: Final[tuple[Part, ...]] = tuple(parts)
-        """Text, reasoning and calls in the order of the output, which the other fields do not keep."""
+        """Text, reasoning and calls in their original order, which the other fields do not show."""
 
     def in_order(self) -> tuple[Part, ...]:
-        """Return the parts; if there are none, make them from reasoning, content and calls, in this order."""
+        """Return the parts of the message in order.
+
+        If there are none, return the reasoning, the content and the calls as parts, in this order.
+        """
         if self.parts:
             return self.parts
         parts: list[Part] = []

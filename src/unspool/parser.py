@@ -1,13 +1,13 @@
-"""The parser: text or tokens in, events out.
+"""Parser: text or token ids in, events out.
 
-``Parser`` puts the parts of the core together for one output:
+``Parser`` connects the parts of the core, in this order, for one output:
 
 1. ``TokenReader`` turns token ids into text, if there is a tokenizer.
 2. ``Machine`` turns text into events.
-3. ``_finish_events`` removes what belongs to the prompt, and restores the text of special tokens.
+3. ``_finish_events`` removes text that belongs to the prompt, and restores the text of special tokens.
 4. ``CommitBuffer`` holds each call until it is complete, under the policy ``commit="call"``.
 
-Most parsers need only the second, so ``feed`` hands text straight to the machine if it can.
+Most parsers need only the second step, so ``feed`` passes text directly to the machine if possible.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ from .message import Message
 from .policies import DEFAULTS, STRICT, Policies
 
 ToolList: TypeAlias = Iterable[Mapping[str, object]]
-"""Tools of a request, in the format of Chat Completions, or only the functions in them."""
+"""Tools of a request, in the format of Chat Completions; or only the ``function`` object of each tool."""
 
 _FINISHED: Final = "finish() was called before; create a new Parser for the next output"
 _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
@@ -48,8 +48,8 @@ _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 class Parser:
     """Streaming parser for one output of a model.
 
-    Stages that process its events further are created from the parser, so that they follow the same
-    policies: ``tidy``, ``fold``, and the encoders of ``unspool.wire``.
+    Stages that process the events further are created from the parser, so that they apply the same policies.
+    These are ``tidy``, ``fold`` and the encoders of ``unspool.wire``.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -76,26 +76,27 @@ class Parser:
         """Create a parser for one output.
 
         :param dialect: name or alias of a dialect, or a ``Dialect``.
-        :param tools: the tools of the request.  None: unknown.  Empty: the request offered none, so
-            markup of calls is text.
-        :param prompt: the rendered prompt or its end, as text, or as token ids if there is a tokenizer.
-            The markers that it ends with decide whether the output begins inside reasoning, content
-            or the header of a message.
-        :param continues: the prompt ends inside a turn of the model, and the output continues that
-            turn: reasoning or a call that it has begun goes on.  A turn begins after the last control
-            token that does not belong to the dialect.  If turns begin with ordinary words instead,
-            pass only the turn as the prompt.
-        :param start_channel: where the output begins, if there is no prompt: inside ``reasoning``, or
-            after it, in ``content``.
+        :param tools: the tools of the request.  None means that they are unknown.  An empty list means that
+            the request offered no tools, so markup of calls is treated as text.
+        :param prompt: the rendered prompt, or the end of it, as text; or as token ids if ``tokenizer`` is
+            passed.  The markers at the end of the prompt show whether the output begins inside reasoning,
+            content or the header of a message.
+        :param continues: the prompt ends inside a turn of the model, and the output continues this turn, even
+            in the middle of reasoning or of a call.  A turn begins after the last control token that does not
+            belong to the dialect.  If turns begin with ordinary words instead, pass only the unfinished turn
+            as the prompt.
+        :param start_channel: the channel in which the output begins, as an alternative to ``prompt``:
+            ``reasoning``, or ``content`` if the reasoning is already over.
         :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
             also selects the variant of the dialect that fits its vocabulary.
-        :param policies: choices where users disagree.
-        :param strict: short for the policies that raise on malformed and truncated calls.
+        :param policies: choices for cases without a single right answer; see :class:`Policies`.
+        :param strict: shorthand for the policies that raise an error for malformed and truncated calls.
         :param forced: the request forced a call; see the policy ``forced_finish_reason``.
-        :param keep_raw: keep the text of the open call, for ``CallEnd.raw`` of a call that ends
-            malformed or truncated.  Always on under the policy ``commit="call"``.
-        :param new_id: returns the id of a call, given its name and index, if the model wrote none.  By
-            default ids look like those of the model's family.  ``seeded_ids`` makes reproducible ones.
+        :param keep_raw: keep the text of the open call, so that ``CallEnd.raw`` contains this text if the
+            call ends malformed or truncated.  Always on under the policy ``commit="call"``.
+        :param new_id: a function that returns an id for a call to which the model gave no id.  Its arguments
+            are the name of the function and the index of the call.  By default, ids have the format of the
+            model family.  ``seeded_ids`` returns a function for reproducible ids.
         """
         if strict and policies is not None:
             raise UsageError("pass either strict=True or policies=, not both")
@@ -110,12 +111,12 @@ class Parser:
         self.dialect = find(dialect, tokenizer)
         """Dialect of the output."""
         self.policies = in_force = STRICT if strict else policies or DEFAULTS
-        """Policies in force."""
+        """Policies that the parser applies."""
         self.forced = forced
         """True if the request forced a call."""
         self._tools = as_tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
-        # With token ids, special tokens are single code points, in the templates as in the input.
+        # With a tokenizer, each special token is a single code point, in the templates and in the input.
         spelling = self.dialect if self._reader is None else self._reader.dialect
         self._compiled = compiled = _compiled_for(spelling, in_force, self._tools)
         if prompt is None:
@@ -129,7 +130,7 @@ class Parser:
         self._start(new_id)
 
     def _start(self, new_id: Callable[[str, int], str] | None) -> None:
-        """Start an output with the options that ``__init__`` has worked out."""
+        """Prepare for a new output, with the options that ``__init__`` has stored."""
         compiled, tail, policies = self._compiled, self._tail, self.policies
         self._machine = machine = Machine(
             compiled,
@@ -144,20 +145,20 @@ class Parser:
         if self._given_start is not None:
             self._first_events = start_in_channel(self._given_start, machine, compiled)
         self.start_channel: Channel = machine.channel
-        """Channel that the output begins in, given the prompt."""
+        """Channel in which the output begins, according to the prompt."""
         self._commit_buffer = (
             CommitBuffer(machine, policies, self.start_channel) if policies.commit == "call" else None
         )
         if self.dialect.prompt.echo:
             self._first_events.append(Text("content", self.dialect.prompt.echo, 0, 0))
-        # True while events may still belong to the prompt, or the first ones are not out yet.
+        # True while an event may still belong to the prompt, or until `_first_events` were returned.
         self._at_start = bool(tail or self._first_events)
         self._finished = False
         self._is_direct = self._can_be_direct()
 
     @property
     def pending(self) -> int:
-        """Number of input characters that no event accounts for yet."""
+        """Number of input characters that are not part of any event yet."""
         pending = self._machine.pending
         if self._commit_buffer is not None:
             pending += self._commit_buffer.pending
@@ -165,18 +166,19 @@ class Parser:
 
     @property
     def max_pending(self) -> int | None:
-        """Upper bound of ``pending`` at this point; None: unbounded, until a value or call is complete."""
+        """Upper bound of ``pending`` at this point, or None if it is unbounded until a value or call ends."""
         if self._commit_buffer is not None and self._commit_buffer.pending:
             return None
         max_pending = self._machine.max_pending
         if max_pending is None or self._reader is None:
             return max_pending
-        # Text that came with ids waits until it is clear which special token it belongs to.
+        # Text that was fed with token ids waits until it is clear where the special tokens belong in the
+        # text.
         return max_pending + self._reader.max_pending
 
     @property
     def reasoning_ended(self) -> bool:
-        """True if reasoning is over: it was closed, or content or a call has begun.
+        """True if the reasoning was closed, or if content or a call has begun.
 
         >>> parser = Parser("hermes", start_channel="reasoning")
         >>> parser.reasoning_ended, parser.feed("Hm.</think>")[-1].kind, parser.reasoning_ended
@@ -186,11 +188,11 @@ class Parser:
 
     @property
     def mode(self) -> str:
-        """Mode of the machine, for display: text, trial, payload, tail, between or junk."""
+        """Name of the machine's mode, for display: text, trial, payload, tail, between or junk."""
         return self._machine.mode
 
     def feed(self, text: Unchecked[str]) -> "list[Event]":
-        """Read the next piece of output, of any length, and return the events that it decides."""
+        """Read the next piece of output, of any length, and return the events that are now certain."""
         # This line runs for every delta; `isinstance` would take twice as long.
         if self._is_direct and type(text) is str:
             return self._machine.feed(text)
@@ -202,14 +204,14 @@ class Parser:
             )
         if self._reader is not None:
             raise UsageError(
-                "this parser was created with a tokenizer: call feed_tokens(), or create it without one"
+                "this parser has a tokenizer: call feed_tokens(), or create a parser without tokenizer="
             )
         return self._finish_events(self._machine.feed(text))
 
     def feed_tokens(self, ids: Iterable[int]) -> "list[Event]":
-        """Read the next token ids and return the events that they decide.  Needs ``tokenizer``.
+        """Read the next token ids and return the events that are now certain.  Requires ``tokenizer``.
 
-        Spans count characters of the decoded text.
+        The offsets of events refer to the decoded text.
         """
         if self._finished:
             raise UsageError(_FINISHED)
@@ -220,11 +222,12 @@ class Parser:
         return self._finish_events(self._machine.feed(self._reader.feed(ids)))
 
     def feed_decoded(self, text: str, ids: Iterable[int]) -> "list[Event]":
-        """Read the next text as an engine decoded it, with the token ids that it comes from.
+        """Read the next text that an engine has decoded, together with its token ids.
 
-        Needs ``tokenizer``.  The text decides what is shown; the ids tell a marker from text that
-        merely looks like it.  The text may lag behind the ids, may lack special tokens, and may end
-        before the ids do, at a stop string.  Spans count characters of the text with its special tokens.
+        Requires ``tokenizer``.  Events contain the decoded text.  The ids are needed to distinguish a marker
+        from text that merely looks like a marker.  The text may arrive later than its ids, may lack special
+        tokens, and may end before the ids do, at a stop string.  The offsets of events refer to the text with
+        all special tokens in it.
         """
         if self._finished:
             raise UsageError(_FINISHED)
@@ -235,8 +238,8 @@ class Parser:
     def finish(self, reason: Unchecked[FinishReason | None] = None) -> "list[Event]":
         """End the output and return the last events.
 
-        :param reason: why generation stopped.  It decides whether a name at the end of the output is a
-            call or was cut off.
+        :param reason: the reason why generation stopped.  If the output ends with a function's name, this
+            reason shows whether the name was cut off.
         """
         if self._finished:
             raise UsageError("finish() was called before; create a new Parser for the next output")
@@ -251,9 +254,10 @@ class Parser:
         return self._finish_events(events)
 
     def measure_tokens(self) -> list[int]:
-        """Return a list with the number of characters that begin in each token; it grows with each feed.
+        """Return a list with the number of characters that begin in each token; each feed extends the list.
 
-        With it, the spans of events can be converted to token indices.  Call this before the first ids.
+        Use the list to convert offsets of events to token indices.  Call this method before the first
+        feed.
         """
         if self._reader is None:
             raise UsageError("measure_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
@@ -271,7 +275,7 @@ class Parser:
         return MessageBuilder(self, source=source)
 
     def message(self, events: "Iterable[Event]") -> Message:
-        """Return the message for all events of an output.
+        """Build the message from all events of an output.
 
         >>> parser = Parser("hermes")
         >>> parser.message(parser.feed("Hello.") + parser.finish("stop")).content
@@ -284,9 +288,9 @@ class Parser:
     def _relevant_tail(
         self, prompt: "str | Iterable[int]", compiled: CompiledDialect, *, continues: bool
     ) -> str:
-        """Return the end of the prompt that the machine reads, with special tokens as the machine has them.
+        """Return the end of the prompt that the machine must read, in the form of the machine's input.
 
-        :param compiled: the dialect with its special tokens spelt out.
+        :param compiled: the dialect, compiled with special tokens as text, as they are in a prompt.
         """
         reader = self._reader
         if reader is None:
@@ -304,11 +308,11 @@ class Parser:
         )
 
     def _can_be_direct(self) -> bool:
-        """Return whether the events of the machine need no further processing."""
+        """Return whether ``feed`` can return the machine's events without further processing."""
         return not self._at_start and self._commit_buffer is None and self._reader is None
 
     def _finish_events(self, events: list[Event]) -> list[Event]:
-        """Turn events of the machine into events of the output."""
+        """Apply steps 3 and 4 of the module's docstring to events of the machine."""
         if self._at_start:
             if self._first_events:
                 events = self._first_events + events
@@ -324,11 +328,11 @@ class Parser:
 
 
 class Outputs:
-    """Parsers for many outputs, most of which have the same options."""
+    """Factory of parsers for many outputs; it reuses the last parser if the options stay the same."""
 
     def __init__(self, policies: Policies | None) -> None:
         self._policies = policies
-        self._parser: Parser | None = None  # the last one; its options follow
+        self._parser: Parser | None = None  # the last parser; the next three attributes are its options
         self._dialect: Dialect | None = None
         self._tools: ToolList | None = None
         self._prompt: str | None = None
@@ -340,7 +344,7 @@ class Outputs:
         prompt: str | None,
         new_id: Callable[[str, int], str],
     ) -> Parser:
-        """Return a parser for the next output; the parser before it must not be used any more."""
+        """Return a parser for the next output; the parser returned before must not be used again."""
         parser = self._parser
         if (
             parser is None
@@ -356,8 +360,8 @@ class Outputs:
 
 
 def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> CompiledDialect:
-    """Return the compiled form of a dialect that fits the policies and the tools."""
-    # By position: the cache takes twice as long to look up named arguments.
+    """Return a dialect, compiled for the policies and the tools of a request."""
+    # The options are positional, because the cache is twice as slow with keyword arguments.
     return compiled_dialect(
         dialect,
         not tools.refused or policies.no_tools == "strip",
@@ -368,7 +372,7 @@ def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> Compile
 
 
 def _without_prompt(event: Event) -> Event | None:
-    """Return the part of an event that belongs to the output; None if all of it belongs to the prompt."""
+    """Remove the text of the prompt from an event; return None if nothing else is in the event."""
     if event.start >= 0:
         return event
     in_prompt = -event.start
@@ -396,11 +400,11 @@ def parse(
     finish_reason: FinishReason | None = None,
     new_id: Callable[[str, int], str] | None = None,
 ) -> Message:
-    """Parse a whole output.
+    """Parse a complete output and return the message.
 
-    This is the streaming parser, fed once.  The options are those of ``Parser``.
+    The output is fed to a streaming parser in one piece.  The options are those of ``Parser``.
 
-    :param finish_reason: why generation stopped, as for ``Parser.finish``.
+    :param finish_reason: the reason why generation stopped, as for ``Parser.finish``.
 
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
     'now'
@@ -422,7 +426,7 @@ def parse(
 
 
 def seeded_ids(seed: str | int, dialect: str | Dialect) -> Callable[[str, int], str]:
-    """Return a function for ``new_id`` whose ids look like the dialect's and follow from a seed.
+    """Return a function for ``new_id`` that derives ids from a seed, in the format of the dialect.
 
     >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
     >>> rows = [parse(text, "hermes", new_id=seeded_ids("row 17", "hermes")) for _ in range(2)]

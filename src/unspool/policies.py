@@ -1,4 +1,4 @@
-"""Policies: named choices where users disagree, the same for every dialect."""
+"""Policies: named choices of behaviour on which users disagree.  They apply to every dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Choices where there is no single right answer.
+    """Choices of behaviour where there is no single right answer.
 
     >>> Policies(malformed_call="repair").malformed_call
     'repair'
@@ -23,45 +23,47 @@ class Policies:
     """
 
     calls_in_reasoning: Literal["call", "text"] = "call"
-    """A well-formed call inside reasoning: ``call`` reports it, ``text`` leaves it in the reasoning."""
+    """A well-formed call inside reasoning: ``call`` reports the call, ``text`` leaves it in the reasoning."""
     unknown_tool: Literal["forward", "text"] = "forward"
-    """A call to a tool that was not declared: ``forward`` reports it, ``text`` leaves it as text."""
+    """A call to a tool that was not declared: ``forward`` reports the call, ``text`` leaves it as text."""
     malformed_call: Literal["text", "repair", "keep", "drop", "error"] = "text"
     """A call that is not well-formed: ``text`` puts its raw text back into the content; ``repair``
     repairs it if possible, and treats it as text otherwise; ``keep`` keeps it among the calls; ``drop``
     removes it; ``error`` raises ``MalformedOutput``."""
     truncated_call: Literal["drop", "text", "keep", "error"] = "drop"
-    """A call that the output ended in: ``drop`` mentions it in ``diagnostics`` only; ``text``, ``keep`` and
-    ``error`` are as for a malformed call."""
+    """A call that the end of the output cuts off: ``drop`` removes it, with a diagnostic; ``text``, ``keep``
+    and ``error`` do the same as for a malformed call."""
     commit: Literal["name", "call"] = "name"
-    """When to report a call: ``name`` as soon as its name is known, so that arguments stream; ``call`` only
-    once it is complete and valid."""
+    """Time at which a call is reported: ``name`` reports it as soon as its name is known, so that its
+    arguments are streamed; ``call`` reports it once it is complete and valid."""
     arguments: Literal["verbatim", "canonical"] = "verbatim"
-    """Arguments of a message: ``verbatim`` as the model wrote them, if the dialect uses JSON; ``canonical``
-    serialised again."""
+    """Arguments in a message: ``verbatim`` keeps them as the model wrote them, if the dialect uses JSON;
+    ``canonical`` parses and serialises them again."""
     after_calls: Literal["content", "drop"] = "content"
     """Text after the first call: ``content`` keeps it, ``drop`` removes it."""
     whitespace_around_calls: Literal["framing", "keep"] = "framing"
     """Whitespace between text and a call: ``framing`` removes it as part of the format, ``keep`` keeps it as
-    part of the text.  Whitespace between two calls is always framing."""
+    part of the text.  Whitespace between two calls is always removed."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
-    """A closing tag inside a value between tags: ``confirmed`` lets it count only if something follows that
-    may follow a value; ``first`` always lets it count."""
+    """A closing tag, after which the value of an argument may or may not continue: ``confirmed`` ends the
+    value at this tag only if the next text can follow a value; ``first`` always ends the value at this
+    tag."""
     no_tools: Literal["verbatim", "strip"] = "verbatim"
-    """Calls although the request offered no tools: ``verbatim`` leaves the text, ``strip`` removes it."""
+    """Calls in the output of a request without tools: ``verbatim`` leaves them in the text, ``strip`` removes
+    them."""
     schemaless_value: Literal["string", "json"] = "string"
-    """A value between tags without a schema: ``string`` always makes it a string, ``json`` reads it as JSON
-    if it is JSON."""
+    """A value between tags for which there is no schema: ``string`` always makes it a string; ``json`` parses
+    it if it is valid JSON, and otherwise makes it a string."""
     reasoning_field: Literal["both", "reasoning_content", "reasoning"] = "both"
-    """Names of the reasoning field in Chat Completions."""
+    """Name of the field for reasoning in Chat Completions; ``both`` writes two fields."""
     forced_finish_reason: Literal["tool_calls", "stop"] = "tool_calls"
-    """Finish reason of a response with a call that the request forced."""
+    """Finish reason of a response with a tool call, if the request forced this call."""
     call_ids: Literal["native", "generated"] = "native"
-    """Ids of calls: ``native`` uses those that the model wrote, if they are usable; ``generated`` never."""
+    """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 
     @staticmethod
     def preset(name: str, **changes: str) -> Policies:
-        """Return the policies that come closest to what another engine does, with changes of your own.
+        """Return the policies that come closest to the behaviour of another engine.
 
         The remaining differences are documented in "Coming from another engine".
 
@@ -71,12 +73,13 @@ class Policies:
         'content'
 
         :param name: vllm, sglang, dynamo, llamacpp or ollama.
+        :param changes: policies that differ from the preset.
         """
         return Policies.from_mapping({"preset": name, **changes})
 
     @staticmethod
     def from_mapping(choices: Mapping[str, str]) -> Policies:
-        """Return policies from a mapping, such as a setting; the key ``preset`` names a set to start from."""
+        """Return policies from a mapping of names to values; the key ``preset`` selects a preset."""
         changes: dict[str, Any] = dict(choices)
         preset = changes.pop("preset", None)
         if preset is not None and preset not in _PRESETS:
@@ -88,7 +91,7 @@ class Policies:
         return Policies(**{**_PRESETS.get(preset, {}), **changes})
 
     def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
-        """Return the policy for calls that end malformed or truncated."""
+        """Return the policy for calls that end with this status."""
         return self.malformed_call if status == "malformed" else self.truncated_call
 
     def __post_init__(self) -> None:
@@ -100,7 +103,7 @@ class Policies:
 
 @cache
 def policy_choices() -> dict[str, tuple[str, ...]]:
-    """Return the values that each policy allows."""
+    """Return the allowed values of each policy, by the name of the policy."""
     hints = get_type_hints(Policies)
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
 
@@ -134,7 +137,7 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
         "reasoning_field": "reasoning",
     },
 }
-"""Policies of other engines that differ from our defaults; ``tools/coming_from.py`` checks them."""
+"""Policies of each engine, where they differ from the defaults; ``tools/coming_from.py`` checks them."""
 
 ENGINES: Final = tuple(_PRESETS)
 """Names of the presets."""
@@ -142,4 +145,4 @@ ENGINES: Final = tuple(_PRESETS)
 DEFAULTS = Policies()
 """Default policies."""
 STRICT = Policies(malformed_call="error", truncated_call="error")
-"""Policies that raise on malformed and truncated calls; ``strict=True`` is short for them."""
+"""Policies that raise an error for malformed and truncated calls; ``strict=True`` selects them."""

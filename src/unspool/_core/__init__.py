@@ -1,1 +1,1 @@
-"""The core: text or tokens in, events and messages out.  It imports nothing outside the standard library."""
+"""Core: text or token ids in, events and messages out.  It imports nothing outside the standard library."""

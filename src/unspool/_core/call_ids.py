@@ -1,4 +1,4 @@
-"""Unique ids for the calls of one output: the model's own if they are usable, otherwise new ones."""
+"""Unique ids for the calls of one output: from the model if its ids are usable, otherwise generated."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from ..dialects._id_format import IdFormat
 
 
 class CallIds:
-    """Ids of one output; each is used once."""
+    """Registry of the call ids of one output, which makes them unique."""
 
     __slots__ = ("_accepts", "_make", "_taken", "native")
 
     def __init__(self, form: IdFormat, make: Callable[[str, int], str] | None, *, native: bool) -> None:
-        """Start without any ids.
+        """Create an empty registry.
 
-        :param form: format of ids in the model's family.
-        :param make: returns a new id, given the function's name and an index; None: follow the format.
+        :param form: the format of ids in the model's family.
+        :param make: a function that returns a new id, given the function's name and an index; None: generate
+            ids in this format.
         :param native: use the ids that the model writes.
         """
         self._accepts: Final = form.accepts
@@ -34,10 +35,11 @@ class CallIds:
         return free
 
     def new(self, name: str, index: int) -> str:
-        """Return a new id."""
+        """Return a generated id that no other call of this output has."""
         while True:
             fresh = self._make(name, index)
             if fresh not in self._taken:
                 self._taken.add(fresh)
                 return fresh
+            # Ids that depend on the index alone may be taken by an id of the model; try the next index.
             index += 1

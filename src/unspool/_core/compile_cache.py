@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
 _DERIVED: Final = ("+", ":")
-"""Characters in the name of a dialect that was made of others for one request."""
+"""Characters that occur in the name of a dialect only if it combines other dialects for a request."""
 
 
 def compiled_dialect(
@@ -24,10 +24,10 @@ def compiled_dialect(
     calls_in_reasoning: bool = True,
     repair: bool = False,
 ) -> CompiledDialect:
-    """Return a dialect in compiled form; the arguments are those of ``CompileOptions``.
+    """Return the compiled form of a dialect; the other arguments are those of ``CompileOptions``.
 
-    A compiled dialect takes hundreds of kilobytes, and requests may combine dialects in thousands of
-    ways.  Combined dialects therefore have a small cache of their own, and never evict the others.
+    A compiled dialect takes hundreds of kilobytes, and requests may combine dialects in thousands of ways.
+    Combined dialects therefore have a small cache of their own, so that they never evict other dialects.
     """
     derived = any(sign in dialect.name for sign in _DERIVED)
     compile_once = _compile_derived if derived else _compile_declared

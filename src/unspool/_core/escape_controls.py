@@ -1,4 +1,4 @@
-"""Escaping of control characters, so that a terminal shows untrusted text and does nothing else."""
+"""Escaping of control characters, so that untrusted text can be printed to a terminal safely."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 
 
 def visible(text: str) -> str:
-    r"""Escape control characters, except tabs and newlines, and those that change the direction of text.
+    r"""Escape the characters that control a terminal or the direction of text, except tabs and newlines.
 
     The escapes are those of JSON, so JSON text keeps its meaning.
 

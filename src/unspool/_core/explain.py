@@ -1,7 +1,7 @@
-"""Explanation of a dialect, generated from its compiled form.
+"""Human-readable explanation of a dialect, generated from the compiled dialect.
 
-Markers, bounds and the state diagram come from the tables that the machine itself uses, so they
-cannot be out of date.
+The markers, the bounds and the state diagram are read from the tables that the machine uses, so they are
+always up to date.
 """
 
 from __future__ import annotations
@@ -48,17 +48,20 @@ def state_diagram(dialect: str | Dialect) -> str:
 
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
-    """Return every marker of the dialect that looks like a control token."""
+    """Return all markers of a dialect that have the form of a control token, such as ``<tool_call>``."""
     return tuple(sorted(filter(is_control_token, fully_compiled(find(dialect)).prompt.markers.literals)))
 
 
 def hold_back(dialect: str | Dialect) -> int:
-    """Return how many characters of prose are held back at most: one less than the longest marker."""
+    """Return the maximum number of characters of prose that the parser holds back.
+
+    It is one less than the length of the longest marker.
+    """
     return max(fully_compiled(find(dialect)).states.content.markers.longest - 1, 0)
 
 
 def kind(dialect: str | Dialect) -> str:
-    """Return the notation of calls in a few words, such as ``JSON`` or ``tags``."""
+    """Return a short description of how a dialect writes calls, such as ``JSON`` or ``tags``."""
     spec = find(dialect)
     if spec.frame is not None:
         return "messages"
@@ -72,7 +75,7 @@ def kind(dialect: str | Dialect) -> str:
 
 
 def fully_compiled(dialect: Dialect) -> CompiledDialect:
-    """Return a dialect compiled with everything that it can express."""
+    """Return a dialect, compiled with all options enabled except repair."""
     return compiled_dialect(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
@@ -90,22 +93,22 @@ class _Explanation:
         if dialect.family.aliases:
             yield f"Also known as {', '.join(dialect.family.aliases)}."
         if dialect.family.reasoning_aliases:
-            yield f"Its reasoning is known as {', '.join(dialect.family.reasoning_aliases)}."
+            yield f"Its reasoning format is also known as {', '.join(dialect.family.reasoning_aliases)}."
         yield ""
         yield "## As the model writes it"
         yield ""
         text, message = example(dialect)
-        yield "~~~~text"  # a dialect may write backticks of its own
+        yield "~~~~text"  # the sample itself may contain backticks
         yield text
         yield "~~~~"
         yield ""
-        yield "## What is read of it"
+        yield "## What the parser returns"
         yield ""
         for channel, read in (("reasoning", message.reasoning), ("content", message.content)):
             if read:
                 yield f"- {channel}: `{_visible(read)}`"
         for call in message.tool_calls:
-            yield f"- a call of {call.name}: `{_visible(call.arguments)}`"
+            yield f"- call of `{call.name}`: `{_visible(call.arguments)}`"
         yield ""
         yield "## Templates"
         yield ""
@@ -120,11 +123,11 @@ class _Explanation:
         yield "## Hold-back"
         yield ""
         yield f"- prose: at most {hold_back(dialect)} characters, while they can still become a marker"
-        yield f"- heads, headers and what may follow a closing tag: at most {2 * BOUND} characters"
+        yield f"- heads of calls, headers, and the text after a closing tag: at most {2 * BOUND} characters"
         if any(form.payload == "envelope" for form in self.compiled.forms.calls):
-            yield "- arguments before the function's name: until the name comes"
+            yield "- arguments in front of the function's name: until the name is complete"
         if self.compiled.forms.params:
-            yield "- a parameter whose schema is not a string: until it closes"
+            yield "- a parameter whose schema is not a string: until its closing tag"
         yield ""
         yield "## States"
         yield ""

@@ -7,25 +7,26 @@ from typing import Final
 from ..events import CallEnd, Diagnostic, Event, Finish, FinishReason
 
 _CUT: Final = ("cut_head", "truncated_call")
-"""Diagnostics of a call that was cut off.  A commit buffer may have removed the events of the call."""
+"""Diagnostics that report a call that was cut off, even if a commit buffer has removed the call's events."""
 
 
 class FinishRule:
     """Observer of a stream that determines the finish reason.
 
-    The first line that applies decides:
+    The first row that applies determines the finish reason:
 
     ==========================================  ================================================
     the stream contains                         finish reason
     ==========================================  ================================================
-    a call that was cut off                     ``length``, whatever the backend says, so that
+    a call that was cut off                     ``length``, whatever the backend reports, so that
                                                 clients do not trust the last call
     a complete call                             ``tool_calls``, even if generation was stopped in
                                                 the text after the call; for a forced call, the
                                                 policy ``forced_finish_reason``
-    ``Finish`` with ``length`` or               that
+    ``Finish`` with ``length`` or               the reason of ``Finish``
     ``content_filter``
-    a malformed call that is kept               as for a complete call
+    a malformed call, under the policy          as for a complete call
+    ``malformed_call="keep"``
     none of these                               ``stop``
     ==========================================  ================================================
     """
@@ -33,10 +34,10 @@ class FinishRule:
     __slots__ = ("_backend_reason", "_complete", "_cut", "_for_calls", "_keep", "_kept")
 
     def __init__(self, for_calls: FinishReason, *, keep: bool) -> None:
-        """Start in front of the first event.
+        """Create an observer that has not seen any event.
 
-        :param for_calls: finish reason if there is a complete call.
-        :param keep: malformed calls are kept among the calls.
+        :param for_calls: the finish reason if there is a complete call.
+        :param keep: true if malformed calls are kept among the calls.
         """
         self._for_calls: FinishReason = for_calls
         self._keep = keep
@@ -61,12 +62,12 @@ class FinishRule:
             self._backend_reason = event.reason
 
     def reason(self) -> FinishReason:
-        """Return the finish reason of the events so far."""
+        """Return the finish reason, given the events so far."""
         if self._cut:
             return "length"
         if self._complete:
             return self._for_calls
-        # A backend that says "tool_calls" only guesses; the calls in the stream decide.
+        # A backend that reports "tool_calls" is only guessing, so rely on the calls in the stream instead.
         if self._backend_reason in ("length", "content_filter"):
             return self._backend_reason
         return self._for_calls if self._kept else "stop"

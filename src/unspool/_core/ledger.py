@@ -1,32 +1,36 @@
-"""The ledger: the input buffer, and the events that account for it.
+"""Ledger: the input buffer, and the events that account for the input.
 
 Theory of operation
 -------------------
 
-The ledger is passive.  ``Machine`` and ``OpenCall`` read ``buffer`` from ``position`` on,
-decide what a stretch of it is, and call one method here for each decision.  The ledger
-knows nothing about dialects and never calls the machine.
+The ledger is passive.  ``Machine`` and ``OpenCall`` read ``buffer`` from ``position`` on, decide what a piece
+of the input is (text, markup, arguments), and call one ledger method for each piece.  To *account for* a
+piece of input is to emit an event whose span is this piece.  The ledger does not depend on dialects and never
+calls the machine.
+
+A *silent* call is not reported as a call: its input becomes markup or text.  Calls are silent if the request
+offered no tools, if the called tool is not one of them, or if the call means "no call".
 
 ====================  ==================================================================
 ``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
-``buffer``            input that no event accounts for yet, except what lies before
-                      ``position``
-``position``          everything before it is accounted for; 0 between two feeds
+``buffer``            input that no event accounts for yet; the part before ``position``
+                      is already accounted for
+``position``          index of the next input to account for; 0 between two feeds
 ``_events``           events since ``begin_feed``
-``_set_aside``        input taken out of the buffer without an event, because a head is
-                      long and undecided; see ``set_aside``
+``_set_aside``        input that was taken out of the buffer without an event; see
+                      the method ``set_aside``
 ====================  ==================================================================
 
 One feed is ``begin_feed``, then any number of ``emit_*``, ``start_call`` and ``end_call``,
-then ``end_feed``.  Where a whole piece of input is plain text or the middle of an argument,
-``account_text`` or ``account_arguments`` does all of that at once.
+then ``end_feed``.  If a whole piece of input is plain text or the middle of an argument, a single call of
+``account_text`` or ``account_arguments`` replaces this sequence.
 
 Invariants, which ``tests/core/test_ledger.py`` checks, in part by reading syntax trees:
 
 * Only this module assigns ``buffer`` and ``position``, and only this module creates the
   events that account for input.
-* Each method that moves ``position`` creates one event, whose span is exactly the input that
-  it consumed.  The spans of all events of an output therefore tile the output.
+* Each method that moves ``position`` creates one event, whose span is exactly the consumed input.  The spans
+  of all events of an output therefore tile the output.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from ..events import Channel, FinishReason, MarkupKind, Status
 
 BLOCK: Final = 16_384
-"""Characters of a call's raw text after which its pieces are joined into one string."""
+"""Number of characters of a call's raw text after which the pieces are joined into one string."""
 
 
 class Ledger:
@@ -80,52 +84,53 @@ class Ledger:
     def __init__(self, *, base: int, keep_raw: bool) -> None:
         """Create an empty ledger.
 
-        :param base: offset of the first character to come; below 0 if it belongs to the prompt.
+        :param base: the offset of the first input character; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
         """
         self.buffer = ""
-        """Input that no event accounts for yet, except what lies before ``position``."""
+        """Input that was read.  Events already account for the part before ``position``."""
         self.position: i64 = 0
-        """Index in ``buffer``; everything before it is accounted for."""
+        """Index in ``buffer`` of the first character that no event accounts for yet."""
         self.cut_short = False
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
         self._events: list[Event] = []
-        self._last_text = ""  # the text that ends at the current position; empty after markup
+        self._last_text = ""  # the text directly before the current position; empty after markup
         self._set_aside: list[str] = []
-        self._set_aside_length: i64 = 0  # kept as a number, because callers ask after every feed
+        self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
         self.index: i64 = -1
-        """Index of the last call."""
+        """Index of the last call; -1 before the first call."""
         self.silent_channel: Channel | None = None
-        """Channel that shows a silent call as text; None: a silent call becomes markup."""
+        """Channel in which a silent call is shown as text; None if silent calls become markup."""
         self.call_is_silent = False
         """True while the open call is not reported as a call: its input becomes markup or text."""
-        self._args_start: i64 = -1  # where the arguments of the open call start; -1: not known yet
+        self._args_start: i64 = -1  # offset at which the open call's arguments start; -1: not known yet
         self._args_end: i64 = -1
         self._last_call: list[str] = []  # pieces of the last call's raw text
-        # The raw text of the open call.  Deltas are short, and a short string needs many times the
-        # memory of its text, so the pieces are joined into a block whenever BLOCK characters have come.
+        # Raw text of the open call.  It arrives in short pieces, and a short Python string takes many times
+        # the memory of its characters.  The pieces are therefore joined into a block after every BLOCK
+        # characters.
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
         self._join_at: i64 = BLOCK  # offset in the output at which to join next
-        self._deferred: list[Event] = []  # diagnostics to report with the end of the call
+        self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
 
     # -- input and output
 
     def begin_feed(self, text: str) -> None:
-        """Start a new list of events; ``text`` is the old buffer together with the new input."""
+        """Start a new list of events.  ``text`` is the old buffer followed by the new input."""
         self._events = []
         self.buffer = text
 
     def end_input(self, reason: FinishReason | None) -> None:
-        """Start the last list of events: no more input follows."""
+        """Start the last list of events, after the end of the input."""
         self.begin_feed(self.buffer)
         self.cut_short = reason in ("length", "content_filter")
 
     def end_feed(self) -> list[Event]:
-        """Drop the accounted input from the buffer and return the new events."""
+        """Remove the input that was accounted for from the buffer, and return the new events."""
         if self.position:
             self._base += self.position
             self.buffer = self.buffer[self.position :]
@@ -139,13 +144,13 @@ class Ledger:
         return text
 
     def hold(self, text: str) -> None:
-        """Keep the undecided end of the input in the buffer."""
+        """Set the buffer to the end of the input, which is still undecided."""
         self.buffer = text
 
     def account_text(self, channel: Channel, text: str) -> list[Event]:
-        """Account for ``text``, which stands in front of the buffer, as text of a channel.
+        """Account for ``text``, which precedes the buffer, as text of a channel.
 
-        This is a whole feed, for input in which no marker starts.
+        This method does the work of a whole feed, for input in which no marker starts.
         """
         start = self._base
         self._base = end = start + len(text)
@@ -153,9 +158,11 @@ class Ledger:
         return [Text(channel, text, start, end)]
 
     def account_arguments(self, json: str, text: str) -> list[Event]:
-        """Account for ``text``, which stands in front of the buffer, as arguments.
+        """Account for ``text``, which precedes the buffer, as arguments.
 
-        This is a whole feed, for input that the codec has read as ``json`` and no end of arguments.
+        This method does the work of a whole feed, for input from the middle of the arguments.
+
+        :param json: the JSON text into which the codec has translated ``text``.
         """
         start = self._base
         self._base = end = start + len(text)
@@ -167,12 +174,12 @@ class Ledger:
 
     @property
     def pending(self) -> int:
-        """Number of input characters that no event accounts for yet."""
+        """Number of input characters that are not part of any event yet."""
         return self._base + len(self.buffer) - max(self.accounted_to, 0)
 
     @property
     def accounted_to(self) -> int:
-        """Offset in the output before which every character is in the span of an event."""
+        """Offset in the output up to which events account for every character."""
         return self._base + self.position - self._set_aside_length
 
     @property
@@ -182,16 +189,20 @@ class Ledger:
 
     @property
     def last_character(self) -> str:
-        """The text character before the current position; empty after markup."""
+        """Last character of the text directly before the current position; empty after markup."""
         return self._last_text[-1:]
 
     @property
     def last_call_text(self) -> str:
-        """Raw text of the last call, if it is kept; of a long call only the first block."""
+        """Raw text of the last call, if raw text is kept; only the first block of a long call."""
         return "".join(self._last_call)
 
     def continue_after_prompt(self, pending: str, last_character: str) -> None:
-        """Start in the state that reading a prompt would leave: some undecided text and what precedes it."""
+        """Start in the state after a prompt, without reading the prompt.
+
+        :param pending: the undecided end of the prompt.
+        :param last_character: the last text character before ``pending``.
+        """
         self.buffer = pending
         self._base = -len(pending)
         self._last_text = last_character
@@ -201,8 +212,8 @@ class Ledger:
     def set_aside(self, length: int) -> None:
         """Take the next ``length`` characters out of the buffer without an event.
 
-        A JSON object may hold megabytes of arguments before the function's name.  Until the
-        name comes, the buffer must not grow, or feeding would take quadratic time.
+        A JSON object may contain megabytes of arguments before the function's name.  If the buffer grew until
+        the name is found, feeding would take quadratic time.
         """
         end = self.position + length
         self._set_aside.append(self.buffer[self.position : end])
@@ -212,7 +223,7 @@ class Ledger:
         self.position = 0
 
     def restore(self) -> None:
-        """Put back what was set aside in front of the buffer."""
+        """Put the input that was set aside back in front of the buffer."""
         text = "".join(self._set_aside)
         self._set_aside.clear()
         self._set_aside_length = 0
@@ -223,9 +234,9 @@ class Ledger:
     # -- text and markup
 
     def emit_text(self, channel: Channel | None, end: int) -> str:
-        """Account for the buffer up to index ``end`` as text; without a channel it is dropped.
+        """Account for the buffer up to index ``end`` as text, and return this text.
 
-        Return the text.
+        Without a channel, the text becomes dropped markup.
         """
         position = self.position
         text = self.buffer if position == 0 and end == len(self.buffer) else self.buffer[position:end]
@@ -272,7 +283,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for a part of a silent call as markup or text."""
+        """Account for a piece of a silent call, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:
@@ -280,11 +291,14 @@ class Ledger:
             self._events.append(Text(self.silent_channel, raw, start, start + len(raw)))
 
     def set_last_index(self, index: int) -> None:
-        """Set the index of the last call, because the calls before it were in the prompt."""
+        """Set the index of the last call, so that calls in the prompt are not counted."""
         self.index = index
 
     def emit_arguments(self, json: str, length: int) -> None:
-        """Account for the next ``length`` characters as arguments that the codec has read as ``json``."""
+        """Account for the next ``length`` characters as arguments.
+
+        :param json: the JSON text into which the codec has translated them.
+        """
         if not length and not json:
             return
         start = self._base + self.position
@@ -301,10 +315,10 @@ class Ledger:
 
     def mark_arguments_start(self, at: int) -> None:
         """Record that the arguments start at index ``at`` of the buffer."""
-        self._args_start = max(self._base + at, 0)  # the part in the prompt does not count
+        self._args_start = max(self._base + at, 0)  # 0 if they start in the prompt
 
     def mark_arguments_end(self, at: int) -> None:
-        """Record that the arguments end before index ``at`` of the buffer, unless their end is known."""
+        """Record that the arguments end before index ``at`` of the buffer.  Later records are ignored."""
         if self._args_end < 0:
             self._args_end = max(self._base + at, 0)
 
@@ -315,7 +329,7 @@ class Ledger:
         self._raw.clear()
 
     def end_call(self, status: Status, length: int) -> None:
-        """Account for the closing markers of a call, the next ``length`` characters, and end the call."""
+        """End the call, and account for the next ``length`` characters as its closing markers."""
         position, self.position = self.position, self.position + length
         start = self._base + position
         if self._deferred:
@@ -342,25 +356,28 @@ class Ledger:
     # -- diagnostics, which account for no input
 
     def diagnose(self, kind: str, detail: str, ahead: int = 0) -> None:
-        """Emit a diagnostic for the place ``ahead`` characters after the current position.
+        """Emit a diagnostic for the offset ``ahead`` characters after the current position.
 
-        A call that is shown as text gets no diagnostics.
+        There are no diagnostics inside a call that is shown as text.
         """
         if self.silent_channel is None:
             at = max(self._base + self.position + ahead, 0)
             self._events.append(Diagnostic(kind, detail, at, at))
 
     def defer_diagnostic(self, kind: str, detail: str, at: int) -> None:
-        """Keep a diagnostic for index ``at`` of the buffer until the call ends.
+        """Store a diagnostic for index ``at`` of the buffer, to emit it when the call ends.
 
-        In the middle of a call it would separate two pieces of arguments that are one event.
+        If it were emitted in the middle of the arguments, ``normalise`` could not join their pieces.
         """
         if self.silent_channel is None:
             at = max(self._base + at, 0)
             self._deferred.append(Diagnostic(kind, detail, at, at))
 
     def defer_diagnostics(self, notes: list[tuple[str, str, int]]) -> None:
-        """Defer the diagnostics of a codec (kind, detail, index in the buffer), and empty the list."""
+        """Store the diagnostics of a codec until the call ends, and empty the list.
+
+        Each diagnostic in the list is a tuple: its kind, its detail and an index in the buffer.
+        """
         for kind, detail, at in notes:
             self.defer_diagnostic(kind, detail, max(at, self.position))
         notes.clear()
@@ -371,5 +388,5 @@ class Ledger:
 
 
 def _in_output(raw: str, start: i64) -> str:
-    """Return ``raw``, which starts at offset ``start``, without what belongs to the prompt."""
+    """Return the part of ``raw`` that belongs to the output.  ``raw`` starts at offset ``start``."""
     return raw if start >= 0 else raw[-start:]

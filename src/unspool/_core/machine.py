@@ -1,45 +1,48 @@
-"""The machine: characters in, events out.
+"""State machine of the parser: characters in, events out.
 
 Theory of operation
 -------------------
 
-``Machine`` reads one output of a model.  ``feed`` appends a piece of input to the buffer of the
-``Ledger``, and ``_read`` decides as much of the buffer as it can.  Each decision is one call of a
-ledger method, which creates the event.  What cannot be decided yet stays in the buffer.
+``Machine`` reads one output of a model.  ``feed`` appends a piece of input to the buffer of the ``Ledger``.
+``_read`` then determines what the input in the buffer is, as far as possible, and calls a ledger method for
+each piece, which creates an event.  Input that is still undecided stays in the buffer.
 
-At any time the machine is in one mode, and each mode looks only for what can occur in it:
+The *head* of a call is everything up to the function's name, or up to the arguments if they follow the name.
+The end of the head is the *commit point* of the call.
+
+The machine is always in exactly one of these modes:
 
 ========  =========================================  ======================================
 mode      the machine is in it while                 reads
 ========  =========================================  ======================================
-text      nothing else is open                       text of a channel, up to the next
+text      no other mode applies                      text of a channel, up to the next
                                                      marker of the current ``TextState``
-trial     ``_matcher`` is set                        the input after a marker that may or
-                                                     may not be the head of something
-between   ``_between_calls``, or ``_repetitions``    what follows a call inside a section,
+trial     ``_matcher`` is set                        the input after a marker, to find out
+                                                     whether a call or other markup begins
+between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
           is not empty                               or directly after the section
 payload,  ``_call`` is set; these are the phases     the open call, see ``open_call.py``
 tail,     of the call
 junk
 ========  =========================================  ======================================
 
-The text modes are refined by ``_state``, a table of the markers that count and of what each may
-begin.  Content before and after the first visible text, each reasoning wrapper and each kind of
-message body have a state of their own (``compiler/text_states.py``).
+In text mode, ``_state`` is a table of the markers to look for, and of what may begin at each. There are
+separate states for content before the first visible text, for content after it, for each reasoning wrapper
+and for each kind of message body (``compiler/text_states.py``).
 
-Three rules make every result independent of how the input is chunked, and the work linear:
+Three rules ensure that results do not depend on how the input is chunked, and that the work is linear:
 
-1. A mode consumes what is decided and leaves the rest in the buffer.  It decides nothing that more
-   input could change, and what it leaves is bounded (``max_pending``).
-2. Until its commit point nothing of a call is shown, and a false alarm gives its text back.  After
-   the commit point nothing is taken back.
-3. Every character consumed is in the span of exactly one event.
+1. A mode consumes only input whose meaning no further input can change, and leaves the rest in the buffer.
+   The length of the rest is bounded (``max_pending``).
+2. No event of a call is emitted before its commit point, so that text which merely looks like a call can
+   still become text.  After the commit point, nothing is retracted.
+3. Every consumed character is in the span of exactly one event.
 
-``feed`` has two fast paths, for the two things that most pieces of most outputs are: text without
-a marker, and the middle of an argument.  ``_read`` chooses the fast path for the next feed before it
-returns.  A fast path gives the same events as ``_read`` would; the laws on chunking compare the two
-for every dialect.  Without the first, prose takes 3.1 times as long in the interpreter; without the
-second, a long argument takes 2.1 times as long (``benchmarks/shortcuts.py``).
+``feed`` has two fast paths, for the most frequent pieces of input: text without a marker, and the middle of
+an argument.  Before ``_read`` returns, it chooses the fast path for the next feed.  A fast path must return
+the same events as ``_read`` would; the tests of chunking compare the two for every dialect.  Without the
+first fast path, prose takes 3.1 times as long in the interpreter.  Without the second, a long argument takes
+2.1 times as long (``benchmarks/shortcuts.py``).
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ if TYPE_CHECKING:
     from .schema.tools import Tools
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
-"""Beginning of an output: text of a channel, the header of a message, or the inside of a call."""
+"""Place where an output begins: in a channel, in the header of a message, or in a call."""
 
 _NO_MARKERS: Final = MarkerSet(())
 _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
@@ -79,19 +82,19 @@ _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
     "text": "dropped",
 }
 _QUOTES: Final = frozenset("\"'`")
-# What `_read_marker` and `_match_at` return.
+# Return values of `_read_marker` and `_match_at`.
 _IS_TEXT: Final = -1
 _NEEDS_MORE: Final = 0
 _DECIDED: Final = 1
 _IN_CALL_HEADER: Final = "the input ended inside the header of a call"
 LOOKAHEAD: Final = 2
-"""Number of characters after a marker that are looked at before a matcher is created."""
+"""Number of characters after a marker that `Entry.quick_match` examines before a matcher is created."""
 CODE_FUNCTION: Final = "python"
-"""Name of the function that runs raw code."""
+"""Function name that is used for calls that consist of raw code."""
 
 
 class Machine:
-    """Reader of one output."""
+    """State machine that reads one output."""
 
     __slots__ = (
         "_between_calls",
@@ -135,12 +138,12 @@ class Machine:
         new_id: Callable[[str, int], str] | None,
         remove_calls: bool,
     ) -> None:
-        """Start in front of the first character.
+        """Create a machine that has not read any input.
 
         :param base: offset of the first character in the output; below 0 if it belongs to the prompt.
         :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
-        :param new_id: generates the id of a call; None: as the dialect says.
-        :param remove_calls: calls become markup, because the request offered no tools.
+        :param new_id: a function that generates the id of a call; None: generate ids in the dialect's format.
+        :param remove_calls: turn calls into markup, because the request offered no tools.
         """
         self._compiled: Final = compiled
         self._states: Final = compiled.states
@@ -151,36 +154,39 @@ class Machine:
         self._null_calls: Final = compiled.dialect.names.null_calls
         self._remove_calls: Final = remove_calls
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
-        """The buffer, and the events that account for it."""
+        """Input buffer, and the events that account for the input."""
         self._ids: Final = CallIds(compiled.dialect.id_format, new_id, native=policies.call_ids == "native")
-        # The fast path of the next feed: text of a channel without these markers, or a codec.
+        # Fast path of the next feed: either text of a channel without any of these markers, or a codec.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        # A character that all of these markers start with; empty if they differ.
+        # Character that all of these markers start with; empty if the markers start with different
+        # characters.
         self._fast_first_character = ""
         self._fast_codec: Codec | None = None
         # Running text.
         self._state: TextState = self._states.fresh
-        self._outer_state: TextState = self._states.fresh  # the state around text that is dropped
-        # Content other than whitespace, or a call in content, has come in this message.
+        self._outer_state: TextState = self._states.fresh  # the state to return to after dropped text
+        # True once this message has content other than whitespace, or a call in its content.
         self._has_visible_text = False
         self._reasoning_closed = not compiled.has_reasoning
-        self._text_closers: set[str] = set()  # closers that are text, because their openers were
-        # The matcher that waits for more input, and the marker in running text that it started at.
+        # Closing markers to treat as text, because their opening markers were treated as text.
+        self._text_closers: set[str] = set()
+        # Matcher that waits for more input, and the table entry of the marker at which it started.
         self._matcher: Matcher | None = None
         self._matcher_entry: Entry | None = None
         # Calls and sections of calls.
         self._call: OpenCall | None = None
         self._section: SectionForm | None = None
-        self._section_is_text = False  # the call that opened the section is shown as text
-        self._between_calls = False  # a call of the open section has ended
-        # Some models repeat the calls of a section after it.  The section's text, if the dialect says so;
-        # and the spellings of a repetition, until it is known that none of them follows.
+        self._section_is_text = False  # true if the call that opened the section is shown as text
+        self._between_calls = False  # true after a call of the open section has ended
+        # Some models write all calls of a section again after the section.  For dialects of such models,
+        # `_section_text` is the text of the section, and `_repetitions` are the possible forms of the second
+        # copy.
         self._section_text = ""
         self._repetitions: list[str] = []
         self._call_seen = False
 
-    # -- the state, as others see it
+    # -- properties of the current state
 
     @property
     def mode(self) -> str:
@@ -189,7 +195,7 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # A whole marker may wait in the buffer for the characters after it.
+        # In a trial without a matcher, a complete marker waits in the buffer for the next characters.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -198,14 +204,15 @@ class Machine:
 
     @property
     def pending(self) -> int:
-        """Number of input characters that no event accounts for yet."""
+        """Number of input characters that are not part of any event yet."""
         return self.ledger.pending
 
     @property
     def max_pending(self) -> int | None:
-        """Upper bound of ``pending`` in the current mode; None: unbounded, until the name of a call comes.
+        """Upper bound of ``pending`` in the current mode; None if there is no bound.
 
-        A head reaches at most ``BOUND`` characters, and so does what must follow it.
+        A head is at most ``BOUND`` characters long, and so is the look-ahead after it.  Only arguments that
+        precede the function's name have no bound.
         """
         matcher = self._matcher
         if matcher is not None:
@@ -217,7 +224,7 @@ class Machine:
 
     @property
     def channel(self) -> Channel:
-        """Channel of the text that comes next."""
+        """Channel to which the next text belongs."""
         return self._state.channel or "content"
 
     @property
@@ -227,7 +234,7 @@ class Machine:
 
     @property
     def before_output(self) -> bool:
-        """True while text of the prompt is still to be accounted for."""
+        """True until the text of the prompt has been accounted for."""
         return self.ledger.accounted_to < 0
 
     @property
@@ -238,15 +245,15 @@ class Machine:
     # -- the start of the output
 
     def output_start(self) -> OutputStart | None:
-        """Return what the output begins with, now that the prompt was read.
+        """Return the place where the output begins, after the prompt was read.
 
-        None: that depends on the output itself, or the output begins with text that is dropped.
+        Return None if the place depends on the output itself, or if the output begins with dropped text.
         """
         if self._call is not None:
             return "call"
         programs = self._pending_programs()
         actions = {program.action for program in programs}
-        # A bare brace or bracket may begin an answer as well, so it takes more than that to begin a call.
+        # A brace or bracket may also begin an ordinary answer, so it alone does not prove that a call begins.
         if CALL in actions and (
             self._matcher is not None or any(program.has_call_opener for program in programs)
         ):
@@ -259,7 +266,7 @@ class Machine:
         return self._state.channel
 
     def _pending_programs(self) -> list[Program]:
-        """Return the programs of a marker that was read, whose meaning depends on what follows."""
+        """Return the programs that may still match at the marker at the end of the input."""
         if self._matcher is not None:
             return self._matcher.programs
         buffer = self.ledger.buffer
@@ -269,7 +276,7 @@ class Machine:
         return entry.programs if entry is not None else []
 
     def _start_after_header(self) -> OutputStart | None:
-        """Return what the output begins with if the prompt ends in a header, which may be finished."""
+        """Return the place where the output begins, if the prompt ends with a header or a part of it."""
         frame = self._compiled.frame
         header = self.ledger.buffer
         if frame is None or frame.sep not in header:
@@ -281,7 +288,7 @@ class Machine:
         return bodies.get(into, bodies["content"]).channel
 
     def save_start(self, *, reasoning_just_closed: bool) -> StartState | None:
-        """Return the state of a machine that has read running text and no call; None in other states."""
+        """Return the machine's state for later reuse; None if the machine is in or after a call."""
         if (
             self._call is not None
             or self._matcher is not None
@@ -302,19 +309,20 @@ class Machine:
         )
 
     def restore_start(self, start: StartState) -> None:
-        """Start in a saved state, without reading the text that led there."""
+        """Start in a saved state, without reading the prompt again."""
         self._state = start.state
         self._has_visible_text = start.has_visible_text
         self._reasoning_closed = start.reasoning_closed
         self.ledger.continue_after_prompt(start.pending, start.last_character)
 
     def end_reasoning(self) -> None:
-        """Record that the output begins after the reasoning."""
+        """Record that reasoning has ended before the start of the output."""
         self._reasoning_closed = True
 
     def begin_output(self) -> None:
-        """End the prompt: count calls from 0 from here on."""
+        """Mark the end of the prompt, so that the calls of the output are counted from 0."""
         call = self._call
+        # A complete call without closing markers would otherwise end only with the first input of the output.
         if call is not None and call.needs_no_closer:
             call.close()
             self._leave_call(call)
@@ -325,7 +333,7 @@ class Machine:
     # -- input
 
     def feed(self, text: str) -> list[Event]:
-        """Read the next piece of input and return the events that it completes."""
+        """Read the next piece of input and return the events that are now certain."""
         if not text:
             return []
         ledger = self.ledger
@@ -333,8 +341,9 @@ class Machine:
             text = ledger.take_buffer() + text
         channel = self._fast_channel
         if channel is not None:
-            # If all markers start with one character, a text without it has none.  If they do not,
-            # `_fast_first_character` is empty, and every text contains the empty string.
+            # If all markers start with the same character, text without this character has no marker.
+            # Otherwise `_fast_first_character` is empty, and this test never succeeds, because the empty
+            # string is in any text.
             if self._fast_first_character not in text:
                 return ledger.account_text(channel, text)
             length = self._fast_markers.reach(text)
@@ -346,6 +355,7 @@ class Machine:
         elif self._fast_codec is not None:
             codec = self._fast_codec
             length = codec.step(text, 0, False)
+            # The end of the arguments, an error or a diagnostic needs the slow path below.
             if not (codec.done or codec.error or codec.notes):
                 if length < len(text):
                     ledger.hold(text[length:])
@@ -354,7 +364,7 @@ class Machine:
                     text = text[:length]
                 return ledger.account_arguments(codec.text, text)
             call = self._call
-            assert call is not None  # noqa: S101 - it is the codec of the open call
+            assert call is not None  # noqa: S101 - the codec is that of the open call
             ledger.begin_feed(text)
             if call.resume(length):
                 self._read(final=False)
@@ -376,17 +386,21 @@ class Machine:
         return ledger.end_feed()
 
     def use_native_id(self, native: str) -> str:
-        """Return an id that the model gave after the arguments, if it is usable, else an empty string."""
+        """Reserve an id that the model wrote after the arguments.
+
+        Return the id, or an empty string if the id is not usable.
+        """
         return native if self._ids.use(native) else ""
 
     # -- the loop
 
     def _read(self, *, final: bool) -> None:
-        """Decide as much of the buffer as possible.
+        """Emit events for as much of the buffer as possible.
 
-        Each branch reads in one mode, until it needs more input (False) or another mode goes on (True).
+        Each branch reads in one mode.  It returns False if it needs more input, and True if the machine may
+        continue in another mode.
 
-        :param final: no more input follows, so everything is decided.
+        :param final: no more input follows, so nothing may stay undecided.
         """
         going = True
         while going:
@@ -406,12 +420,12 @@ class Machine:
         self._choose_fast_path()
 
     def _choose_fast_path(self) -> None:
-        """Choose the fast path of the next feed, from the mode that the machine is in now."""
+        """Choose the fast path of the next feed, which depends on the current mode."""
         call = self._call
         self._fast_codec = None if call is None else call.source
         self._fast_channel = None
         state = self._state
-        # The first visible text changes the state, so it takes the slow path.
+        # The first visible text changes the state, so it must not take the fast path.
         is_text = call is None and self._matcher is None and not (self._between_calls or self._repetitions)
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
             self._fast_channel = state.channel
@@ -421,10 +435,10 @@ class Machine:
     # -- running text
 
     def _read_text(self, at: int, final: bool) -> bool:
-        """Read text up to a marker that begins or ends something; look for markers from ``at`` on.
+        """Read text up to a marker that begins or ends something; search for markers from ``at`` on.
 
-        The buffer from the current position up to ``at`` is text already.  It is not shown at once,
-        so that a text with many false markers in it still becomes one event.
+        The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
+        that text with many false markers in it still becomes a single event.
         """
         ledger = self.ledger
         buffer = ledger.buffer
@@ -433,10 +447,11 @@ class Machine:
             at, literal = markers.seek(buffer, at, False)
             if at < 0:
                 break
-            # Three cases: a whole literal; no literal, because the buffer ends in the beginning of
-            # one; and the latter at the end of the input, where it is text unless it looks cut off.
+            # There are three cases.  Either a complete literal was found; or the buffer ends with the
+            # beginning of a literal, so that more input is needed; or there is no more input, so that this
+            # beginning is text, unless it looks like a marker that was cut off.
             if final and not literal:
-                if CONTROL_TOKEN.match(buffer, at):  # a token of another family is not text
+                if CONTROL_TOKEN.match(buffer, at):  # of another family
                     self._show_text(at)
                     ledger.emit_markup("dropped", len(buffer) - at)
                     return False
@@ -448,8 +463,8 @@ class Machine:
             if (literal and self._state.fresh) or not (literal or final):
                 self._show_text(at)
                 if self._state.markers is not markers:
-                    # That was the first visible text.  Markers that count only in front of it are
-                    # ordinary text now, so look at this place again with the markers of the new state.
+                    # This was the first visible text.  Markers that are valid only in front of it are
+                    # ordinary text from here on, so search again with the markers of the new state.
                     continue
                 if not literal:
                     return False
@@ -464,11 +479,11 @@ class Machine:
         return False
 
     def _closes(self, literal: str) -> bool:
-        """Return whether a literal closes what is open."""
+        """Return whether a literal closes the open wrapper or message body."""
         return bool(literal) and self._state.entries[literal].closes
 
     def _drop_cut_marker(self) -> None:
-        """Remove the rest of the input: generation was stopped inside a marker."""
+        """Remove the rest of the input, because generation was stopped inside a marker."""
         ledger = self.ledger
         ledger.diagnose("cut_marker", ledger.buffer[ledger.position :])
         ledger.emit_markup("dropped", len(ledger.buffer) - ledger.position)
@@ -489,10 +504,11 @@ class Machine:
             self._state = self._states.content
 
     def _read_marker(self, literal: str, at: int, final: bool) -> int:
-        """Decide what a marker at index ``at`` means here, in order of certainty.
+        """Process the marker at index ``at``, and return ``_DECIDED``, ``_NEEDS_MORE`` or ``_IS_TEXT``.
 
-        It closes what is open; or it ends reasoning that was not closed; or it closes something that
-        was text, and is text as well; or it begins something; or it is a closer without an opener.
+        The possible meanings are tried in this order.  The marker closes what is open; it ends reasoning that
+        was not closed; it closes something that was treated as text, so the marker is text as well; something
+        begins here; or the marker is a closing marker without its opening marker.
         """
         ledger = self.ledger
         entry = self._state.entries[literal]
@@ -526,11 +542,11 @@ class Machine:
         return self._states.content if self._has_visible_text else self._states.fresh
 
     def _match_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
-        """Decide whether something begins at the marker at index ``at``.
+        """Find out whether a call or other markup begins at the marker at index ``at``; if so, start it.
 
-        First the programs are ruled out that cannot begin at this place.  Then ``quick_match`` looks
-        up what the next two characters tell, which is enough to reject most markers in prose.  Only
-        then a ``Matcher`` is created; it may need more input, and is resumed with it.
+        First, the programs that are not allowed at this place are ruled out.  Then ``quick_match`` uses the
+        next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
+        created.  It may need more input, and ``_resume_matcher`` then continues it.
         """
         ledger = self.ledger
         programs = entry.programs
@@ -568,7 +584,7 @@ class Machine:
         return _IS_TEXT
 
     def _in_mid_line(self, at: int) -> bool:
-        """Return whether other text of the same line stands in front of index ``at``."""
+        """Return whether other text precedes index ``at`` in the same line."""
         ledger = self.ledger
         before = ledger.buffer[at - 1] if at > ledger.position else ledger.last_character
         if not before or before == "\n":
@@ -578,7 +594,7 @@ class Machine:
         return bool(ledger.buffer[ledger.position : at].strip())
 
     def _treat_as_text(self, programs: list[Program], entry: Entry) -> None:
-        """Record that a marker is text, so that the closers of what its programs begin are text, too."""
+        """Record that a marker is text, so that its closing markers are treated as text as well."""
         if len(programs) == len(entry.programs):
             self._text_closers |= entry.closers
         else:
@@ -595,7 +611,7 @@ class Machine:
         self.ledger.emit_markup(_STRAY_KINDS[entry.stray], len(entry.literal))
 
     def _close(self, literal: str) -> None:
-        """Close the open wrapper or the body of the open message."""
+        """Close the open wrapper or message body."""
         wrapper = self._state.wrapper
         kind = wrapper.close_kind if wrapper is not None else "message_boundary"
         self.ledger.emit_markup(kind, len(literal))
@@ -611,13 +627,13 @@ class Machine:
     # -- matchers
 
     def _run_matcher(self, matcher: Matcher, at: int, final: bool) -> int:
-        """Run a matcher, whose window starts at index ``at``, until it decides or needs more input.
+        """Run a matcher at index ``at`` of the buffer until it has a result or needs more input.
 
-        A program that matches is rejected here if its call does not count, given the tools.  The
-        matcher then tries its next program.
+        If a program matches, but its call is not acceptable given the tools of the request, the program is
+        rejected and the matcher tries the next one.
         """
         ledger = self.ledger
-        # Where generation was stopped, text that may still become markup does not become text.
+        # If generation was stopped, the beginning of a marker is not shown as text.
         cut = final and ledger.cut_short and (matcher.program.marked or not self._calls_unannounced)
         while True:
             answer = matcher.run(ledger.buffer, at, final and not cut)
@@ -644,29 +660,29 @@ class Machine:
         return answer
 
     def _rejects(self, matcher: Matcher, answer: int, cut: bool) -> bool:
-        """Return whether what a matcher has found, or was cut off in, does not count here."""
+        """Return whether to reject a match or an incomplete head, given the tools of the request."""
         if answer == MATCH:
             return not self._accepts(matcher)
         return answer == CUT and cut and matcher.program.declared and not self._could_become_call(matcher)
 
     def _could_become_call(self, matcher: Matcher) -> bool:
-        """Return whether the head that the input ended in could have become that of a call."""
+        """Return whether the incomplete head at the end of the input could have become a call."""
         if matcher.cut_needs_declared and not self._tools.known:
             return False
         return self._compiled.names.could_become(matcher.cut_name, self._tools)
 
     @property
     def _calls_unannounced(self) -> bool:
-        """True if no markup says that calls follow here."""
+        """True if calls may follow here without a marker that announces them."""
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
-        """Return whether a head that matched counts, given the tools of the request."""
+        """Return whether to accept a head that matched, given the tools of the request."""
         program = matcher.program
         if program.action != CALL:
             return self._is_header(matcher) if program.action == FRAME else not matcher.confirmed_by_end
         form = program.call
-        assert form is not None  # noqa: S101 - every program of a call has its form
+        assert form is not None  # noqa: S101 - every program for a call has a form
         tools = self._tools
         name = self._name_in_head(matcher)
         if form.unnamed and not name:
@@ -683,7 +699,7 @@ class Machine:
         return not (program.free_name and not tools.could_be(matcher.name))
 
     def _name_in_head(self, matcher: Matcher) -> str:
-        """Return the function's name as the head has it, or as the dialect or the arguments tell it."""
+        """Return the function's name from the head, or else from the dialect or the keys of the arguments."""
         if matcher.envelope is not None:
             keys = matcher.envelope.keys
             return matcher.envelope.name if keys is None else self._tools.fitting(keys)
@@ -692,7 +708,7 @@ class Machine:
         return matcher.fields.get("name", "") or self._compiled.dialect.names.fixed or default
 
     def _suspend(self, matcher: Matcher) -> None:
-        """Wait for more input.  Set aside what an envelope has consumed, if that is long."""
+        """Keep a matcher until more input arrives.  Set aside a long beginning of an envelope."""
         self._matcher = matcher
         if matcher.envelope is not None and matcher.offset > BOUND:
             self.ledger.set_aside(matcher.offset)
@@ -714,7 +730,7 @@ class Machine:
             self._commit(matcher, answer)
             return True
         entry = self._matcher_entry
-        assert entry is not None  # noqa: S101 - in running text a matcher starts at an entry
+        assert entry is not None  # noqa: S101 - in running text, a matcher starts at an entry
         self._treat_as_text(matcher.programs, entry)
         quoted = self.ledger.last_character in _QUOTES and not entry.is_control
         if entry.stray and self._removes_stray(entry, quoted):
@@ -723,7 +739,7 @@ class Machine:
         return self._read_text(self.ledger.position + 1, final)
 
     def _commit(self, matcher: Matcher, answer: int) -> None:
-        """Act on the answer of a matcher at the current position."""
+        """Process the result of a matcher at the current position."""
         ledger = self.ledger
         if answer == CUT:
             if matcher.cut_in_head:
@@ -747,7 +763,7 @@ class Machine:
         elif action == EMPTY_SECTION:
             ledger.diagnose("empty_section", program.trigger)
             ledger.emit_markup("call", matcher.offset)
-        else:  # a marker that means nothing, or the end of the turn
+        else:  # a marker to drop, or the end of the turn
             if program.anchored:
                 ledger.diagnose("broken_header", program.trigger)
             if program.trigger in self._states.call_openers:
@@ -755,12 +771,12 @@ class Machine:
             ledger.emit_markup("dropped", matcher.offset)
 
     def _report_cut_head(self, detail: str, end: int) -> None:
-        """Remove the head of a call that the end of the input cut off, up to index ``end``."""
+        """Remove an incomplete head at the end of the input, up to index ``end``."""
         self.ledger.diagnose("cut_head", detail)
         self.ledger.emit_markup("cut", end - self.ledger.position)
 
     def _cut_in_call_header(self) -> bool:
-        """Return whether the rest of the input is part of a header that announces a call."""
+        """Return whether the rest of the input is an incomplete header whose message would be a call."""
         frame = self._compiled.frame
         if frame is None:
             return False
@@ -769,7 +785,7 @@ class Machine:
     def _open_wrapper(self, matcher: Matcher) -> None:
         """Enter the state inside a wrapper of reasoning, content or dropped text."""
         wrapper = matcher.program.wrapper
-        assert wrapper is not None  # noqa: S101 - every program of a wrapper has it
+        assert wrapper is not None  # noqa: S101 - every program for a wrapper has a wrapper
         if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
             self.ledger.diagnose("stray_opener", matcher.program.trigger)
         else:
@@ -779,10 +795,10 @@ class Machine:
             self._state = self._states.inside[wrapper]
         self.ledger.emit_markup(wrapper.open_kind, matcher.offset)
 
-    # -- framed messages
+    # -- messages with headers
 
     def _open_message(self, matcher: Matcher) -> None:
-        """Begin a message: the fields of its header decide what the body is."""
+        """Begin a message.  The fields of its header determine whether its body is text or a call."""
         frame = self._compiled.frame
         assert frame is not None  # noqa: S101 - only frames have headers
         ledger = self.ledger
@@ -792,7 +808,7 @@ class Machine:
         header = frame.read_header(text)
         finished = opener == frame.sep or matcher.fields["ended"] == frame.sep
         prose = frame.prose(header, text, opener)
-        if prose:  # the model began with text instead of a header, which may come yet
+        if prose:  # the model wrote text first; the header may follow the text
             ledger.diagnose("broken_header", text[:80])
             ledger.emit_markup("message_boundary", len(opener))
             self._state = bodies["content"]
@@ -819,7 +835,7 @@ class Machine:
             if self._is_wanted(header.name):
                 self._start_framed_call(header, frame, frame.calls[into], length)
             else:
-                # A call to a tool that was not offered is text, and its header is, too.
+                # A call to a tool that was not offered is shown as text, and so is its header.
                 self._state = bodies["content"]
                 self._show_text(ledger.position + length)
             return
@@ -828,11 +844,11 @@ class Machine:
         self._reasoning_closed = self._reasoning_closed or self._state.channel == "content"
 
     def _measure_broken_header(self, matcher: Matcher, text: str, header: Header) -> int:
-        """Return how much of a header that was never finished is markup; the rest is text."""
+        """Return the number of characters of an unfinished header that are markup; the rest is text."""
         if matcher.confirmed_by_end and not text[header.end :].strip(" "):
             return matcher.offset
         opener = len(matcher.program.trigger)
-        if not is_control_token(text[header.begin : header.end]):  # ordinary words, which may be text
+        if not is_control_token(text[header.begin : header.end]):  # perhaps ordinary text
             return opener
         rest = text[max(header.end, opener) :]
         return len(text) - len(rest.lstrip(" "))
@@ -842,10 +858,10 @@ class Machine:
         return self._tools.declares(name) if self._declared_only else self._tools.could_be(name)
 
     def _is_header(self, matcher: Matcher) -> bool:
-        """Return whether a header counts.
+        """Return whether the text that a matcher has found is really a header.
 
-        A header that a control token opens or ends always does.  Any other could be text, so its
-        words have to make sense as a header, given the tools.
+        It is if a control token opens or ends it.  Otherwise, it must consist of header fields and must not
+        name an unknown tool.
         """
         frame = self._compiled.frame
         assert frame is not None  # noqa: S101 - only frames have headers
@@ -861,7 +877,7 @@ class Machine:
             return False
         if tools.declares(name):
             return True
-        if matcher.confirmed_by_end:  # perhaps only the first half of a header
+        if matcher.confirmed_by_end:  # the input may have ended inside a header
             can_be_cut = matcher.cut_short or (tools.known and bool(name))
             return can_be_cut and (not name or (tools.could_be(name) and tools.could_become(name)))
         return not name or (fields["next"] == "{" and tools.could_be(name))
@@ -869,7 +885,7 @@ class Machine:
     # -- calls
 
     def _start_framed_call(self, header: Header, frame: FrameForm, form: CallForm, length: int) -> None:
-        """Start a call that is the body of a message."""
+        """Start a call whose arguments are the body of a message."""
         self._section = None
         self._state = self._states.fresh
         name = header.name
@@ -877,10 +893,10 @@ class Machine:
         self._open_call(form, self._new_codec(form, name), frame=frame)
 
     def _start_call(self, matcher: Matcher) -> None:
-        """Start the call whose head has matched."""
+        """Start the call whose head a matcher has found."""
         program = matcher.program
         form = program.call
-        assert form is not None  # noqa: S101 - every program of a call has its form
+        assert form is not None  # noqa: S101 - every program for a call has a form
         section = program.section
         name, native_id = matcher.name, matcher.native_id
         refused = self._declared_only and not self._tools.declares(name)
@@ -908,7 +924,7 @@ class Machine:
         self._announce_call(name, native_id, matcher.offset, name_start, name_end)
         codec: Codec | None = envelope
         if envelope is not None:
-            # The envelope stopped at its commit point; the arguments that it has read until then follow.
+            # The envelope has stopped at its commit point.  Emit the arguments that it has read so far.
             if matcher.args_start >= 0:
                 self.ledger.mark_arguments_start(start + matcher.args_start)
             if matcher.args_end >= 0:
@@ -920,7 +936,7 @@ class Machine:
         self._open_call(form, codec, opened=opened)
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
-        """Return where the name stands in a head; an empty span at its end if the head has no name."""
+        """Return the start and end of the name in a head; an empty span at the end if there is no name."""
         if matcher.name_start < 0:
             return matcher.offset, matcher.offset
         if matcher.name_end - matcher.name_start == len(name):
@@ -928,19 +944,19 @@ class Machine:
         ledger = self.ledger
         start = ledger.position
         at = ledger.buffer.find(name, start + matcher.name_start, start + matcher.name_end)
-        if at < 0:  # the head spells it with escapes
+        if at < 0:  # the head contains the name with escapes
             return matcher.name_start, matcher.name_end
         return at - start, at - start + len(name)
 
     def _show_call_as_text(self, program: Program) -> None:
-        """Make the call that begins a silent one, so that it is text up to its end."""
+        """Make the new call a silent one, so that its whole input is shown as text."""
         self.ledger.silent_channel = self._state.channel or "content"
         entry = self._state.entries.get(program.trigger)
         if entry is not None:
             self._text_closers |= entry.closers - program.closers
 
     def _announce_call(self, name: str, native_id: str, length: int, name_start: int, name_end: int) -> None:
-        """Choose the id of a call and emit its head, which is ``length`` characters long."""
+        """Choose the id of a call, and emit its start, for a head of ``length`` characters."""
         ledger = self.ledger
         ledger.call_is_silent = (
             self._remove_calls or ledger.silent_channel is not None or name in self._null_calls
@@ -960,7 +976,7 @@ class Machine:
 
     @property
     def _next_programs(self) -> list[Program]:
-        """Programs of what may follow a call in the open section."""
+        """Programs for everything that may follow a call in the open section."""
         section = self._section
         return [] if section is None else self._compiled.programs.next_in_section[section]
 
@@ -972,10 +988,10 @@ class Machine:
         opened: SectionForm | None = None,
         frame: FrameForm | None = None,
     ) -> None:
-        """Enter the payload of a call.
+        """Start reading the arguments of a call.
 
-        :param opened: the section that the call has opened, if it did.
-        :param frame: the frame of the message of which the call is the body.
+        :param opened: the section that this call opened, or None.
+        :param frame: the form of framed messages, if the call is the body of such a message; else None.
         """
         if self._section is None:
             resync = self._compiled.follow.resync
@@ -995,12 +1011,13 @@ class Machine:
         return make_codec(form, self._compiled, self._tools, name, self._policies)
 
     def _leave_call(self, call: OpenCall) -> None:
-        """Return to running text, or to the section, after a call."""
+        """Leave the call that has ended, and continue in its section or in running text."""
         self._call = None
         self._reasoning_closed = True
         section = self._section
-        # Where a model forgets the section's opener, it may forget it in front of the next call, too.
-        # That call counts only as long as no visible text has come.
+        # A model that leaves out the opening marker of a section may do so again in front of the next call.
+        # Such a call is recognised only if there was no visible text, so a call without the marker must not
+        # be recorded as visible text.
         may_be_missing_again = section is not None and section.anchored and bool(section.missing_opener)
         if self._state.channel == "content" and not may_be_missing_again:
             self._note_visible_text()
@@ -1016,9 +1033,9 @@ class Machine:
     # -- sections
 
     def _read_between_calls(self, final: bool) -> bool:
-        """Read what follows a call inside a section: whitespace, a closer, or the next call."""
+        """Read the input after a call in a section: whitespace, a closing marker, or the next call."""
         section = self._section
-        assert section is not None  # noqa: S101 - only a section has calls to stand between
+        assert section is not None  # noqa: S101 - calls can follow each other only in a section
         ledger = self.ledger
         after = skip_whitespace(ledger.buffer, ledger.position)
         if section.bare:
@@ -1049,14 +1066,14 @@ class Machine:
         return True
 
     def _emit_section_markup(self, kind: MarkupKind, length: int) -> None:
-        """Emit markup of a section, which is text if the section's opener was."""
+        """Emit markup of a section, or text if the section is shown as text."""
         if self._section_is_text:
             self._show_text(self.ledger.position + length)
         else:
             self.ledger.emit_markup(kind, length)
 
     def _continue_section(self, matcher: Matcher, answer: int) -> None:
-        """Begin the next call of the section, or leave the section."""
+        """Process the result of a matcher after a call: begin the next call, or leave the section."""
         if answer == FAIL:
             self._leave_section()
         else:
@@ -1064,12 +1081,12 @@ class Machine:
             self._commit(matcher, answer)
 
     def _add_section_text(self, text: str) -> None:
-        """Remember more of the section's text; repetitions of long sections are not recognised."""
+        """Store more of the section's text; repetitions of long sections are not recognised."""
         if len(self._section_text) <= BOUND:
             self._section_text += text
 
     def _close_section(self) -> None:
-        """Leave a section that was closed, and look for a repetition of it."""
+        """Leave a section that was closed, and prepare to recognise a repetition of it."""
         self._section = None
         self._between_calls = False
         for template in self._compiled.repetitions:
@@ -1078,7 +1095,7 @@ class Machine:
                 self._repetitions.append(repetition)
 
     def _read_repetition(self, final: bool) -> bool:
-        """Drop a repetition of the calls directly after their section."""
+        """Drop the calls of a section if the model repeats them directly after it."""
         ledger = self.ledger
         after = skip_whitespace(ledger.buffer, ledger.position)
         rest = ledger.buffer[after : after + BOUND]

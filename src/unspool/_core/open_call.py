@@ -1,25 +1,26 @@
-"""An open tool call, from its commit point to its end.
+"""Reader of an open tool call, from its commit point to its end.
 
 Theory of operation
 -------------------
 
-``Machine`` creates an ``OpenCall`` as soon as the head of a call has matched: the function's
-name is known, ``CallStart`` is out, and nothing of the call will be taken back.  From then on
-the machine hands every piece of input to ``OpenCall.read`` until ``has_ended`` is true.
+The *head* of a call is everything up to the function's name, or up to the arguments if they follow the name.
+The end of the head is the *commit point*: once the head has matched, ``CallStart`` is emitted and the call is
+never retracted.  At this point ``Machine`` creates an ``OpenCall``, and passes all further input to
+``OpenCall.read`` until ``has_ended`` is true.
 
-========  ======================================  ===========================================
+========  ======================================  =================================================
 phase     reads                                   ends when
-========  ======================================  ===========================================
+========  ======================================  =================================================
 PAYLOAD   the arguments, through a codec          the codec is done (TAIL) or fails (JUNK)
-TAIL      closing markers, each of them optional  something else stands there, or all were read
-JUNK      whatever follows the error              a closing marker or the opener of another call
-========  ======================================  ===========================================
+TAIL      closing markers, each of them optional  all were read, or other text follows
+JUNK      the text after the error                a closing marker, or another call's opening marker
+========  ======================================  =================================================
 
-All input that is read here is accounted for as arguments, except the closing markers, which
-``end_call`` takes.
+All input that is read here becomes part of ``CallArgs`` events, except the closing markers, which become part
+of ``CallEnd``.
 
-While arguments simply go on, ``source`` names the codec that reads them.  The machine steps it
-directly, and calls ``resume`` when it is done, has failed or has something to report.
+In the middle of the arguments, ``source`` is the codec that reads them.  To save time, the machine steps this
+codec directly.  It calls ``resume`` when the codec is done, has failed or has a diagnostic to report.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ PHASE_NAMES: Final = ("payload", "tail", "junk")
 
 
 class OpenCall:
-    """The call that is being read."""
+    """Reader of the call that is open."""
 
     __slots__ = (
         "_arguments_started",
@@ -75,14 +76,14 @@ class OpenCall:
         resync: MarkerSet,
         repair: bool,
     ) -> None:
-        """Start reading after the head of the call.
+        """Start after the head of the call.
 
-        :param codec: the codec for the arguments; None if the call has none.
-        :param section: the section that the head of this call has opened, if it did: a broken call
-            then ends with the section's closing markers.
-        :param frame: the framed message of which the call is the body.
+        :param codec: the codec for the arguments; None if the call has no arguments.
+        :param section: the section that the head of this call opened, or None.  If such a call is broken, it
+            ends with the closing markers of the section.
+        :param frame: the form of framed messages, if this call is the body of such a message; else None.
         :param resync: markers at which a malformed call ends.
-        :param repair: close what the model left open, under ``malformed_call="repair"``.
+        :param repair: true under the policy ``malformed_call="repair"``: add missing closing brackets.
         """
         self._ledger: Final = ledger
         self._codec: Final = codec
@@ -92,16 +93,16 @@ class OpenCall:
         self.frame: Final = frame
         self._section: Final = section
         self._body_is_empty = frame is not None
-        # A codec that has read the name also knows where the arguments start; see `_mark_arguments`.
+        # A codec that reads the name itself also records where the arguments start; see `_mark_arguments`.
         self._arguments_started = isinstance(codec, NamedPayload)
         self._trailing_data_reported = False
         self.phase = PAYLOAD
         self.has_ended = False
-        """True once ``CallEnd`` is out."""
+        """True once ``CallEnd`` was emitted."""
         self.closes_section = False
         """True if the call was broken and ended with the closing markers of its section."""
         self.source: Codec | None = None
-        """The codec to step next, while arguments go on and are shown as they come."""
+        """Codec that the machine may step directly; None if the machine must call ``read``."""
         if codec is None:
             ledger.emit_arguments("{}", 0)
             self.phase = TAIL
@@ -113,11 +114,11 @@ class OpenCall:
         return self.phase == TAIL and not closers
 
     def close(self) -> None:
-        """End the call where its arguments end."""
+        """End the call directly after its arguments."""
         self._end("complete", 0)
 
     def read(self, final: bool) -> bool:
-        """Read on in the buffer.  Return False if more input is needed."""
+        """Continue reading the buffer.  Return False if more input is needed."""
         if self.phase == JUNK:
             return self._read_junk(final)
         if self.phase == TAIL:
@@ -125,10 +126,11 @@ class OpenCall:
                 return self._read_tail(final)
             return self._read_framed_tail(self.frame, final)
         codec = self._codec
-        assert codec is not None  # noqa: S101 - a call without a codec starts in TAIL
+        assert codec is not None  # noqa: S101 - a call without a codec starts in the phase TAIL
         ledger = self._ledger
         end = ledger.position
-        if end == len(ledger.buffer) or codec.error:  # nothing to read, or an error waits for its repair
+        if end == len(ledger.buffer) or codec.error:
+            # There is no new input, or `_handle_error` needs more input before it can repair an error.
             codec.text = ""
         else:
             # If generation was stopped, the end of the input does not end a value: `12` may have been
@@ -139,7 +141,7 @@ class OpenCall:
     # -- arguments
 
     def resume(self, end: int) -> bool:
-        """Take the last step of ``source``, which has read up to index ``end`` of the buffer."""
+        """Process the last step of ``source``, which has read up to index ``end`` of the buffer."""
         codec = self._codec
         assert codec is not None  # noqa: S101 - only a codec has a source
         if self.source is not codec:
@@ -147,7 +149,7 @@ class OpenCall:
         return self._take_step(codec, end, final=False)
 
     def _take_step(self, codec: Codec, end: int, final: bool) -> bool:
-        """Emit what a step of the codec gave, and decide what comes next."""
+        """Emit the JSON text of a codec's step, and choose the next phase."""
         ledger = self._ledger
         self.source = None
         if codec.notes:
@@ -161,7 +163,7 @@ class OpenCall:
             self.phase = TAIL
             return True
         if not final:
-            # The machine may step the source itself if all that it reads becomes one `CallArgs`.
+            # The machine may step the source directly if everything it reads becomes one `CallArgs`.
             if self._arguments_started and not (ledger.call_is_silent or self._body_is_empty):
                 self.source = codec.source if ledger.in_output else None
             return False
@@ -173,9 +175,9 @@ class OpenCall:
         return True
 
     def _mark_arguments(self, codec: Codec, end: int) -> None:
-        """Record where the arguments start and end in what the codec has read up to ``end``.
+        """Record where the arguments start and end, in the input that the codec has read up to ``end``.
 
-        Whitespace in front of the arguments does not belong to them.
+        Whitespace in front of the arguments is not part of them.
         """
         ledger = self._ledger
         if isinstance(codec, NamedPayload):
@@ -202,10 +204,10 @@ class OpenCall:
         return True
 
     def _handle_error(self, codec: Codec, final: bool) -> bool:
-        """Decide what becomes of arguments that are not well-formed."""
+        """Repair arguments that are not well-formed, or declare the call malformed."""
         ledger = self._ledger
         if self._body_is_empty and ledger.position < len(ledger.buffer):
-            # A framed call whose body is empty has no arguments; its message just ends.
+            # A message with a header may be a call whose body is empty; the call then has no arguments.
             if self._resync.literal_at(ledger.buffer, ledger.position):
                 ledger.emit_arguments("{}", 0)
                 self.phase = TAIL
@@ -213,7 +215,8 @@ class OpenCall:
             if self._resync.pending(ledger.buffer, ledger.position):
                 return final and self._truncate()
         if self._repair:
-            # Missing brackets are added only if the call visibly ends here.
+            # Missing brackets are added only if a marker or the end of the input shows that the call ends
+            # here.
             answer = follows(self._resync, ledger.buffer, ledger.position, final)
             if answer == NEED_MORE:
                 return False
@@ -233,15 +236,15 @@ class OpenCall:
         buffer = ledger.buffer
         at, literal = self._resync.seek(buffer, ledger.position, final)
         end = len(buffer) if at < 0 else at
-        # Where the arguments are JSON already, the client gets the broken JSON as it was written.
+        # If the notation is JSON, the client gets the broken JSON exactly as the model wrote it.
         is_json = self._codec is not None and self._codec.verbatim
         ledger.emit_arguments(buffer[ledger.position : end] if is_json else "", end - ledger.position)
         if not literal:
             if at < 0 and final:
                 self._end("malformed", 0)
             return at < 0 and final
-        # The raw text of a call that opened a section includes the section's opener.  It must
-        # include the closer as well, or the text that goes back to the content would be lopsided.
+        # If the call opened a section, its raw text includes the section's opening marker.  It must include
+        # the closing marker as well, so that text put back into the content has both.
         of_section = self._section.closers if self._section is not None else ()
         closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
         if literal not in closers:
@@ -257,7 +260,7 @@ class OpenCall:
     # -- closing markers
 
     def _read_tail(self, final: bool) -> bool:
-        """Read the closing markers; models leave out any of them."""
+        """Read the closing markers, any of which a model may leave out."""
         ledger = self._ledger
         if self.form.payload == "envelope" and self.form.closers:
             answer = self._closed_early(final)
@@ -284,10 +287,10 @@ class OpenCall:
         return True
 
     def _closed_early(self, final: bool) -> int:
-        """Return ``MATCH`` if the object goes on after its closing brace.
+        """Check whether the call's object continues after its closing brace; ``MATCH`` means that it does.
 
-        The model has written one brace too early, as in ``{...}, "id": 1}``.  What follows would be
-        lost, so the call is malformed.
+        The model has closed the object too early, as in ``{...}, "id": 1}``.  The members after the brace
+        would be lost, so the call is malformed.
         """
         codec = self._codec
         buffer, at = self._ledger.buffer, self._ledger.position
@@ -302,9 +305,9 @@ class OpenCall:
         return FAIL if final or after - at > BOUND else NEED_MORE
 
     def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
-        """Return the length of a surplus closing bracket at the current position; -1: more input is needed.
+        """Return the length of a surplus closing bracket at the current position; -1 if more input is needed.
 
-        If no marker closes the call, a ``]`` may close a list of calls, and whitespace is text.
+        If no marker closes the call, a ``]`` may close a list of calls, and whitespace may be content.
         """
         ledger = self._ledger
         buffer, at = ledger.buffer, ledger.position
@@ -320,7 +323,7 @@ class OpenCall:
         return after + 1 - at
 
     def _read_framed_tail(self, frame: FrameForm, final: bool) -> bool:
-        """Skip everything up to the end of the framed message whose body the call is."""
+        """Skip everything between the arguments and the end of the message that contains this call."""
         ledger = self._ledger
         buffer = ledger.buffer
         at, literal = frame.borders.seek(buffer, ledger.position, final)
@@ -348,14 +351,14 @@ class OpenCall:
 
 
 def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
-    """Return the index just past the closers that stand at ``at``, in order; -1: more input is needed.
+    """Return the index just past the closing markers that start at ``at``; -1 if more input is needed.
 
-    Whitespace may stand in front of each closer, and each may be missing.
+    The markers are in the order of ``closers``.  Each may be missing, and may have whitespace in front.
     """
     end = at
     matched = ""
     for closer in closers:
-        if matched.startswith(closer):  # a shorter spelling of the one that was just read
+        if matched.startswith(closer):  # a shorter form of the closer that was just read
             continue
         start = skip_whitespace(buffer, at)
         if start - at > BOUND:

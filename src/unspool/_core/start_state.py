@@ -1,16 +1,16 @@
-"""Start of the output: what the end of the prompt says about where the output begins.
+"""Start of the output: where it begins, according to the end of the prompt.
 
-A chat template may already have opened reasoning, written the header of a message, or closed an
-empty thought.  The machine therefore reads the *relevant tail* of the prompt before the output.
-Which tail that is depends on who may have written it:
+A chat template may already have opened reasoning, written the header of a message, or written an empty
+reasoning block.  The machine therefore reads the *relevant tail*, the last part of the prompt, before the
+output.  There are two cases:
 
 ===================  ============================================================================
 the output is        the relevant tail
 ===================  ============================================================================
-a new turn           the run of markers that the prompt ends with.  The template writes it after
-                     the last message, so no user can have quoted it.
-the rest of a turn   that whole turn: reasoning, an answer or a call that it began goes on
-(``continues``)
+a new turn           the sequence of markers at the end of the prompt.  The chat template writes
+                     these after the last message, so they cannot come from a user's text.
+the rest of a turn   the whole turn so far, because reasoning, an answer or a call in it may
+(``continues``)      continue in the output
 ===================  ============================================================================
 """
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from .compiler.compiled_dialect import CompiledDialect
 
 _NEAR: Final = 256
-"""Characters of the prompt to look at first; the last turn nearly always begins there."""
+"""Number of characters at the end of a prompt to search first.  The last turn usually begins there."""
 _FAR: Final = 65536
-"""Characters of the prompt to look at if the turn does not begin in the nearest ones."""
+"""Number of characters at the end of a prompt to search if the first search has found no turn."""
 _SAVED: Final = 64
-"""Maximum length of a tail whose start state is saved, and maximum number of them per dialect."""
+"""Maximum length of a tail whose start state is saved, and maximum number of saved states per dialect."""
 _FRAMING: Final = frozenset(
     {"reasoning_open", "reasoning_close", "content_open", "content_close", "message_boundary", "dropped"}
 )
@@ -48,10 +48,10 @@ _FRAMING: Final = frozenset(
 
 
 def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[Event]:
-    """Let a machine read the relevant tail of a prompt.
+    """Feed the relevant tail of a prompt to a machine, and return the first events of the output.
 
-    Return the events that the output starts with: the call that the prompt began, or the end of
-    reasoning.  The text of the prompt is not part of the output.
+    These are the events of a call that continues in the output, or the end of reasoning.  The text of the
+    prompt is not part of the output.
     """
     saved_starts = compiled.prompt.saved_starts
     start = saved_starts.get(tail) if len(tail) <= _SAVED else None
@@ -61,7 +61,7 @@ def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[
     events = machine.feed(tail)
     machine.begin_output()
     continued = _continued_events(events, machine)
-    # Only calls depend on the tools of the request.  The result for any other tail can be saved.
+    # Only calls depend on the tools of the request, so the state after a tail without calls can be saved.
     if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_framing, events)):
         start = machine.save_start(reasoning_just_closed=bool(continued))
         if start is not None:
@@ -70,17 +70,14 @@ def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[
 
 
 def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDialect) -> list[Event]:
-    """Start inside reasoning or after it, whatever the prompt says.
-
-    Return the events that the output starts with.
-    """
+    """Start the output in a channel, regardless of any prompt, and return the first events of the output."""
     states = compiled.states
     if channel == "reasoning":
         inside = [state for wrapper, state in states.inside.items() if wrapper.channel == "reasoning"]
         state = inside[0] if inside else states.bodies.get("reasoning")
         if state is None:
             raise UsageError(
-                f"the dialect {compiled.dialect.name!r} has no reasoning that an output could begin in"
+                f"start_channel='reasoning': the dialect {compiled.dialect.name!r} has no reasoning"
             )
         machine.restore_start(StartState(state))
         return []
@@ -91,7 +88,10 @@ def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDiale
 
 
 def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
-    """Return what an output after this relevant tail of a prompt begins with; None: dropped text."""
+    """Return the place where an output begins, given the relevant tail of the prompt.
+
+    Return None if the output begins in dropped text or if the place depends on the output.
+    """
     if dialect.prompt.echo:
         return "content"  # the output begins with the echoed text
     compiled = compiled_dialect(dialect)
@@ -104,7 +104,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
 
 def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
-    """Return the events of a prompt that the output starts with."""
+    """Return those events of the prompt that must also be the first events of the output."""
     if not machine.call_open:
         visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = visible[-1] if visible else None
@@ -112,7 +112,7 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         if isinstance(event, CallEnd):
-            return []  # the open call is silent, so it has no events of its own
+            return []  # the open call is silent (see ledger.py), so it has no events
         if isinstance(event, (CallStart, CallArgs)):
             event.index = 0
         if isinstance(event, CallStart):
@@ -121,12 +121,12 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
 
 
 def _reasoning_close() -> Markup:
-    """Return the end of reasoning, so that later stages treat the whitespace after it as framing."""
+    """Return an empty closing marker of reasoning; later stages then remove the whitespace after it."""
     return Markup("reasoning_close", "", 0, 0)
 
 
 def _is_framing(event: Event) -> bool:
-    """Return whether an event is the same whatever tools the request declares."""
+    """Return whether an event is independent of the tools that the request declares."""
     if isinstance(event, Markup):
         return event.kind in _FRAMING
     return isinstance(event, Text) and not event.text.strip()
@@ -136,8 +136,8 @@ def _is_framing(event: Event) -> bool:
 
 
 def usual_tail(compiled: CompiledDialect) -> str:
-    """Return the relevant tail of the prompt that the dialect assumes if no prompt is given."""
-    # It is cached in the table itself: a cache beside it would keep every compiled dialect alive.
+    """Return the relevant tail of the default prompt of a dialect, for a parser without a prompt."""
+    # The result is cached in the compiled dialect, because a separate cache would keep every dialect alive.
     prompt = compiled.prompt
     if prompt.usual_tail is None:
         prompt.usual_tail = relevant_tail(compiled.dialect.prompt.start, compiled)
@@ -147,7 +147,7 @@ def usual_tail(compiled: CompiledDialect) -> str:
 def relevant_tail(prompt: str, compiled: CompiledDialect, *, continues: bool = False) -> str:
     """Return the part of the prompt that the machine must read before the output.
 
-    :param continues: the prompt ends inside the turn that the output continues.
+    :param continues: true if the prompt ends inside a turn that the output continues.
     """
     return relevant_tail_of(lambda last: prompt[-last:], len(prompt), compiled, continues=continues)
 
@@ -155,10 +155,10 @@ def relevant_tail(prompt: str, compiled: CompiledDialect, *, continues: bool = F
 def relevant_tail_of(
     end: Callable[[int], str], length: int, compiled: CompiledDialect, *, continues: bool = False
 ) -> str:
-    """Return the relevant tail of a prompt whose text is expensive to get, such as token ids.
+    """Return the relevant tail of a prompt that is expensive to convert to text, such as token ids.
 
-    :param end: returns the text of the last n characters or ids.
-    :param length: number of characters or ids.
+    :param end: a function that returns the text of the last n characters or ids.
+    :param length: the number of characters or ids in the prompt.
     """
     if not continues:
         return (_last_framing if compiled.frame is None else _last_header)(end(_NEAR), compiled)
@@ -170,7 +170,7 @@ def relevant_tail_of(
 
 
 def _last_framing(text: str, compiled: CompiledDialect) -> str:
-    """Return the run of openers and closers that the text ends with."""
+    """Return the sequence of opening and closing markers at the end of the text."""
     prompt = compiled.prompt
     start = end = len(text.rstrip())
     first = ""
@@ -181,11 +181,11 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
         first = literal
         start = end - len(literal)
         if literal in compiled.dialect.prompt.turn:
-            break  # the message before it may end with anything
+            break  # text before this marker belongs to the previous message
         end = len(text[:start].rstrip())
     if not first:
         return _first_opener(text, prompt.first_openers)
-    # If the run starts with a closer of reasoning, the template has written a thought in front of it.
+    # If the sequence starts with a closing marker of reasoning, the template wrote reasoning before it.
     for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
@@ -194,10 +194,10 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
 
 
 def _first_opener(text: str, openers: Sequence[str]) -> str:
-    """Return the ordinary words at the end of the text that open reasoning at the start of an answer.
+    """Return the words at the end of the text, if they open reasoning at the start of an answer.
 
-    They may also be the end of a user's message.  They are an opener only directly after a control
-    token, which starts the answer, or if the prompt consists of nothing else.
+    A user's message may end with the same words.  They open reasoning only if they directly follow a control
+    token, which starts the answer, or if there is no other text.
     """
     end = len(text.rstrip())
     for opener in openers:
@@ -211,11 +211,12 @@ def _first_opener(text: str, openers: Sequence[str]) -> str:
 
 
 def _last_header(text: str, compiled: CompiledDialect) -> str:
-    """Return the header, or the beginning of one, that the text ends with."""
+    """Return the complete or incomplete header at the end of the text, or an empty string."""
     frame = compiled.frame
     assert frame is not None  # noqa: S101 - only frames have headers
     header = ""
     at = len(text)
+    # A header may contain several opening markers, so extend it to the left as long as it is a header.
     while True:
         at = max(text.rfind(opener, 0, at) for opener in frame.openers)
         if at < 0 or not frame.is_header(text[at:]):
@@ -224,21 +225,21 @@ def _last_header(text: str, compiled: CompiledDialect) -> str:
 
 
 def begins_turn(text: str, compiled: CompiledDialect) -> bool:
-    """Return whether the turn, or message, that a text ends with certainly begins in this text."""
+    """Return whether the last turn, or message with a header, certainly begins within this text."""
     return (_last_turn if compiled.frame is None else _last_message)(text, compiled)[0]
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the turn that the text ends with, from its first marker on.
+    """Return the last turn of the text, from its first marker on.
 
-    The first value is true if the turn certainly begins in this text.
+    The first returned value is true if the turn certainly begins within this text.
     """
     prompt = compiled.prompt
     border = _end_of_unknown_token(text, compiled)
     for marker in prompt.turn_borders:
         at = text.rfind(marker)
         if at >= 0:
-            # The marker that begins a turn may also open what the output continues.
+            # The marker that begins a turn may also open reasoning or content, so it is part of the turn.
             is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
             border = max(border, at if is_opener else at + len(marker))
     first, _ = prompt.markers.seek(text, border, True)
@@ -249,8 +250,8 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
 
 
 def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
-    """Return the index past the last control token that is not part of the dialect; 0 if there is none."""
-    # The token is usually near the end, so this looks for the last angle or square bracket first.
+    """Return the index just past the last control token of another dialect; 0 if there is no such token."""
+    # Such a token is usually near the end, so search backwards for its angle or square bracket.
     angle, square = text.rfind("<"), text.rfind("[")
     while True:
         at = max(angle, square)
@@ -266,9 +267,9 @@ def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
 
 
 def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the message that the text ends with; nothing if that message is finished.
+    """Return the last message of the text, or an empty string if this message is finished.
 
-    The first value is true if the message certainly begins in this text.
+    The first returned value is true if the message certainly begins within this text.
     """
     dialect = compiled.dialect
     frame = compiled.frame

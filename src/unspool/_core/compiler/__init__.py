@@ -1,1 +1,1 @@
-"""The compiler: from a declared dialect to tables for the machine."""
+"""Compiler that turns a declared dialect into tables for the machine."""

@@ -1,18 +1,18 @@
 """Base classes of codecs, which turn arguments in some notation into JSON.
 
-A codec is an incremental transcoder: it can stop at any character and go on later.  That the events of
-an output do not depend on its chunking rests on these rules:
+A codec is an incremental transcoder: it can stop at any character and continue later.  These rules ensure
+that the events of an output do not depend on chunking:
 
-* ``step`` decides nothing that more input could change.  It stops in front of what is undecided, and is
-  called again with that and further input.
-* ``step`` returns how far it has read, and sets ``text`` to the JSON for what it has read.  The texts of
-  all steps, joined, are one JSON value.  At any time they are a prefix of it: nothing is taken back.
-* A codec stops at its error.  What came before the error is out already, whatever the chunking.
-* ``step`` may try a fast path first, for the most frequent input.  A fast path either does the whole step
-  or changes nothing.
-* A codec whose text comes entirely from another codec may return that one as its ``source``.  The caller
-  then steps the source directly.  When the source is done, has failed or has something to report, the
-  caller calls ``resume`` with the position that the source has reached.
+* ``step`` consumes only input whose meaning no further input can change.  The next call of ``step`` gets the
+  rest again, followed by new input.
+* ``step`` returns the index that it has reached, and sets ``text`` to the JSON text for the input that it has
+  consumed.  The texts of all steps, joined, are one JSON value.  JSON text is never retracted.
+* After an error, a codec stops.  The JSON text for the input before the error has already been returned.
+* ``step`` may try a fast path first, for the most frequent input.  A fast path either does the whole step or
+  changes nothing.
+* If all JSON text of a codec comes from another codec, it may return the other one as its ``source``.  The
+  caller then steps the source directly.  When the source is done, has failed or has a diagnostic to report,
+  the caller calls ``resume`` with the index that the source has reached.
 """
 
 from __future__ import annotations
@@ -31,53 +31,57 @@ class Codec:
         self.text: str = ""
         """JSON text of the last step."""
         self.done: bool = False
-        """True if the arguments are complete; nothing after them was consumed."""
+        """True if the arguments are complete.  Input after them is not consumed."""
         self.error: str = ""
-        """Description of what was expected where ``step`` stopped, after an error; otherwise empty."""
+        """After an error, description of what ``step`` expected where it stopped; otherwise empty."""
         self.dropped_member: bool = False
-        """True if a member that is not part of a call followed the arguments and was dropped."""
+        """True if the object had an unknown member after the arguments, which was removed."""
         self.notes: list[tuple[str, str, int]] = []
-        """Diagnostics to report: kind, detail, and index in the buffer of the step."""
+        """Diagnostics to report, each with its kind, its detail and an index in the buffer of the last
+        step."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        """Read on from index ``pos`` and return the index reached; ``final``: no more input follows."""
+        """Continue reading at index ``pos``, and return the index that is reached.
+
+        :param final: true if no more input follows.
+        """
         raise NotImplementedError
 
     @property
     def verbatim(self) -> bool:
-        """True if the JSON is the model's own text, so that text after an error can be passed on as well."""
+        """True if the JSON text is an exact copy of the model's text."""
         return False
 
     @property
     def source(self) -> Codec | None:
-        """Codec to step in place of this one, until it is done, fails or has something to report.
+        """Codec to step instead of this one; None if there is no such codec.
 
-        None: step this codec, and ask again after that.  Without a source, long arguments in an envelope
-        take up to 1.9 times as long (``benchmarks/shortcuts.py``).
+        The value may change after each step of this codec.  Without this shortcut, long arguments in
+        an envelope take up to 1.9 times as long (``benchmarks/shortcuts.py``).
         """
         return self
 
     def resume(self, buf: str, pos: int) -> int:
-        """Continue after a step of ``source`` that has read up to index ``pos``; return the index reached."""
+        """Continue after ``source`` has read up to index ``pos``, and return the index reached."""
         raise NotImplementedError
 
-    def finish(self, cut: bool) -> Status:  # noqa: ARG002 - overridden where it matters
-        """End the input: set ``text`` to what completes the arguments, if they can be complete.
+    def finish(self, cut: bool) -> Status:  # noqa: ARG002 - subclasses use it
+        """End the input: set ``text`` to the rest of the JSON text, and return the status of the arguments.
 
-        :param cut: generation was stopped, so a value that nothing has ended may be incomplete.
+        :param cut: true if generation was stopped, so that a value such as a number may be incomplete.
         """
         self.text = ""
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
-        """Set ``text`` to the missing closing brackets; return False if that is not enough."""
+        """Set ``text`` to the missing closing brackets; return False if brackets are not enough."""
         return False
 
     def _read_string_piece(self, text: str, ends: ValueMarkerSet) -> int:
-        """Fast path inside a string that ends at one of these literals.
+        """Read a piece of a string that ends at one of these literals.
 
-        Return how many characters belong to the string; -1 if a literal stands in the text, in which case
-        nothing was changed.
+        Return the number of characters that belong to the string.  If the text contains a literal, change
+        nothing and return -1.
         """
         if ends.verbatim(text):
             self.text = text
@@ -97,13 +101,13 @@ class Value(Codec):
     def __init__(self) -> None:
         super().__init__()
         self.kind: str = ""
-        """First character of the JSON value; empty until it is known."""
+        """First character of the JSON value; empty until the character is known."""
 
 
 class NamedPayload(Codec):
     """Codec of an object that contains the call's name as well as its arguments.
 
-    It starts in the head of a call, where a ``Matcher`` steps it up to the commit point.
+    A ``Matcher`` steps this codec while the head of the call is read, up to the commit point.
     """
 
     __slots__ = (
@@ -125,30 +129,31 @@ class NamedPayload(Codec):
         self.name: str = ""
         """Name of the function; empty until it is known."""
         self.name_start: i64 = -1
-        """Start of the name, as an index in the buffer of the last step; -1 if it is not there.
+        """Start of the name in the buffer of the last step; -1 if the step did not find it.
 
-        The caller of ``step`` takes this and the next three values, and resets them to -1.
+        The caller of ``step`` reads this value and the next three, and resets them to -1.
         """
         self.name_end: i64 = -1
-        """End of the name."""
+        """End of the name in the buffer of the last step; -1 if the step did not find it."""
         self.args_start: i64 = -1
-        """Start of the arguments."""
+        """Start of the arguments in the buffer of the last step; -1 if the step did not find it."""
         self.args_end: i64 = -1
-        """End of the arguments."""
+        """End of the arguments in the buffer of the last step; -1 if the step did not find it."""
         self.id: str = ""
-        """Id of the call, if it came before the name."""
+        """Id of the call, if the model wrote it before the name."""
         self.committed: bool = False
-        """True once it is certain that this is a call of a known name.  ``step`` stops there."""
+        """True once the object is certainly a call and its name is known.  ``step`` stops at this point."""
         self.keys: tuple[str, ...] | None = None
-        """Keys of the arguments, if the function has to be inferred from them; otherwise None."""
+        """Keys of the arguments, if the function must be inferred from these keys; otherwise None."""
         self.only_named: bool = False
-        """True if the object is complete and only its name says that it is a call."""
+        """True if the object is complete, and nothing but its name shows that it is a call."""
         self.awaits_name: bool = False
-        """True while arguments wait for the name that comes after them, however long they are."""
+        """True while the codec reads arguments, which may be long, in front of a name that is not known
+        yet."""
         self.overlong: bool = False
-        """True if it has failed because too much text, not counting arguments, came before the name."""
+        """True if the codec has failed because too much text, apart from arguments, precedes the name."""
 
     @property
     def partial_name(self) -> str:
-        """Beginning of the name, as far as it came."""
+        """Part of the name that was read so far."""
         raise NotImplementedError

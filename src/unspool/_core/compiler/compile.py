@@ -1,6 +1,6 @@
-"""Compiler from a dialect's templates to the tables of ``compiled_dialect.py``.
+"""Compiler that turns a dialect's templates into the tables of ``compiled_dialect.py``.
 
-``compile_dialect`` runs the passes in order.  Each pass is a function of the tables before it.
+``compile_dialect`` runs the passes in order.  Each pass creates one table from the earlier tables.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def compile_dialect(
     *,
     for_other: bool = False,
 ) -> CompiledDialect:
-    """Compile a dialect.
+    """Compile a dialect and return its tables.
 
-    :param make_envelope: creates the codec of an object that holds a call's name.
+    :param make_envelope: a function that creates the codec of an object with a call's name in it.
     :param accepted: the compiled dialects of ``dialect.also_accepts``.
-    :param for_other: another dialect accepts the calls of this one.
+    :param for_other: true if another dialect accepts the calls of this one.
     """
     forms = _split_templates(dialect, options, make_envelope)
     follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
@@ -98,9 +98,9 @@ def compile_dialect(
 def _split_templates(
     dialect: Dialect, options: CompileOptions, make_envelope: EnvelopeFactory
 ) -> DialectForms:
-    """Split every template at its central hole.
+    """Split every template at its main placeholder, such as ``{args}`` or ``{calls}``.
 
-    Needs nothing but the dialect.  Without calls there are no forms of calls and sections.
+    If calls are not read, there are no forms of calls and sections.
     """
     calls: list[CallForm] = []
     sections: list[SectionForm] = []
@@ -120,7 +120,7 @@ def _split_templates(
 
 
 def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
-    """Add templates with the payload in a code fence, for repair."""
+    """Return the templates, and variants in which the arguments are in a Markdown code fence."""
     fenced: list[str] = []
     for call in calls:
         for payload in ("{envelope}", "{args}"):
@@ -130,7 +130,7 @@ def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
-    """Add templates with the array of calls in a code fence, for repair."""
+    """Return the templates, and variants in which the array of calls is in a Markdown code fence."""
     fenced = [
         section.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
         for section in sections
@@ -147,10 +147,10 @@ def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSets) -> ParameterTable:
-    """Make the programs for what may stand between two values.
+    """Create the programs for the markup between two parameter values.
 
-    Needs the follow sets: a parameter without the tag that opens its value counts only if no literal
-    of ``after_value`` stands in place of the tag.
+    This requires the follow sets.  A parameter without the tag that opens its value is accepted only if the
+    text at the place of the tag is not a literal of ``after_value``.
     """
     params = list(forms.params)
     for template in dialect.param:
@@ -158,7 +158,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
             form = ParamForm(template, escaped_newlines=False, never_followed_by=follow.after_value)
             follow.set_value_markers(form)
             params.append(form)
-    # A head that demands more is tried first: one with CDATA before one without.
+    # Try heads with longer literals first, for example a head with CDATA before one without it.
     head_programs = [form.head for form in sorted(params, key=lambda form: -form.head.demands)]
     followed = [Step(FOLLOWED, markers=follow.first_param)]
     return ParameterTable(
@@ -184,10 +184,10 @@ def _compile_calls(
     *,
     for_other: bool,
 ) -> CallPrograms:
-    """Make the programs of calls, in running text and after another call of a section.
+    """Create the programs for calls in running text and after another call of a section.
 
-    Needs the follow sets, for names that only what follows confirms.  The programs of accepted
-    dialects come last.  Their sections stay their own, so the tables by section have these, too.
+    This requires the follow sets, because some names are confirmed only by the text after them.  The programs
+    of accepted dialects are tried last.  Their sections remain separate entries in the tables.
     """
     confirmations = {
         form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
@@ -207,12 +207,13 @@ def _compile_calls(
 def _confirmation(
     form: CallForm, calls: Sequence[CallForm], follow: FollowSets, *, for_other: bool
 ) -> list[Step]:
-    """Return the step that confirms a name which nothing closes, if the call has such a name.
+    """Return a step that checks the text after the name, if the name has no closing delimiter.
 
-    The name counts only in front of what may follow it, or at the end of the input.
+    Such a name is accepted only in front of certain literals or at the end of the input.  For other calls,
+    return no steps.
     """
     if form.payload == "params" and form.ends_in_name:
-        # A name alone is not enough to recognise the call of another family: a parameter must follow.
+        # A name alone is not enough to recognise a call of another model family; a parameter must follow.
         return [Step(FOLLOWED, markers=follow.heads if for_other else follow.first_param)]
     others = [other.template for other in calls if other.template != form.template]
     if not form.payload and any(other.startswith(form.template) for other in others):
@@ -223,7 +224,7 @@ def _confirmation(
 def _calls_in_text(
     forms: DialectForms, confirmations: Mapping[CallForm, Sequence[Step]]
 ) -> Iterator[Program]:
-    """Yield a program for every way that a call, or an empty section, can begin in running text."""
+    """Yield a program for each way in which a call or an empty section can begin in running text."""
     for section in forms.sections:
         for form, confirmation in confirmations.items():
             program = Program(
@@ -247,10 +248,10 @@ def _calls_in_text(
 def _next_in_section(
     dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]]
 ) -> Iterator[Program]:
-    """Yield the programs of what may follow a call in a section: a separator, a call, the end."""
+    """Yield programs for the text after a call in a section: a separator, a call or the section's end."""
     separators = [sep.strip() for sep in dialect.sep if sep.strip()]
     if section.bare and not separators:
-        return  # running text follows
+        return  # only running text can follow
     declared = bool(section.missing_opener)
     for form in sorted(confirmations, key=lambda form: form.rank):
         head = [*form.head(section), *confirmations[form]]
@@ -275,9 +276,9 @@ def _compile_text_states(
     params: ParameterTable,
     programs: CallPrograms,
 ) -> TextStates:
-    """Make the states of running text: for each, what may begin, what closes it, what is stray.
+    """Create the states of running text, which contain the meaning of each literal.
 
-    Needs the call programs.  Wrappers, markers to drop and headers of messages are added here.
+    This requires the call programs.  Wrappers, markers to drop and headers of messages are added here.
     """
     frames = forms.frame.programs if forms.frame is not None else []
     unanchored = [program for program in programs.in_text if not program.anchored]
@@ -301,10 +302,10 @@ def _compile_text_states(
     for wrapper in wrappers:
         ends: Sequence[str] = ()
         strays: dict[str, str] = {}
-        inner: list[Program] = []  # inside dropped text only the end counts
+        inner: list[Program] = []  # inside dropped text, only its closing marker has a meaning
         if wrapper.channel == "reasoning":
             others = [w.program for w in wrappers if not w.program.anchored or w.channel == "content"]
-            # If calls in reasoning are text, their markers must not be dropped from it.
+            # If calls in reasoning are text, their markers are text as well and must not be dropped.
             kept = [p for p in dropped if options.calls_in_reasoning or p.trigger not in call_openers]
             inner = [*others, *kept, *frames, *in_reasoning]
             ends = reasoning_ends
@@ -324,7 +325,7 @@ def _compile_text_states(
 
 
 def _before_arguments(dialect: Dialect) -> frozenset[str]:
-    """Return every literal that stands in front of the arguments of a call."""
+    """Return all literals that precede the arguments of a call."""
     found: set[str] = set()
     for template in (*dialect.section, *dialect.call):
         found.update(literals(split_at(parse_template(split_marks(template)[1]), *PAYLOADS, "calls")[0]))
@@ -332,8 +333,8 @@ def _before_arguments(dialect: Dialect) -> frozenset[str]:
 
 
 def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program]:
-    """Yield the programs of markers that are dropped wherever they stand, and of ends of a turn."""
-    # Where calls are text, the markers that they consist of are text as well.
+    """Yield programs for markers that are always dropped, and for markers that end a turn."""
+    # If calls are text, their markers are text as well.
     of_calls = frozenset[str]() if reads_calls else _call_markers(dialect)
     for template in dialect.drop:
         if any(template in literal for literal in of_calls):
@@ -343,15 +344,16 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
     for stop in dialect.stop:
         if stop in of_calls:
             continue
-        # Ordinary text such as </s> ends a turn only if nothing follows it.
+        # A literal without the form of a control token, such as </s>, ends a turn only at the end of the
+        # input.
         yield Program(DROP, [Step(LITERAL, stop)]) if is_control_token(stop) else _stop_at_end(stop)
 
 
 def _call_markers(dialect: Dialect) -> frozenset[str]:
-    """Return the literals of which only calls consist.
+    """Return the literals that occur only in calls, not in wrappers of text.
 
-    There are none if a call ends with a literal that wrappers of text have, too: then the frame of a
-    call is that of any message.
+    Return none if a call ends with a literal of a wrapper.  Calls then have the same markers as other
+    messages.
     """
     of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)
     others = _literals_in(*dialect.reasoning, *dialect.content)
@@ -367,14 +369,14 @@ def _literals_in(*templates: str) -> frozenset[str]:
 
 
 def _stop_at_end(stop: str) -> Program:
-    """Return the program of a literal that counts only at the end of the input."""
+    """Return a program for a literal that has a meaning only at the end of the input."""
     return Program(STOP, [Step(LITERAL, stop), Step(SPACE), Step(END)])
 
 
 def _stray_closers(
     forms: DialectForms, wrappers: Iterable[Wrapper], params: Iterable[ParamForm]
 ) -> dict[str, str]:
-    """Return each closing literal with the kind of thing that it closes."""
+    """Return a dictionary from each closing literal to what it closes: call, reasoning or text."""
     stray: dict[str, str] = {}
     for form in forms.calls:
         stray.update(dict.fromkeys(filter(is_marker, (*form.closing, *form.closers)), "call"))
@@ -390,10 +392,10 @@ def _stray_closers(
 
 
 def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
-    """Return the states inside the body of a message, by where the route leads.
+    """Return the states inside the body of a message, by the target of the message's route.
 
-    Markup in a body is text: only the end of the body and the next header count.  Calls count if the
-    route says that the body holds calls.
+    Other markup in a body is text; only the end of the body and the next header are recognised.  Calls are
+    recognised if the route leads to ``{calls}``.
     """
     if frame is None:
         return {}
@@ -411,16 +413,16 @@ def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]
 
 
 def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: TextStates) -> PromptMarkers:
-    """Collect what tells where an output begins, given the end of a prompt.
+    """Collect the markers at the end of a prompt that show where the output begins.
 
-    Needs the text states, because a literal matters in a prompt if it means something in an output.
+    This requires the text states, because the markers to look for in a prompt are those of an output.
     """
     entries = states.fresh.entries
-    # Words that count only where an answer begins may stand anywhere in a prompt.
+    # Words that are markers only at the start of an answer may be ordinary text elsewhere in a prompt.
     found = {literal for literal, entry in entries.items() if frame is not None or not entry.only_at_start}
     if frame is not None:
         found.add(frame.sep)
-    # A lone bracket is not a marker, but the code point that stands for a token is.
+    # A literal of one character, such as a bracket, is not a marker, unless it represents a special token.
     markers = MarkerSet(literal for literal in found if len(literal) > 1 or is_control_token(literal))
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
@@ -443,13 +445,13 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
 
 
 def _around_text(template: str) -> tuple[str, str]:
-    """Return what a wrapper has before and after its text, without whitespace around it."""
+    """Return the opening and the closing marker of a wrapper, without whitespace around them."""
     before, _, after = split_marks(template)[1].partition("{text}")
     return before.strip(), after.strip()
 
 
 def _framing(dialect: Dialect) -> Iterator[str]:
-    """Yield the openers and closers of reasoning and content, except those that may be ordinary words."""
+    """Yield the opening and closing markers of reasoning and content, except ordinary words."""
     for template in (*dialect.reasoning, *dialect.content):
         if "^" not in split_marks(template)[0]:
             for part in _around_text(template):

@@ -1,27 +1,26 @@
-"""A compiled dialect: everything about a dialect that a machine looks up.
+"""Compiled dialect: all tables that a machine needs to read a dialect.
 
 Theory of operation
 -------------------
 
-A ``Dialect`` is written for people: templates with holes.  ``compile_dialect`` (``compile.py``)
-turns it into tables, once for each dialect and set of options.  Each table is the result of one
-pass; later passes use earlier tables, never the other way round:
+A ``Dialect`` consists of templates, which are easy for people to write and read. ``compile_dialect`` (in
+``compile.py``) turns these templates into tables, once for each dialect and set of options.  Each pass of the
+compiler creates one table, from earlier tables only:
 
 ====================  =================================  ==================================
-table                 answers                            made from
+table                 contains                           made from
 ====================  =================================  ==================================
-``DialectForms``      how a template is taken apart      the templates
-``FollowSets``        what may come next                 the forms
-``ParameterTable``    what may stand between two values  the forms, the follow sets
-``CallPrograms``      how a call may begin, in text and  the forms, the follow sets
-                      inside a section
-``TextStates``        what a literal means, by state of  the call programs, and wrappers,
-                      the text                           headers and markers to drop
-``PromptMarkers``     which markers of a prompt matter   the text states
+``DialectForms``      the parts of each template         the templates
+``FollowSets``        the literals that may come next    the forms
+``ParameterTable``    the markup between two values      the forms, the follow sets
+``CallPrograms``      ways in which a call may begin     the forms, the follow sets
+``TextStates``        the meaning of each literal, by    the call programs, and wrappers,
+                      state of the text                  headers and markers to drop
+``PromptMarkers``     the markers to find in a prompt    the text states
 ====================  =================================  ==================================
 
-No table changes after its pass.  The only things that grow later are caches: of names, headers,
-first looks at a marker, and starts of outputs.
+No table changes after its pass.  Only these caches grow later: names, headers, results of
+``Entry.quick_match``, and start states.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class CompileOptions:
-    """Options of ``compile_dialect``."""
+    """Options of ``compile_dialect`` that do not come from the dialect."""
 
     __slots__ = ("calls_in_reasoning", "has_declared_tools", "reads_calls", "repair")
 
@@ -50,17 +49,17 @@ class CompileOptions:
         self, *, reads_calls: bool, has_declared_tools: bool, calls_in_reasoning: bool, repair: bool
     ) -> None:
         self.reads_calls: Final = reads_calls
-        """True if calls are looked for at all."""
+        """True if calls are recognised; otherwise they are text."""
         self.has_declared_tools: Final = has_declared_tools
         """True if the request declares tools."""
         self.calls_in_reasoning: Final = calls_in_reasoning
-        """True if a call inside reasoning is a call."""
+        """True if calls inside reasoning are recognised; otherwise they are text."""
         self.repair: Final = repair
-        """True if broken notation is repaired where that is possible."""
+        """True if invalid syntax is repaired where possible."""
 
 
 class DialectForms:
-    """Templates of a dialect, taken apart."""
+    """Parts of all templates of a dialect."""
 
     __slots__ = ("calls", "frame", "params", "sections")
 
@@ -74,12 +73,12 @@ class DialectForms:
         self.calls: Final = calls
         self.sections: Final = sections
         self.params: Final = params
-        """Parameters as declared."""
+        """Ways to write a parameter, as declared in the dialect."""
         self.frame: Final = frame
 
 
 class ParameterTable:
-    """Programs for what may stand between two values of a call."""
+    """Programs for the markup between two values of a call."""
 
     __slots__ = ("call_programs", "form_of", "forms", "head_programs", "nested_programs")
 
@@ -91,15 +90,15 @@ class ParameterTable:
         call_programs: list[Program],
     ) -> None:
         self.forms: Final = forms
-        """Ways to write a parameter: as declared, and without the tag that opens the value."""
+        """Ways to write a parameter: those in the dialect, and those without the tag that opens the value."""
         self.head_programs: Final = head_programs
-        """Programs of the heads of parameters, the most demanding first."""
+        """Programs for the heads of parameters, those with the longest literals first."""
         self.nested_programs: Final = nested_programs
-        """Programs of what may stand in place of a nested parameter."""
+        """Programs for the start and the end of nested parameters."""
         self.call_programs: Final = call_programs
-        """Programs of calls inside a value; these are data."""
+        """Programs for calls that are written inside a value; these calls are data and part of the value."""
         self.form_of: Final = {form.head: form for form in forms}
-        """The form of each program of a head."""
+        """Form of each program in ``head_programs``."""
 
 
 class CallPrograms:
@@ -114,9 +113,9 @@ class CallPrograms:
         resync: Mapping[SectionForm, MarkerSet],
     ) -> None:
         self.in_text: Final = in_text
-        """Programs of calls and empty sections in running text."""
+        """Programs for calls and empty sections in running text."""
         self.next_in_section: Final = next_in_section
-        """Programs of what may follow a call, by the section that is open."""
+        """Programs for the text after a call, by the section that is open."""
         self.resync: Final = resync
         """Literals at which a malformed call ends, by the section that is open."""
 
@@ -135,19 +134,19 @@ class TextStates:
         call_openers: frozenset[str],
     ) -> None:
         self.fresh: Final = fresh
-        """Content in front of all visible text."""
+        """State of content before the first visible text."""
         self.content: Final = content
-        """Content after the first visible text."""
+        """State of content after the first visible text."""
         self.inside: Final = inside
-        """The state inside each wrapper."""
+        """State inside each wrapper."""
         self.bodies: Final = bodies
-        """The state inside the body of a message, by where its route leads."""
+        """State inside the body of a message, by the target of the route, such as ``content``."""
         self.call_openers: Final = call_openers
-        """Literals that stand in front of a call's arguments, and nowhere else."""
+        """Literals that occur only in front of a call's arguments."""
 
 
 class PromptMarkers:
-    """Markers in a prompt that tell where the output begins; see ``start_state.py``."""
+    """Markers in a prompt that show where the output begins; see ``start_state.py``."""
 
     __slots__ = (
         "_all_templates",
@@ -173,31 +172,31 @@ class PromptMarkers:
         all_templates: str,
     ) -> None:
         self.markers: Final = markers
-        """Every literal that means something in running text."""
+        """All literals that have a meaning in running text."""
         self.first_words: Final = first_words
-        """Ordinary words that begin a call or reasoning only at the start of an answer."""
+        """Ordinary words that begin a call or reasoning if they are at the start of an answer."""
         self.turn_borders: Final = turn_borders
         """Literals between two turns of a prompt."""
         self.reasoning_pairs: Final = reasoning_pairs
-        """Openers of reasoning with their closers."""
+        """Pairs of opening and closing markers of reasoning."""
         self.framing: Final = framing
-        """Literals that a template may put between the last message and the output, longest first."""
+        """Literals that a chat template may write between the last message and the output, longest first."""
         self.first_openers: Final = first_openers
         """Ordinary words that open reasoning at the start of an answer."""
         self._all_templates: Final = all_templates
         # Caches.
         self.usual_tail: str | None = None
-        """End of the prompt that the dialect assumes if no prompt is given; computed when it is needed."""
+        """Relevant tail of the dialect's default prompt; None until it is needed."""
         self.saved_starts: Final[dict[str, StartState]] = {}
-        """Saved start states, by the end of the prompt."""
+        """Saved start states, by the relevant tail of the prompt."""
 
     def knows(self, token: str) -> bool:
-        """Return whether a control token is part of the dialect's own markup."""
+        """Return whether a control token is part of the dialect's markup."""
         return token in self._all_templates
 
 
 class CompiledDialect:
-    """A dialect as the machine reads it."""
+    """Tables from which the machine reads a dialect."""
 
     __slots__ = (
         "_owners",
@@ -232,10 +231,10 @@ class CompiledDialect:
     ) -> None:
         self.dialect: Final = dialect
         self.reads_calls: Final = reads_calls
-        """True if calls are looked for at all."""
+        """True if calls are recognised; otherwise they are text."""
         self.forms: Final = forms
         self.frame: Final = forms.frame
-        """The form of messages with headers; None if the dialect has none."""
+        """Form of messages with headers; None if the dialect has no such messages."""
         self.follow: Final = follow
         self.params: Final = params
         self.programs: Final = programs
@@ -249,8 +248,9 @@ class CompiledDialect:
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""
         self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
-        """Templates of a section's calls repeated after it, which are dropped."""
+        """Templates for a copy of a section's calls, which some models write after the section; it is
+        dropped."""
 
     def owner_of(self, form: CallForm) -> CompiledDialect:
-        """Return the dialect that a call is written in: this one, or one that it also accepts."""
+        """Return the dialect to which a form of calls belongs: this one, or another one that it accepts."""
         return self._owners.get(form, self)

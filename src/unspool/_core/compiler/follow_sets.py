@@ -1,8 +1,8 @@
-"""Follow sets: which literals may come next, by what came before.
+"""Follow sets: the literals that may come next at each place in a call.
 
-Values between tags are not escaped, and models break off calls.  Whether a marker counts therefore
-often depends on what follows it: ``</parameter>`` inside a value closes it only in front of another
-parameter, the end of the call, or another literal of ``after_value``.  Like the FOLLOW sets of a
+Values between tags are not escaped, and models leave calls unfinished.  The meaning of a marker therefore
+often depends on the text after it.  For example, ``</parameter>`` closes a value only if another parameter,
+the end of the call or another literal of ``after_value`` follows.  Like the FOLLOW sets of a
 grammar, these sets are computed once, from all templates of a dialect.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class FollowSets:
-    """Sets of literals to look for, one for each place in a call."""
+    """Sets of literals to search for, one set for each place in a call."""
 
     __slots__ = (
         "_in_value",
@@ -47,7 +47,7 @@ class FollowSets:
         frame: FrameForm | None,
         stops: tuple[str, ...],
     ) -> None:
-        """Compute the sets, and tell each parameter which literals to look for inside its value."""
+        """Compute the sets, and set the ``value_markers`` of each parameter."""
         message_ends = (*frame.ends, *frame.openers) if frame is not None else ()
         heads = [param.head.trigger for param in params]
         nested = [*(param.closing.trigger for param in params), *heads]
@@ -55,7 +55,7 @@ class FollowSets:
         openers += [section.opener for section in sections if section.opener]
         call_closers = [form.closers[0] for form in calls if form.closers]
         call_closers += [form.unended for form in calls if form.unended]
-        # A lone bracket is a marker only inside its section.
+        # A single bracket is a marker only inside its section.
         section_closers = [
             literal for section in sections for literal in section.closers if is_marker(literal)
         ]
@@ -68,22 +68,23 @@ class FollowSets:
         self.first_param: Final = MarkerSet([*heads, *call_closers])
         """Literals that may follow the name of a call with parameters."""
         self.after_name: Final = MarkerSet([*openers, *stops])
-        """Literals that may follow the name of a call that consists of its name."""
+        """Literals that may follow the name of a call that consists only of its name."""
         self.after_params: Final = MarkerSet(after_params)
-        """Literals that may stand in place of another parameter."""
+        """Literals that may follow the last parameter of a call."""
         self.after_value: Final = MarkerSet([*heads, *after_params])
-        """Literals that must follow a closing tag for it to count."""
+        """Literals that may follow the closing tag of a value; if other text follows, the tag is data."""
         self.after_nested: Final = MarkerSet([*nested, *after_params])
-        """Literals that must follow the closing tag of a nested parameter for it to count."""
+        """Literals that may follow the closing tag of a nested parameter."""
         self.after_call: Final = MarkerSet([*section_closers, *openers, *message_ends])
-        """Literals that must follow the closer of a call for it to end a value that was not closed."""
+        """Literals of which one must follow if a call's closing marker is to end a value that was not
+        closed."""
         self.nested_value_markers: Final = ValueMarkerSet([*nested, *call_closers])
-        """Literals to look for inside a nested value."""
+        """Literals to search for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
-        """Literals that end raw code.  The newline in front of a closer belongs to the closer."""
-        # Where a malformed call ends.  A closer that is not a marker, such as a code fence, may stand in
-        # arguments, so it ends a call only if the call has no other closer.  A literal that is part of
-        # a parameter's tags never ends a call.
+        """Literals that end raw code.  A newline in front of a closing marker is part of the marker."""
+        # The literals at which a malformed call ends.  A closing literal that is not a marker, such as a code
+        # fence, may occur in arguments, so it is used only if the call has no other closing literal.  A
+        # literal that is part of a parameter's tags never ends a call.
         of_params = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}
         closers = [
             literal
@@ -97,11 +98,12 @@ class FollowSets:
         self.section_resync: Final = {section: MarkerSet([*resync, *section.closers]) for section in sections}
         """Literals at which a malformed call ends, by the section that it is in."""
 
+        # A newline in front of markup is part of the markup, so inside values both forms are searched for.
         inside = [*heads, *call_closers]
         self.openers: Final = frozenset(
             form.opener for form in calls if form.opener and form.payload == "params"
         )
-        """Literals that a call inside a value, as data, may start with."""
+        """Literals that may start a call inside a value, where the call is data."""
         self._in_value: Final = [
             *inside,
             *("\n" + literal for literal in inside),
@@ -112,6 +114,6 @@ class FollowSets:
             self.set_value_markers(param)
 
     def set_value_markers(self, param: ParamForm) -> None:
-        """Tell a parameter which literals to look for inside its value."""
+        """Set ``value_markers`` of a parameter, the literals to search for inside its value."""
         literals = [*param.closers, *self._in_value]
         param.value_markers = ValueMarkerSet([*literals, param.forgotten] if param.forgotten else literals)

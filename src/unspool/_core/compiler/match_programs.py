@@ -1,9 +1,9 @@
-"""Programs: what must stand at a marker for something to begin there.
+"""Programs: descriptions of the input with which a call or other markup begins.
 
-A program is a sequence of steps.  It leads from a trigger, the literal that the machine searches
-for, to a commit point.  For a call in Hermes' dialect the steps are: the literal ``<tool_call>``,
-whitespace, and an object up to its name.  Steps and programs are data, and never change; ``Matcher``
-runs them.
+A program is a sequence of steps.  The first one is the *trigger*, the literal that the machine searches for.
+After the last one comes the commit point, where it is certain that a call or other markup has begun.  For a
+call in the dialect ``hermes``, the steps are: the literal ``<tool_call>``, whitespace, and an object up to
+the function's name.  Steps and programs are constant data.  ``Matcher`` runs them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from .template_forms import CallForm, SectionForm, Wrapper
 
 # Kinds of step.
-LITERAL: Final = 0  # exactly this text
-SPACE: Final = 1  # any whitespace, or none
-CAPTURE: Final = 2  # a hole: as many characters of its alphabet as there are
-ATTRIBUTES: Final = 3  # key="value" pairs, in any order
-REPEAT: Final = 4  # the text of an earlier hole again
-PEEK: Final = 5  # one of these characters comes next; it is not consumed
-ENVELOPE: Final = 6  # an object with the function's name in it, up to the commit point
-END: Final = 7  # the end of the input
-HEADER: Final = 8  # the header of a message, up to its separator
-FOLLOWED: Final = 9  # one of these literals comes next; it is not consumed
-LINE_FEED: Final = 10  # at most one newline
-UNLESS: Final = 11  # something comes next, and it is not one of these literals
+LITERAL: Final = 0  # match exactly this text
+SPACE: Final = 1  # skip optional whitespace
+CAPTURE: Final = 2  # read the text at a placeholder such as {name}
+ATTRIBUTES: Final = 3  # read key="value" pairs, in any order
+REPEAT: Final = 4  # match the text that an earlier CAPTURE has read
+PEEK: Final = 5  # check that one of these characters follows, but do not consume it
+ENVELOPE: Final = 6  # read an object with the function's name in it, up to the name
+END: Final = 7  # check that the input ends here
+HEADER: Final = 8  # read the header of a message, up to its separator
+FOLLOWED: Final = 9  # check that one of these literals follows, but do not consume it
+LINE_FEED: Final = 10  # skip a newline if there is one
+UNLESS: Final = 11  # check that the input continues, but not with one of these literals
 
-# What begins where a program has matched.
+# Actions: what begins or ends at the place where a program has matched.
 CALL: Final = 0
 EMPTY_SECTION: Final = 1
 SECTION_CLOSE: Final = 2
@@ -54,19 +54,20 @@ _ALPHABETS: Final = {
     "_": Alphabet(r"[^<>\n\ud800-\udfff]*"),
 }
 PUNCTUATION: Final = re.compile(r"[^\w\s]")
-"""A character that is in markers but not in words."""
+"""Character that occurs in markers, but not in words."""
 _WORD: Final = Alphabet(r"[^\s<>\"|｜\ud800-\udfff]*")
 
 
 EnvelopeFactory: TypeAlias = Callable[[str, bool], NamedPayload]
-"""Creates the codec of an envelope, given its notation.
+"""Function that creates the codec of an envelope, given its notation.
 
-The second argument is true if no marker around the envelope says that it is a call.
+The second argument is true if there is no marker around the envelope to show that it is a call.
+
 """
 
 
 class Step:
-    """One thing to match.  The meaning of the attributes depends on the kind."""
+    """Step of a program.  The meaning of the other attributes depends on ``kind``."""
 
     __slots__ = ("alphabet", "fields", "kind", "make_envelope", "markers", "stop", "text", "unmarked")
 
@@ -83,30 +84,32 @@ class Step:
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """Literal: the text.  Capture and repeat: the field.  Peek: the characters.  Header: the
-        control token in front of it, if there is one.  Envelope: its notation.  Space: the spelling
-        of an escaped newline that may stand among the whitespace."""
+        """``LITERAL``: the text to match.  ``CAPTURE`` and ``REPEAT``: the field.  ``PEEK``: the allowed
+        characters.  ``HEADER``: the control token before the header, if there is one.  ``ENVELOPE``: the
+        notation.
+        ``SPACE``: an escaped newline that may occur in the whitespace."""
         self.fields: Final = fields or {}
-        """Attributes: the field of each attribute."""
+        """``ATTRIBUTES``: the field for each attribute."""
         self.stop: Final = stop
-        """Capture: a literal that ends the hole although its alphabet has it.  Header: the separator."""
+        """``CAPTURE``: a literal that also ends the text.  ``HEADER``: the separator."""
         self.markers: Final = markers or _NO_MARKERS
-        """Header: literals that end it.  Followed: what may come next.  Unless: what may not come next."""
+        """``HEADER``: literals that end the header.  ``FOLLOWED`` and ``UNLESS``: the literals to check
+        for."""
         self.make_envelope: Final = make_envelope
-        """Envelope: creates its codec."""
+        """``ENVELOPE``: the function that creates the codec."""
         self.unmarked: Final = unmarked
-        """Envelope: no marker around it says that it is a call."""
+        """``ENVELOPE``: true if no marker shows that the object is a call."""
         self.alphabet: Final = _ALPHABETS.get(text, _WORD)
-        """Capture: the characters that it may consist of."""
+        """``CAPTURE``: the characters that the text may consist of."""
 
 
 _NO_MARKERS: Final = MarkerSet(())
 
 
 class Program:
-    """Steps from a trigger to a commit point, and what begins there.
+    """Steps from a trigger to a commit point, with the action to take there.
 
-    ``call``, ``section`` and ``wrapper`` are the forms that the program comes from.
+    ``call``, ``section`` and ``wrapper`` are the forms from which the program was compiled.
     """
 
     __slots__ = (
@@ -139,7 +142,7 @@ class Program:
         declared: bool = False,
     ) -> None:
         self.action: Final = action
-        """Action for a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
+        """Action to take after a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
         self.steps: Final = [
             step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
         ]
@@ -147,43 +150,44 @@ class Program:
         self.section: Final = section
         self.wrapper: Final = wrapper
         self.anchored: Final = anchored
-        """True if it counts only in front of all visible text."""
+        """True if the program is tried only before the first visible text."""
         self.declared: Final = declared
-        """True if it counts only for declared tools."""
+        """True if only calls to declared tools are accepted."""
         self.closers: Final = frozenset(
             (
                 *((*call.closers, *call.closing) if call is not None else ()),
                 *(section.closers if section is not None else ()),
             )
         )
-        """Literals that close what begins here."""
+        """Literals that close the call or the section that begins here."""
         self.trigger: Final = _trigger(self.steps)
-        """The literal to search for."""
+        """Literal to search for in running text."""
         self.control: Final = is_control_token(self.trigger)
-        """True if it starts with a control token."""
+        """True if the trigger is a control token."""
         first = next((step for step in self.steps if step.kind != SPACE), None)
         self.marked: Final = (
             first is not None and first.kind == LITERAL and PUNCTUATION.search(first.text) is not None
         )
-        """True if it starts with a literal that prose does not contain."""
+        """True if the program starts with a literal that contains punctuation, so that it is not just a
+        word."""
         self.may_follow: Final = _may_follow(self.steps)
-        """ASCII characters that may follow the trigger; None: any."""
+        """ASCII characters that may follow the trigger; None if any character may."""
         self.has_call_opener: Final = (call is not None and bool(call.opener)) or (
             section is not None and bool(section.opener)
         )
-        """True if a literal opens the call or the section."""
+        """True if the call or the section has an opening marker."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
-        """Number of characters in its literals.  A program that demands more is tried first."""
+        """Number of characters in the program's literals.  Programs with more of them are tried first."""
         self.free_name: Final = any(
             step.unmarked or (step.kind == CAPTURE and step.text == "name") for step in self.steps
         )
-        """True if any text may be taken for a name, because no markup says that it is one."""
+        """True if ordinary text could be mistaken for the name, because no markup shows that it is a name."""
 
     def fits(self, at_start: bool, quoted: bool) -> bool:
-        """Return whether the program may begin at a place.
+        """Return whether to try the program at a certain place in the input.
 
-        :param at_start: no visible text came before.
-        :param quoted: a quotation mark stands in front of it.
+        :param at_start: true if there is no visible text before the place.
+        :param quoted: true if a quotation mark directly precedes the place.
         """
         if self.anchored and not at_start:
             return False
@@ -191,7 +195,7 @@ class Program:
 
 
 def _trigger(steps: list[Step]) -> str:
-    """Return the text to search for: the first that the steps demand."""
+    """Return the literal to search for: the first literal or character that the steps require."""
     for step in steps:
         if step.kind == LITERAL:
             return step.text

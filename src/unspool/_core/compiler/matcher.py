@@ -1,28 +1,31 @@
-"""Matcher: decides whether something begins at a marker, and what.
+"""Matcher: finds out whether a call or other markup begins at a marker.
 
 Theory of operation
 -------------------
 
-Where a marker stands, the programs that may begin there are tried in order.  ``run`` executes the
-steps of the current program on a window of the buffer.  Its answers:
+At a marker, the programs of everything that may begin there are tried in order.  ``run`` executes the steps
+of the current program on a window of the buffer, and returns one of these answers:
 
-===========  ========================================================================
-``NEED_MORE``     the input ends before the current program has matched or failed
-``FAIL``     no program matches
-``MATCH``    ``program`` has matched ``offset`` characters; ``fields`` has its holes
-``CUT``      the end of the input cut off the head of a call
-``RESTART``  the next program needs the input that was set aside; see below
-===========  ========================================================================
+=============  ======================================================================
+``NEED_MORE``  the input ends before the current program has matched or failed
+``FAIL``       no program matches
+``MATCH``      ``program`` has matched ``offset`` characters; ``fields`` contains the texts
+               at its placeholders, such as ``{name}``
+``CUT``        the end of the input cut off the head of a call
+``RESTART``    the next program needs input that was set aside (see below)
+=============  ======================================================================
 
-All results are independent of chunking because of the *monotone law*: what a matcher decides on a
-prefix, it decides on every extension of it; until then it asks for more.  So the first program that
-needs more input stops the loop, although a later one may match already.  A matcher is resumed at the
-step where it stopped.  It never reads the same input twice.
+Results do not depend on chunking because of the *monotone law*: if a matcher has an answer for some input, it
+has the same answer for every continuation of this input.  Otherwise the matcher asks for more input. If a
+program
+needs more input, ``run`` therefore returns, although a later program may already match. A matcher continues
+at the step where it stopped, and never reads the same input twice.
 
-A head is at most ``BOUND`` characters long, including whitespace.  Only an envelope may be longer, if
-its arguments come before its name.  The machine then sets aside what the envelope has consumed, so
-that the buffer stays short and feeding takes linear time.  If the envelope fails, the next program has
-to start from the beginning; that is the rare case of ``RESTART``.
+A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, with whitespace.
+Only an *envelope*, an object with the function's name in it, may be longer, if its arguments precede the
+name.  The machine then sets aside the input that the envelope has consumed, so that the buffer stays short
+and feeding takes linear time.  If the envelope fails, the next program must start again from the beginning,
+which is the rare case of ``RESTART``.
 """
 
 from __future__ import annotations
@@ -65,9 +68,9 @@ RESTART: Final = 4
 
 
 def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns for a whole attribute and for the beginning of one.
+    """Return two patterns: for a complete attribute, and for an incomplete one at the end of the input.
 
-    :param never: characters that do not occur in a quoted value.
+    :param never: characters that cannot occur in a quoted value, as the inside of a character class.
     """
     key, equals = r"([\w:.-]{})", r"[ \t\r\n]*=[ \t\r\n]*"
     whole = rf"""(?:"([^"{never}]*)"|'([^'{never}]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
@@ -80,73 +83,73 @@ def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _ATTRIBUTE: Final = _attribute(r"\n<")
 _ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
-"""Patterns for a dialect that escapes quotes, so that a value may contain any other character."""
+"""Patterns for a dialect that escapes quotes, so that a value may contain all other characters."""
 
 
 _NO_LETTER: Final = Alphabet(r"[\W\d]*")
-"""Characters of a number or a counter, which is not a name."""
+"""Characters other than letters.  Text that consists only of these is not a name."""
 
 
 class Matcher:
-    """Execution of programs at one place of the input."""
+    """Executor of programs at one place in the input."""
 
-    # Most of these keep their default in most matchers, so they are set only when they change.
+    # Most matchers never change these attributes, so their defaults are class attributes, to save time.
     envelope: NamedPayload | None = None
     """Codec of the envelope that is being read, if the program has one."""
     set_aside: int = 0
-    """Number of characters of the window that were set aside."""
+    """Number of characters at the start of the window that were set aside."""
     cut_in_head: bool = False
     """True if the input ended inside the head of a call."""
     cut_needs_declared: bool = False
-    """True if that head could only have become a call to a declared tool."""
+    """True if the head that was cut off could only have become a call to a declared tool."""
     cut_short: bool = False
     """True if generation was stopped, so that a name at the end of the input may be incomplete."""
     confirmed_by_end: bool = False
-    """True if only the end of the input confirmed the match."""
+    """True if the program matches only because the input has ended."""
     overlong: bool = False
     """True if a program has failed because the head of its call was too long."""
     name: str = ""
     """Name of the function; set by the machine when it accepts a head."""
     native_id: str = ""
-    """Id that came with the name; set by the machine as well."""
+    """Id that was part of the name's text; set by the machine when it accepts a head."""
     cut_name: str = ""
-    """Beginning of the name, if the input ended inside a head."""
-    # Places, counted from the start of the window including what was set aside; -1: not known.
+    """Part of the name that was read, if the input ended inside a head."""
+    # Offsets from the start of the window, counting input that was set aside; -1 if unknown.
     name_start: i64 = -1
     """Start of the name."""
     name_end: i64 = -1
     """End of the name."""
     args_start: i64 = -1
-    """Start of arguments that an envelope has in front of its name."""
+    """Start of the arguments, if they precede the name in an envelope."""
     args_end: i64 = -1
-    """End of these arguments."""
-    # For a parameter whose key has matched and whose rest has not.
+    """End of the arguments, if they precede the name in an envelope."""
+    # For a parameter whose key has matched, but whose later steps have not.
     failed_at: int = 0
-    """Start of the step that failed, in the window."""
+    """Offset in the window at which the failed step started."""
     reach: int = 0
-    """End of what fits of that step."""
-    _ambiguous: bool = False  # at the end of the input, something other than a call was possible, too
-    _has_begun: bool = False  # at the end of the input, the head was unmistakable
-    _searched: int = 0  # number of characters of a header that contain nothing that ends it
+    """Offset in the window at which the failed step and the input begin to differ."""
+    _ambiguous: bool = False  # true if something other than a call was also possible at the input's end
+    _has_begun: bool = False  # true if the input ended inside what can only be a head
+    _searched: int = 0  # number of characters already searched for the end of a header
 
     def __init__(self, programs: list[Program], unescape: bool) -> None:
         """Start with the first program.
 
-        :param unescape: attributes are escaped as in XML.
+        :param unescape: true if attribute values are escaped as in XML.
         """
         self.programs: Final = programs
         self._unescape: Final = unescape
         self.offset = 0
-        """Number of characters that the current program has matched, without what was set aside."""
+        """Number of characters that the current program has matched, except those that were set aside."""
         self.fields: dict[str, str] = {}
-        """Text of the holes, by field."""
+        """Texts at the placeholders, by field."""
         self.program = programs[0]
-        """The program that matched or is being tried."""
+        """Program that has matched, or that is being tried."""
         self._program_index = 0
         self._step_index = 0
 
     def reject(self) -> None:
-        """Give up the current program and turn to the next one."""
+        """Reject the current program and switch to the next one."""
         self._program_index += 1
         if self._program_index < len(self.programs):
             self.program = self.programs[self._program_index]
@@ -166,17 +169,17 @@ class Matcher:
             self.args_start = self.args_end = -1
 
     def run(self, buf: str, pos: int, final: bool) -> int:
-        """Continue in a window of the buffer that starts at ``pos``, and return an answer.
+        """Continue in a window of the buffer that starts at ``pos``, and return an answer such as ``MATCH``.
 
-        After ``RESTART`` the caller puts what was set aside in front of the buffer, and calls again.
+        After ``RESTART``, the caller must put the input that was set aside back, and call ``run`` again.
         """
         while self._program_index < len(self.programs):
             if self.set_aside and self.envelope is None:
                 return RESTART
             answer = self._run_steps(buf, pos, final)
             if answer == MATCH:
-                # A marker to drop may be a prefix of a call's opener.  A call that was cut off takes
-                # precedence over it.
+                # A marker to drop may be a prefix of a call's opening marker.  If a call was cut off there,
+                # the call takes precedence.
                 cut = self._has_begun or (self.cut_in_head and not self._ambiguous)
                 return CUT if cut and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED_MORE:
@@ -189,13 +192,13 @@ class Matcher:
         return CUT if final and self.cut_in_head else FAIL
 
     def cut_off(self, buf: str, pos: int) -> int:
-        """Answer for a program that needs more input when generation was stopped."""
+        """Record the head that was cut off because generation was stopped, and return ``CUT``."""
         self._remember_cut(buf, pos)
         self.cut_in_head = self.cut_in_head or self.program.action == CALL
         return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
-        """Remember the head of a call that only the end of the input keeps from matching."""
+        """Record the head of a call that might have matched if the input had continued."""
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
@@ -214,14 +217,14 @@ class Matcher:
         self._has_begun = self._has_begun or in_literal or bool(self.cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
-        """Remember a parameter whose key is followed by something other than its value."""
+        """Record where a parameter fails to match after its key."""
         step = self.program.steps[self._step_index]
         fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
         if self.offset + fits > self.reach:
             self.failed_at, self.reach = self.offset, self.offset + fits
 
     def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - one branch for each kind of step
-        """Execute the steps of the current program from where it stopped."""
+        """Execute the steps of the current program, from the step at which it stopped."""
         steps = self.program.steps
         n = len(buf)
         while self._step_index < len(steps):
@@ -258,7 +261,7 @@ class Matcher:
                 end = self._check_followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
             elif kind == UNLESS:
                 end = _check_not_followed(step.markers, buf, at)
-            else:  # END: only the end of the input may follow
+            else:  # END: match only at the end of the input
                 end = at if at == n and final else (MORE if at == n else NO)
             if end < 0:
                 return NEED_MORE if end == MORE and n - pos <= BOUND else FAIL
@@ -269,7 +272,7 @@ class Matcher:
         return MATCH
 
     def _match_escaped_newlines(self, newline: str, buf: str, at: int) -> int:
-        """Return the index past whitespace with escaped newlines in it; ``MORE`` inside one of these."""
+        """Skip whitespace and escaped newlines; return ``MORE`` in the middle of an escaped newline."""
         end = match_literal(newline, buf, at)
         while end >= 0:
             self.fields["newline"] = newline
@@ -278,7 +281,7 @@ class Matcher:
         return MORE if end == MORE and at < len(buf) else at
 
     def _match_hole(self, step: Step, buf: str, pos: int, final: bool) -> int:
-        """Read a hole: as many characters of its alphabet as there are, up to its stop."""
+        """Read the text at a placeholder, up to the step's ``stop`` or a character not in its alphabet."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)
         if step.stop:
@@ -299,7 +302,7 @@ class Matcher:
         return end
 
     def _match_attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
-        """Read attributes one by one; ``offset`` moves with each, so none is read twice."""
+        """Read attributes one by one, and advance ``offset`` after each, so that none is read twice."""
         n = len(buf)
         at = pos + self.offset
         whole, started = _ESCAPED_ATTRIBUTE if self._unescape else _ATTRIBUTE
@@ -332,13 +335,13 @@ class Matcher:
         return after
 
     def _match_header(self, step: Step, buf: str, at: int, final: bool) -> int:
-        """Match the header of a framed message, up to its separator or as far as it may be a header.
+        """Match a message's header, up to its separator or to text that cannot be part of a header.
 
-        If a control token opens the header (``step.text``), an unfinished header is still markup.  If
-        ordinary words open it, an unfinished header is text.  If ordinary words end it, the character
-        after it (``next``) helps to tell the two apart.
+        If a control token opens the header (``step.text``), an unfinished header is markup.  If ordinary
+        words open it, an unfinished header is text.  If ordinary words end it, the machine needs the next
+        character (``next``) to distinguish a header from text.
         """
-        if step.text and not self._searched:  # the opener again, so this header is empty
+        if step.text and not self._searched:  # if the opening token follows again, this header is empty
             again = match_literal(step.text, buf, at)
             if again >= 0:
                 self.fields["header"] = self.fields["ended"] = ""
@@ -377,7 +380,7 @@ class Matcher:
         return end
 
     def _check_followed(self, step: Step, buf: str, at: int, final: bool) -> int:
-        """Check that a marker or the end of the input comes next, after any whitespace."""
+        """Check that a marker or the end of the input follows, after optional whitespace."""
         after = skip_whitespace(buf, at)
         if after == len(buf):
             self.confirmed_by_end = final
@@ -387,10 +390,10 @@ class Matcher:
         return MORE if not final and step.markers.pending(buf, after) else NO
 
     def _step_envelope(self, step: Step, buf: str, pos: int, final: bool) -> int:
-        """Step the codec of an envelope until it has committed to a call or failed."""
+        """Step the codec of an envelope until it has reached its commit point or failed."""
         envelope = self.envelope
         if envelope is None:
-            assert step.make_envelope is not None  # noqa: S101 - steps of this kind have it
+            assert step.make_envelope is not None  # noqa: S101 - every ENVELOPE step has it
             envelope = self.envelope = step.make_envelope(step.text, step.unmarked)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
@@ -400,13 +403,13 @@ class Matcher:
             return FAIL
         if not envelope.committed:
             return NEED_MORE
-        # A diagnostic from in front of the commit point is reported at the commit point.
+        # Diagnostics from before the commit point are reported at the commit point.
         if envelope.notes:
             envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
         return MATCH
 
     def _take_places(self, envelope: NamedPayload, shift: int) -> None:
-        """Take over where the envelope has found name and arguments."""
+        """Copy the places of the name and the arguments from the envelope, and reset them there."""
         if envelope.name_start >= 0:
             self.name_start = envelope.name_start + shift
         if envelope.name_end >= 0:
@@ -419,7 +422,7 @@ class Matcher:
 
 
 def _check_not_followed(markers: MarkerSet, buf: str, at: int) -> int:
-    """Check that something other than these literals comes next, after any whitespace."""
+    """Check that none of these literals follows, after optional whitespace."""
     after = skip_whitespace(buf, at)
     if after == len(buf) or markers.pending(buf, after):
         return MORE
@@ -427,15 +430,15 @@ def _check_not_followed(markers: MarkerSet, buf: str, at: int) -> int:
 
 
 def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
-    """Return whether the text ends inside a literal that starts between ``at`` and ``end``."""
+    """Return whether the buffer ends inside a literal that starts between ``at`` and ``end``."""
     first = max(at, len(buf) - len(literal) + 1)
     return any(literal.startswith(buf[begin:]) for begin in range(first, min(end + 1, len(buf))))
 
 
 def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
-    """Return ``MATCH`` if one of these literals or the end of the input comes next, after any whitespace.
+    """Return whether one of these literals or the end of the input follows, after optional whitespace.
 
-    ``NEED_MORE`` and ``FAIL`` mean the same as for a matcher.
+    The answers are ``MATCH``, ``FAIL`` and ``NEED_MORE``, as those of a matcher.
     """
     after = skip_whitespace(buf, at)
     if after - at > BOUND:
@@ -445,7 +448,7 @@ def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
     if what.literal_at(buf, after):
         return MATCH
     if what.pending(buf, after):
-        return MATCH if final else NEED_MORE  # the input may end inside it
+        return MATCH if final else NEED_MORE  # the input may end inside the literal
     return FAIL
 
 

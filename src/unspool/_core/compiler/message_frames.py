@@ -1,8 +1,8 @@
-"""The form of framed messages, whose header decides what the body is.
+"""Form of framed messages: messages with a header, which determines what the body is.
 
-In Harmony, for example, ``<|channel|>commentary to=functions.now<|message|>`` is a header.  Its
-fields (``channel``, ``to``) are matched against the routes of the dialect; the first route that fits
-says where the body goes: to a channel, nowhere, or into the arguments of a call.
+In Harmony, for example, ``<|channel|>commentary to=functions.now<|message|>`` is a header.  Its fields
+(``channel``, ``to``) are compared with the routes of the dialect.  The first route that matches determines
+whether the body is text of a channel, is dropped, or contains the arguments of a call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RouteForm:
-    """A route: conditions on header fields, and where the body goes."""
+    """Compiled route: conditions on header fields, and what the body of the message is."""
 
     __slots__ = ("_conditions", "into")
 
@@ -35,9 +35,9 @@ class RouteForm:
         )
 
     def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
-        """Return the function's name, its field and its index in the field; None if a condition fails.
+        """Return the function's name, the field that contains it, and its index in this field.
 
-        The name is empty if the route has none.
+        Return None if a condition fails.  The name is empty if the route does not contain ``{name}``.
         """
         name = field = ""
         at = 0
@@ -51,7 +51,7 @@ class RouteForm:
 
 
 class FrameForm:
-    """Headers, routes and closing markers of a dialect's messages."""
+    """Headers, routes and closing markers of a dialect's framed messages."""
 
     __slots__ = (
         "_cache",
@@ -75,23 +75,23 @@ class FrameForm:
         self.openers: Final = tuple(opener.lstrip("^") for opener in frame.open)
         self._routes: Final = tuple(RouteForm(route) for route in frame.routes)
         self.calls: Final = {hole: CallForm(hole, dialect) for hole in ("{args}", "{params}")}
-        """Forms of a call that is the body of a message, by the hole that its route leads to."""
+        """Forms of calls whose arguments are the body of a message, by the target of the route."""
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._cache: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
         self._field_openers: Final = tuple(filter(is_control_token, starts))
         borders = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = MarkerSet((frame.sep, *frame.ends, *borders))
-        """Literals that end a header.  An opener that starts a field may stand inside a header."""
+        """Literals that end a header.  An opening marker that also starts a field does not end it."""
         unanchored = (opener for opener in frame.open if opener[0] != "^")
         self.borders: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
         """Literals that end a message."""
         self.words: Final = frozenset(self._words_after_tokens(frame))
-        """Words of headers that follow a control token, such as ``analysis``.
+        """Words that follow a control token in headers, such as ``analysis``.
 
-        A model may forget the token; the word is not text then, either.
+        Such a word is part of the header even if the model leaves out the token.
         """
-        # An opener that is the beginning of another one is followed by a role instead of a field.
+        # If an opening marker is a prefix of another one, the text after it is a role, not a field.
         self._role_openers: Final = frozenset(
             opener
             for opener in self.openers
@@ -123,7 +123,7 @@ class FrameForm:
                         yield from _field_pattern(field).findall(text)
 
     def prose(self, header: Header, text: str, opener: str) -> int:
-        """Return how many characters after the opener of a header are text, since no header starts so."""
+        """Return the number of characters after the opening marker that are text in front of the header."""
         lead = text[len(opener) : header.begin]
         for token in self._field_openers:
             lead = lead.partition(token)[0]
@@ -131,7 +131,7 @@ class FrameForm:
         return len(lead) if word and word not in self.words and opener not in self._role_openers else 0
 
     def is_header(self, text: str) -> bool:
-        """Return whether a text is a header, or the beginning of one, and nothing else."""
+        """Return whether the whole text is a header or the beginning of a header."""
         text = text.rstrip().removesuffix(self.sep)
         for pattern in self._fields:
             text = pattern.sub("", text)
@@ -140,7 +140,7 @@ class FrameForm:
         return not text.strip()
 
     def read_header(self, text: str) -> Header:
-        """Return the fields of a header; the last field of each kind counts."""
+        """Parse a header.  If a field occurs more than once, the last one is used."""
         header = self._cache.get(text)
         if header is None:
             fields: dict[str, str] = {}
@@ -159,7 +159,7 @@ class FrameForm:
                     end = max(end, match.end())
             into, name, field, at = self._route(fields)
             header = Header(fields, begin, end, into, name, starts.get(field, 0) + at, contradicts)
-            # The outputs of a model have few different headers, so the cache rarely fills up.
+            # A model writes only a few different headers, so the cache is rarely full.
             if len(self._cache) >= FEW:
                 self._cache.clear()
             self._cache[text] = header
@@ -174,7 +174,7 @@ class FrameForm:
 
 
 class Header:
-    """The fields of one header, and the route that they lead to."""
+    """Parsed header: its fields, and the result of the route that matches them."""
 
     __slots__ = ("begin", "contradicts", "end", "fields", "into", "name", "name_at")
 
@@ -194,13 +194,13 @@ class Header:
         self.end: Final = end
         """Index just past the last field."""
         self.into: Final = into
-        """Destination of the body: a channel, ``drop``, or the hole of a payload."""
+        """Target of the route: a channel, ``drop``, or what the body contains, such as ``{args}``."""
         self.name: Final = name
-        """Name of the function that the message calls; or nothing."""
+        """Name of the function that the message calls; empty if the message is not a call."""
         self.name_at: Final = name_at
-        """Index of the name."""
+        """Index of the name in the header."""
         self.contradicts: Final = contradicts
-        """True if a field occurs twice with different values; the last one counts."""
+        """True if a field occurs twice with different values; the last value is used."""
 
 
 def _field_pattern(template: str) -> re.Pattern[str]:

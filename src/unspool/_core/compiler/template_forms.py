@@ -1,8 +1,10 @@
-"""Forms: templates of a dialect, split into the parts that a reader needs.
+"""Forms: the templates of a dialect, each split into the parts that the machine needs.
 
-A form splits one template at its central hole (the arguments, the calls, the value or the text).
-What stands in front of the hole becomes steps for a ``Matcher``; what stands after it becomes
-literals, the closing markers.
+Placeholders in a template, such as ``{name}``, are called holes.  A form splits one template at its central
+hole, which is the place of the arguments, the calls, the value or the text.  The template before this hole
+becomes steps for a ``Matcher``.  The template after it becomes a list of literals, the closing markers.
+
+A form is *anchored* if it is recognised only before the first visible text.
 
 ===============  ==============================  ==========================
 form             template                        central hole
@@ -67,31 +69,31 @@ if TYPE_CHECKING:
     from ...events import Channel, MarkupKind
 
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
-"""Characters that arguments start with, by notation."""
+"""Characters with which arguments can start, by notation."""
 _NOT_A_WORD: Final = '{["-0123456789'
-"""Characters that a JSON value starts with, unless it is ``true``, ``false`` or ``null``."""
+"""Characters with which a JSON value can start, except ``true``, ``false`` and ``null``."""
 
 _TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
 _TAG_END: Final = re.compile(rf"(?<=[\w\" ])(?:{CONTROL_TOKEN.pattern})\Z")
 _TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
 
 UNNAMED: Final = "unnamed"
-"""Notation of an object of arguments from which the function has to be guessed."""
+"""Notation of an object of arguments without a name; the function must be inferred from the arguments."""
 
-# Rank of a call among those with the same trigger, by payload: a payload with a required first
-# character is tried before one that fits anything.
+# Order in which to try calls that start with the same literal.  A kind of arguments that requires a certain
+# first character is tried before a kind that can start with any character.
 _RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
 _LAST_RANK: Final = 3
 
 
 ESCAPED_NEWLINE: Final = "\\n"
-"""A newline that the model writes as a backslash and an ``n``."""
+"""Escaped newline, which is a backslash followed by an ``n``."""
 
 
 def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list[Step]:
-    """Return the steps that read these pieces of a template.
+    """Return steps that match these pieces of a template.
 
-    :param escaped_newlines: whitespace may contain newlines written as a backslash and an ``n``.
+    :param escaped_newlines: true if whitespace may contain a backslash and an ``n`` in place of a newline.
     """
     newline = ESCAPED_NEWLINE if escaped_newlines else ""
     steps: list[Step] = []
@@ -116,10 +118,11 @@ def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list
 
 
 def _capture(field: str, following: str) -> Step:
-    """Return the step for a hole.
+    """Return the step for a placeholder.
 
-    A hole ends where its alphabet does.  If the literal after it is spelt in that alphabet, the hole
-    ends at this literal.
+    The text at the placeholder ends at the first character outside its alphabet.  If the literal after the
+    placeholder starts
+    with a character of the alphabet, the text ends at this literal instead.
     """
     step = Step(CAPTURE, field)
     if following and step.alphabet.pattern.fullmatch("x" + following[0]):
@@ -128,7 +131,7 @@ def _capture(field: str, following: str) -> Step:
 
 
 def closing_steps(closers: Sequence[str]) -> list[Step]:
-    """Return steps that read these literals, with optional whitespace in front of each."""
+    """Return steps that match these literals in order, with optional whitespace in front of each."""
     return [step for literal in closers for step in (Step(SPACE), Step(LITERAL, literal))]
 
 
@@ -147,24 +150,24 @@ class Wrapper:
     def __init__(self, channel: Channel | None, template: str) -> None:
         """Split the template.
 
-        :param channel: the channel of the text inside; None: the text is dropped.
+        :param channel: the channel of the text inside; None if the text is dropped.
         """
         marks, body = split_marks(template)
-        # A newline next to content may be data, so it is matched exactly.  Around reasoning all
-        # whitespace is removed later anyway.
+        # A newline next to content may belong to the content, so it is matched exactly.  All whitespace
+        # around reasoning is removed later anyway.
         opening, _, closing = split_at(
             reading_pieces(body, exact="text" if channel == "content" else ""), "text"
         )
         if opening and isinstance(opening[-1], Space):
             word = opening[-2].text
-            # An ordinary word is a marker only on a line of its own.
+            # An ordinary word is a marker only if a newline follows it directly.
             opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
         self.in_mid_line: Final = "!" in marks
-        """True if the opener also counts in the middle of a line."""
+        """True if the opening marker is recognised even in the middle of a line."""
         self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
-        """The program of the opener."""
+        """Program for the opening marker."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
         self.open_kind, self.close_kind = _MARKUP_KINDS[channel]
 
@@ -180,16 +183,16 @@ class ParamForm:
         """Split the template.
 
         :param escaped_newlines: as for ``steps_of``.
-        :param never_followed_by: read the parameter without the tag that opens its value, if none of
-            these literals stands in place of the tag.
+        :param never_followed_by: None for the template as declared.  Otherwise, make a form without the tag
+            that opens the value, which matches only if none of these literals is at the place of the tag.
         """
-        # Readers of parameters have already skipped the whitespace in front of the template.
+        # The whitespace in front of a parameter is skipped before its head is matched.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
         closer = first_literal(tail)
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
-        """True if no newline stands between markup and value."""
+        """True if there is no newline between the markup and the value."""
         self.forgotten: Final = "" if never_followed_by is None else value_opener(template)
-        """The tag that is missing in this way of writing it."""
+        """Tag that opens the value, if this form is for parameters without the tag; otherwise empty."""
         if never_followed_by is None:
             steps = steps_of(opening, escaped_newlines=escaped_newlines)
         else:
@@ -199,15 +202,16 @@ class ParamForm:
                 Step(UNLESS, markers=never_followed_by),
             ]
         self.head: Final = Program(PARAM, steps)
-        """The program that reads everything in front of the value."""
+        """Program for everything before the value."""
         end = _tag_end(opening)
         self.unended: Final = (
             closer.removesuffix(end) if end and closer != end and closer.endswith(end) else ""
         )
-        """The closing tag without the token that ends tags, which models forget; or nothing."""
+        """Closing tag without its last token, which some models leave out; empty in most dialects."""
         closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
         self.closers: Final = (self.unended, *closers) if self.unended else closers
-        """Literals that may end the value.  A newline that the template has there is part of the literal."""
+        """Literals that may end the value.  If the template has a newline there, it is part of the
+        literal."""
         self.closing: Final = Program(
             CLOSE_PARAM,
             [
@@ -216,13 +220,13 @@ class ParamForm:
                 if not isinstance(piece, Space | LineFeed)
             ],
         )
-        """The program for the end of a nested parameter; the key in a closing tag may be wrong."""
+        """Program for the end of a nested parameter, with any key in the closing tag."""
         self.value_markers: ValueMarkerSet = ValueMarkerSet(self.closers)
-        """Literals to look for inside the value.  ``FollowSets.set_value_markers`` completes them."""
+        """Literals to search for inside the value; ``FollowSets.set_value_markers`` adds more."""
 
 
 def value_opener(template: str) -> str:
-    """Return the tag that opens the value, if it follows a tag that closes the key; or nothing."""
+    """Return the tag that opens the value, if it follows a tag that closes the key; otherwise ``""``."""
     opening, _, _ = split_at(parse_template(template), "value")
     _, key, between = split_at(opening, "key")
     match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
@@ -230,13 +234,13 @@ def value_opener(template: str) -> str:
 
 
 def _tag_end(opening: Sequence[Piece]) -> str:
-    """Return the control token that ends an opening tag, or nothing; models may forget it."""
+    """Return the control token that ends an opening tag, or an empty string if there is none."""
     match = _TAG_END.search("".join(piece.text for piece in opening))
     return match[0] if match is not None else ""
 
 
 def _split_closers(tail: Sequence[Piece], tag_end: str) -> list[str]:
-    """Return the closing literals, split at control tokens; the token that ends tags stays attached."""
+    """Return the closing literals, split at control tokens; ``tag_end`` stays attached to its tag."""
     closers: list[str] = []
     for literal in literals(tail):
         for part in split_at_control_tokens(literal):
@@ -248,7 +252,7 @@ def _split_closers(tail: Sequence[Piece], tag_end: str) -> list[str]:
 
 
 def _without_opener(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
-    """Return the head of a parameter without the tag that opens its value and the whitespace before it."""
+    """Return the head of a parameter without the tag that opens its value."""
     last = opening[-1]
     head = [*opening[:-1], Literal(last.text.removesuffix(opener))]
     while not head[-1].text.strip():
@@ -284,36 +288,37 @@ class CallForm:
         without_space = [piece for piece in opening if not isinstance(piece, Space)]
         self.template: Final = template
         self.payload: Final = payload.field if payload is not None else ""
-        """Name of the hole: ``args``, ``envelope``, ``params`` or ``code``; empty if there is none."""
+        """Name of the central hole: ``args``, ``envelope``, ``params`` or ``code``; empty if there is
+        none."""
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
-        """The literal that the call starts with; empty if it starts with a hole."""
+        """Literal at the start of the call; empty if the call starts with a placeholder."""
         self.closing: Final = literals(tail)
-        """The closing literals as declared; ``closers`` has the parts of them."""
+        """Closing literals as declared.  ``closers`` contains their parts."""
         tag_end = _tag_end(opening)
         closers = _split_closers(tail, tag_end)
         self.unended: Final = (
             closers[0].removesuffix(tag_end) if tag_end and closers and closers[0].endswith(tag_end) else ""
         )
-        """The first closing tag without the token that ends tags; or nothing."""
+        """First closing tag without its last token, which some models leave out; empty in most dialects."""
         self.closers: Final = tuple(
             part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
         self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Hole)
-        """True if only what follows shows where the name ends."""
+        """True if only the text after the name shows where the name ends."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
-        """True if the function has to be guessed from the arguments."""
+        """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
         escaped_newlines = self.payload == "params" and dialect.values.spelt_breaks
         self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
-        """Steps up to the payload."""
+        """Steps for everything before the arguments."""
         if escaped_newlines:
             self.opening.append(Step(SPACE, ESCAPED_NEWLINE))
         self._make_envelope: Final = make_envelope
         self._unmarked: Final = all(map(is_anyones, literals(opening)))
 
     def head(self, section: SectionForm) -> list[Step]:
-        """Return the steps of a call in this section, up to its commit point."""
+        """Return the steps for a call in this section, up to its commit point (see ``call.py``)."""
         if self.payload == "envelope":
             unmarked = self._unmarked and section.unmarked
             return [
@@ -323,8 +328,8 @@ class CallForm:
         if self.unnamed:
             return [*self.opening, Step(ENVELOPE, UNNAMED, make_envelope=self._make_envelope)]
         if self.payload == "args":
-            # After a control token, any JSON value but a bare word announces a call.  It is malformed
-            # if it is not an object, but it is a call.
+            # After a control token, any JSON value except a bare word starts a call.  If the value is not an
+            # object, the call is malformed.
             last = [step.text for step in self.opening if step.kind != SPACE][-1:]
             marked = self.notation == "json" and any(map(is_control_token, last))
             return [*self.opening, Step(PEEK, _NOT_A_WORD if marked else FIRST_CHARACTERS[self.notation])]
@@ -340,7 +345,7 @@ def _has_name(pieces: Sequence[Piece]) -> bool:
 
 
 class SectionForm:
-    """One way to write a section: what surrounds a sequence of calls."""
+    """One way to write a section, which is a sequence of calls with markers around it."""
 
     __slots__ = (
         "_openers",
@@ -358,48 +363,48 @@ class SectionForm:
     def __init__(self, template: str, usual_opener: str = "") -> None:
         """Split the template.
 
-        :param usual_opener: the opener of the dialect's first section.
+        :param usual_opener: the opening marker of the first section that the dialect declares.
         """
         marks, body = split_marks(template)
         opening, _, closing = split_at(reading_pieces(body), "calls")
         opening, closing = _brackets_apart(opening, closing)
         self.anchored: Final = "^" in marks
-        """True if it counts only in front of all visible text."""
+        """True if the section is recognised only before the first visible text."""
         self.declared: Final = "?" in marks
-        """True if it counts only for declared tools."""
+        """True if the section is recognised only if it calls declared tools."""
         self.ends_reasoning: Final = "!" in marks
-        """True if its opener ends reasoning that was not closed."""
+        """True if the opening marker ends reasoning that was not closed."""
         self.opener: Final = first_literal(opening)
         self._openers: Final = literals(opening)
         self.steps: Final = steps_of(opening)
         self.closers: Final = literals(closing)
         self.bare: Final = not self.opener and not self.closers
-        """True if a section is nothing but its calls."""
+        """True if the section has no markers around its calls."""
         self.unmarked: Final = all(map(is_anyones, literals(opening)))
-        """True if ordinary text may start with its opener as well."""
+        """True if ordinary text may also start with the opening marker."""
         self.missing_opener: Final = (
             usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
         )
-        """The opener that sections of the dialect have, if this one has not; or nothing."""
+        """Usual opening marker of a section, if this form is for sections without it; otherwise empty."""
 
     def first_call_at(self, text: str) -> int:
-        """Return where the first call starts in the text of a section."""
+        """Return the index of the first call in the text of a section."""
         at = 0
         for literal in self._openers:
             at = max(at, text.find(literal, at) + len(literal))
         return skip_whitespace(text, at)
 
     def admits(self, form: CallForm) -> bool:
-        """Return whether a reader can tell where such a call starts in this section."""
+        """Return whether the start of such a call can be recognised in this section."""
         return bool(self.opener or self.anchored or form.opener)
 
 
 def _brackets_apart(
     opening: tuple[Piece, ...], closing: tuple[Piece, ...]
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Split square brackets around the calls from the markers outside of them.
+    """Make the square brackets around the calls separate literals.
 
-    Models forget the brackets, or write whitespace in front of them.
+    Models may leave out the brackets, or write whitespace between the brackets and other markers.
     """
     before = [piece for piece in opening if isinstance(piece, Literal)]
     after = [piece for piece in closing if isinstance(piece, Literal)]

@@ -1,8 +1,7 @@
-"""States of running text: which literals mean something in each, and what they may begin.
+"""States of running text: the literals that have a meaning in each state, and what may begin there.
 
-A state is a channel (content, reasoning, or none) and a table with an ``Entry`` for each literal that
-counts in it.  The machine only looks things up here; what it may find was worked out by
-``compile_dialect``.
+A state consists of a channel (content, reasoning, or none) and a table with an ``Entry`` for each literal
+that has a meaning in this state.  ``compile_dialect`` creates the states; the machine only reads them.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from .template_forms import Wrapper
 
 _WORDS: Final = re.compile(r"[\w\s'.,:]+")
-# Calls before empty sections, headers and wrappers; everything else last.
+# Order in which to try programs: calls, empty sections, headers, wrappers, then everything else.
 _ACTION_ORDER: Final = {CALL: 0, EMPTY_SECTION: 1, FRAME: 2, OPEN_WRAPPER: 3}
 
 
 class Entry:
-    """The meanings of one literal in one state."""
+    """All meanings of one literal in one state."""
 
     __slots__ = (
         "_quick_matches",
@@ -51,23 +50,23 @@ class Entry:
     ) -> None:
         self.literal: Final = literal
         self.programs: Final = programs
-        """Programs that may begin here, in the order to try them."""
+        """Programs to try at this literal, in order."""
         self.closes: Final = closes
         """True if the literal closes the open wrapper or message body."""
         self.ends_reasoning: Final = ends_reasoning
-        """True if the literal belongs to what follows the reasoning, which was not closed."""
+        """True if the literal ends reasoning that was not closed."""
         self.stray: Final = stray
-        """Kind of thing that it closes without an opener: ``reasoning``, ``text``, ``call``; or nothing."""
+        """For a closing marker, what it closes: ``reasoning``, ``text`` or ``call``.  Otherwise empty."""
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == DROP and program.trigger != literal for program in programs
         )
-        """True if the literal is a stray closer that merely starts with a marker to drop."""
+        """True for a closing marker whose only programs are for dropping a shorter marker at its start."""
         self.anchored: Final = any(program.anchored for program in programs)
-        """True if some of the programs count only in front of all visible text."""
+        """True if some of the programs are tried only before the first visible text."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
-        """Literals that close what the programs begin."""
-        # Prose mentions `<think>` in the middle of a line, so only at the start of a line does it open
-        # reasoning.  Nobody mentions a control token like that.
+        """Literals that close the calls and sections that the programs begin."""
+        # Prose may mention a marker such as `<think>` in the middle of a line, so it opens reasoning only at
+        # the start of a line.  This does not apply to control tokens, which prose does not mention.
         wrappers = [
             program.wrapper
             for program in programs
@@ -77,24 +76,24 @@ class Entry:
             and not is_control_token(literal)
         ]
         self.mid_line_programs: Final = [program for program in programs if program.wrapper not in wrappers]
-        """Programs that may begin in the middle of a line."""
+        """Programs to try in the middle of a line."""
         self.reasoning_closers: Final = frozenset[str]().union(*(wrapper.closers for wrapper in wrappers))
-        """Literals that close the reasoning that may not begin in the middle of a line."""
+        """Closing markers of reasoning that cannot begin in the middle of a line."""
         self._quick_matches: Final[dict[str, int]] = {}
         self.is_control: Final = is_control_token(literal)
         self.only_at_start: Final = not (self.is_control or closes or stray) and all(
             program.anchored for program in programs
         )
-        """True if it is an ordinary text that counts only in front of all visible text."""
+        """True if the literal is ordinary text that has a meaning only before the first visible text."""
         self.is_words: Final = _WORDS.fullmatch(literal) is not None
-        """True if it consists of words and punctuation, as prose does."""
+        """True if the literal consists only of words and punctuation, as prose does."""
 
     def quick_match(self, ahead: str, unescape: bool) -> int:
-        """Return the answer of a matcher that sees the literal and the few characters after it.
+        """Return a matcher's answer for the literal, followed by the characters ``ahead``.
 
-        By the monotone law, a rejection holds for every continuation, so it can be cached.  Prose that
-        is full of markers then costs one look-up per marker.  With a matcher for each, it takes 2.7
-        times as long (``benchmarks/shortcuts.py``).
+        An answer other than ``NEED_MORE`` is the same for every continuation of the input (see
+        ``matcher.py``), so it can be cached.  Each marker in prose then costs only one look-up.  With a
+        matcher for each marker, prose full of markers takes 2.7 times as long (``benchmarks/shortcuts.py``).
         """
         answer = self._quick_matches.get(ahead)
         if answer is None:
@@ -105,7 +104,7 @@ class Entry:
 
 
 class TextState:
-    """A state of running text: the channel, and the table of its literals."""
+    """State of running text: a channel, and a table of literals."""
 
     __slots__ = ("body", "channel", "entries", "fresh", "markers", "wrapper")
 
@@ -121,21 +120,21 @@ class TextState:
         fresh: bool = False,
         body: bool = False,
     ) -> None:
-        """Build the table.
+        """Create the table of literals.
 
-        :param programs: everything that may begin in this state.
+        :param programs: programs for everything that may begin in this state.
         :param closers: literals that close the wrapper or message body.
-        :param reasoning_ends: literals that end reasoning which was not closed.
-        :param stray: closers that may stand here without an opener, and what they close.
+        :param reasoning_ends: literals that end reasoning without a closing marker.
+        :param stray: closing markers that may occur here without an opening marker, with what they close.
         """
         self.channel: Final[Channel | None] = channel
-        """Channel of the text; None: it is dropped."""
+        """Channel of the text; None if the text is dropped."""
         self.wrapper: Final = wrapper
-        """The wrapper that is open, if one is."""
+        """Wrapper that is open in this state, or None."""
         self.fresh: Final = fresh
-        """True if no visible text has come yet, so that anchored programs may begin."""
+        """True if there is no visible text yet.  Only then are anchored programs tried."""
         self.body: Final = body
-        """True if it is the body of a framed message."""
+        """True if this is the state inside the body of a framed message."""
         by_trigger: dict[str, list[Program]] = {}
         for program in sorted(programs, key=_order):
             by_trigger.setdefault(program.trigger, []).append(program)
@@ -162,13 +161,14 @@ class TextState:
         self.markers: Final = MarkerSet(found, {literal: chars for literal, chars in single.items() if chars})
 
     def _ruled_out_by(self, literal: str) -> str:
-        """Return the ASCII characters after which a literal of one character means nothing."""
+        """Return the ASCII characters that must not follow a literal of one character."""
         entry = self.entries[literal]
         if entry.closes or entry.stray:
             return ""
         possible: set[str] = set()
         for program in entry.programs:
-            # If the program fails, its closers become text.  They must not count here, then.
+            # If a program fails, its closing markers become text.  If they have a meaning in this state, the
+            # program must therefore be tried, and no character rules the literal out.
             if program.may_follow is None or not program.closers.isdisjoint(self.entries):
                 return ""
             possible |= program.may_follow
@@ -176,7 +176,7 @@ class TextState:
 
 
 class StartState:
-    """Saved state of a machine that has read a prompt without any call in it."""
+    """Saved state of a machine that has read the end of a prompt, in which there was no call."""
 
     __slots__ = (
         "has_visible_text",
@@ -200,17 +200,17 @@ class StartState:
         self.state: Final = state
         self.has_visible_text: Final = has_visible_text
         self.last_character: Final = last_character
-        """The last character of text, if the prompt ends with text."""
+        """Last character of the prompt, if the prompt ends with text and not with markup."""
         self.pending: Final = pending
-        """The end of the prompt, as far as it is not decided."""
+        """End of the prompt that is still undecided, such as the beginning of a marker."""
         self.reasoning_just_closed: Final = reasoning_just_closed
-        """True if the prompt ends with the end of reasoning."""
+        """True if the prompt ends with a closing marker of reasoning."""
         self.reasoning_closed: Final = reasoning_closed
-        """True if reasoning is over, wherever it ended."""
+        """True if reasoning was closed anywhere in the prompt, or cannot occur."""
 
 
 def _order(program: Program) -> tuple[int, int, int, int]:
-    """Return a sort key: longer triggers first, then calls before markers, then by what is demanded."""
+    """Return a sort key: by length of the trigger, then by kind, then by length of all literals."""
     return (
         -len(program.trigger),
         _ACTION_ORDER.get(program.action, 4),

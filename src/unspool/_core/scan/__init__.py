@@ -1,1 +1,1 @@
-"""Text search: markers, runs of characters, and caches of both."""
+"""Text search: markers, runs of characters, and caches for search results."""

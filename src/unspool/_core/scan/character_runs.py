@@ -1,12 +1,13 @@
-"""Runs: how far characters of one kind reach in a text.
+"""Runs: functions that skip characters of one kind.
 
-These are the innermost loops of the library, and the only code that depends on the build.  The
-interpreter uses regular expressions.  The compiled build uses loops over characters, because there a
-call of a regular expression takes longer than reading all characters of a delta.  The loops call no
-functions, so that the compiler looks up the width of the characters only once.
+These are the innermost loops of the library.  They differ between the two builds, as does the search in
+``markers.py``.  The interpreted build uses regular expressions.  The compiled build uses loops over
+characters, because in compiled code such a loop over a whole delta is faster than a call of a regular
+expression. The loops call no functions, so that the C compiler looks up the width of the string's characters
+only once.
 
-Functions that start at an index ``at`` return the index just past the run.  Those that may need more
-input return ``MORE`` or ``NO`` instead.
+Functions with a parameter ``at`` start at this index, and return the index just past the run.  Functions that
+may need more input can also return ``MORE`` or ``NO``.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """True in the compiled build."""
 
 BOUND: Final = 512
-"""Maximum length of a head, a header or a look-ahead, including whitespace."""
+"""Maximum length of a call's head, a message's header or a look-ahead, including whitespace."""
 SHORT: Final = 64
-"""Length of a text up to which a compiled loop is faster than the string methods of the interpreter."""
+"""Maximum length of a string for which a compiled loop is faster than the methods of ``str``."""
 _FEW: Final = 8
-"""Length of a literal up to which compiled code compares characters one by one."""
+"""Maximum length of a literal that compiled code compares character by character."""
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
 """Characters that must be escaped in JSON strings."""
 MORE: Final = -1
-"""Returned in place of an index: more input is needed."""
+"""Return value in place of an index: more input is needed."""
 NO: Final = -2
-"""Returned in place of an index: it does not match."""
+"""Return value in place of an index: the text does not match."""
 
 ASCII: Final = 128
-"""Code that stands for every character outside ASCII."""
+"""Code that represents all characters outside ASCII."""
 
 
 def flags_of(characters: Iterable[str]) -> bytes:
-    """Return a table that tells for each code whether it is one of these characters.
+    """Return a table with 1 for the code of each of these characters, and 0 for other codes.
 
     The last entry is for all characters outside ASCII.
     """
@@ -50,8 +51,8 @@ def flags_of(characters: Iterable[str]) -> bytes:
     return bytes(flags)
 
 
-# The pattern has no alternatives or repetitions inside an escape.  Before CPython 3.11.5 a possessive group
-# that fails in one does not backtrack to its start, so half an escape would match.
+# The pattern has no alternatives or repetitions inside an escape.  Before CPython 3.11.5, a possessive group
+# that fails inside one does not backtrack to its start, so half an escape would match.
 ESCAPED: Final = r'\\["\\/bfnrt]|\\u' + "[0-9a-fA-F]" * 4
 """Pattern of an escape in JSON."""
 _STRING_RUN: Final = re.compile(rf'(?:[^"\\\x00-\x1f]++|{ESCAPED})*+')
@@ -75,7 +76,7 @@ _WORD_STOPS: Final = flags_of(
 
 
 def run_over(text: str, at: i64, stops: bytes) -> i64:
-    """Skip the characters from ``at`` on that have no flag in ``stops``.  For the compiled build."""
+    """Skip characters from ``at`` on that have no flag in ``stops``; used only by the compiled build."""
     n: i64 = len(text)
     if at < n:
         code: i64 = ord(text[at])
@@ -93,17 +94,20 @@ class Alphabet:
     __slots__ = ("_first_stops", "_stops", "pattern")
 
     def __init__(self, pattern: str) -> None:
-        """Compile a set from the pattern of a run; its first character may be restricted."""
+        """Compile the set.
+
+        :param pattern: a pattern of a run, which may allow fewer characters at its start.
+        """
         self.pattern: Final = re.compile(pattern)
         codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
         first = set(filter(self.pattern.fullmatch, codes))
         others = {char for char in codes if self.pattern.fullmatch(min(first) + char)}
-        beyond = {chr(ASCII)}  # for these the pattern decides
+        beyond = {chr(ASCII)}  # for characters outside ASCII, `run` uses the pattern
         self._first_stops: Final = flags_of(codes - first | beyond)
         self._stops: Final = flags_of(codes - others | beyond)
 
     def run(self, text: str, at: i64) -> i64:
-        """Skip the characters of the set that stand at ``at``."""
+        """Skip characters of the set, from ``at`` on."""
         if COMPILED and at < len(text):
             end = at
             code: i64 = ord(text[at])
@@ -123,7 +127,7 @@ def match_literal(literal: str, text: str, at: i64) -> i64:
         return MORE if len(text) - at < len(literal) and literal.startswith(text[at:]) else NO
     n: i64 = len(text) - at
     size: i64 = len(literal)
-    if n >= size > _FEW and ord(literal[0]) == ord(text[at]):  # mostly the first character decides
+    if n >= size > _FEW and ord(literal[0]) == ord(text[at]):  # the first character usually differs
         return at + size if text.find(literal, at, at + size) >= 0 else NO
     k: i64 = 0
     while k < size and k < n and ord(literal[k]) == ord(text[at + k]):
@@ -132,7 +136,7 @@ def match_literal(literal: str, text: str, at: i64) -> i64:
 
 
 def skip_whitespace(text: str, at: i64) -> i64:
-    """Skip whitespace."""
+    """Skip spaces, tabs, newlines and carriage returns."""
     n: i64 = len(text)
     if not COMPILED:
         if at < n and text[at] > " ":
@@ -147,7 +151,7 @@ def skip_whitespace(text: str, at: i64) -> i64:
 
 
 def string_run(text: str, at: i64) -> i64:
-    """Skip the characters and complete escapes of a JSON string."""
+    """Skip characters and complete escapes inside a JSON string."""
     if not COMPILED:
         return _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
@@ -168,9 +172,11 @@ def string_run(text: str, at: i64) -> i64:
 
 
 def string_reach(text: str) -> i64:
-    """Return how many characters at the start of a text certainly belong to an open JSON string.
+    """Return the number of leading characters that are certainly inside an open JSON string.
 
-    The interpreter caches short texts, which saves a fifth of a long argument (``benchmarks/shortcuts.py``).
+    The interpreted build caches results for short strings, which saves a fifth of the time for a long
+    argument
+    (``benchmarks/shortcuts.py``).
     """
     if COMPILED:
         return string_run(text, 0)
@@ -190,7 +196,7 @@ def escape_begun(text: str, at: i64) -> bool:
 
 
 def _escape_size(text: str, at: i64) -> i64:
-    """Return the length of the escape at ``at``; 0: the text ends inside it, -1: it is not an escape."""
+    """Return the length of the escape at ``at``: 0 if the text ends inside it, -1 if it is not an escape."""
     n: i64 = len(text)
     if at + 1 == n:
         return 0
@@ -234,7 +240,7 @@ def escaped(text: str) -> str:
 
 
 def same_run(text: str, at: i64, quote: str) -> i64:
-    """Skip characters and escapes of a Python string that JSON writes in the same way."""
+    """Skip the characters and escapes of a Python string that a JSON string writes in the same way."""
     if not COMPILED:
         return _SAME_RUN[quote].match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
@@ -249,7 +255,7 @@ def same_run(text: str, at: i64, quote: str) -> i64:
 
 
 def run_until(text: str, at: i64, stops: str) -> i64:
-    """Skip characters that are not in ``stops``: a quote, a backslash and possibly braces."""
+    """Skip characters that are not in ``stops``, which are a quote, a backslash and perhaps braces."""
     if not COMPILED:
         return _UNTIL[stops].match(text, at).end()  # type: ignore[union-attr]
     return run_over(text, at, _UNTIL_STOPS[stops])
@@ -269,7 +275,8 @@ def word_run(text: str, at: i64) -> i64:
     at = run_over(text, at, _WORD_STOPS)
     while at < n:
         code: i64 = ord(text[at])
-        if code < ASCII or 0xD800 <= code <= 0xDFFF:  # in id mode, a surrogate stands for a control token
+        # With input from token ids, a surrogate represents a special token.
+        if code < ASCII or 0xD800 <= code <= 0xDFFF:
             break
         at = run_over(text, at + 1, _WORD_STOPS)
     return at

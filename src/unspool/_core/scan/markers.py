@@ -1,12 +1,12 @@
-"""Search for markers: where one of several literals starts, or may start.
+"""Search for markers: the places where one of several literals starts or may start.
 
-The time that a whole output takes grows linearly because of this search.  One scan, at the speed of
-``str.find``, skips everything that cannot start a marker.  Each place that can is looked at once.  Text
-is held back only while it is a proper prefix of a literal, so at most as many characters are held back
-as the longest literal has.
+Thanks to this search, the time for a whole output grows linearly.  A scan at the speed of ``str.find`` skips
+all text in which no marker can start.  Each remaining place is examined once.  Text is held back only while
+it is a proper prefix of a literal, or while the next character could rule a literal out. The number of
+characters held back is therefore at most the length of the longest literal.
 
-The interpreter uses one regular expression for all literals.  The compiled build uses loops, and tells
-literals with a common beginning apart by one character (``_telling``).
+The interpreted build uses one regular expression for all literals.  The compiled build uses loops, and
+distinguishes literals with a common beginning by the character at one index (``_telling``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
 
 class MarkerSet:
-    """Set of literals to look for."""
+    """Set of literals to search for."""
 
     __slots__ = (
         "_by_first",
@@ -53,49 +53,51 @@ class MarkerSet:
     )
 
     def __init__(self, literals: Iterable[str], unless: Mapping[str, str] = _NO_MATTER_WHAT) -> None:
-        """Compile a set.
+        """Compile the set.
 
-        :param unless: for literals of one character, ASCII characters that must not follow.
+        :param unless: for literals of one character, the ASCII characters that must not follow the literal.
         """
         found = sorted(set(literals), key=len, reverse=True)
         self.literals: Final = tuple(found)
-        """Literals, the longest first."""
+        """All literals, the longest first."""
         self.longest: Final[int] = len(found[0]) if found else 0
         """Length of the longest literal."""
         self.prefixes: Final[frozenset[str]] = frozenset(
             literal[:i] for literal in found for i in range(1, len(literal))
         ).union(unless)
-        """Every text that may still become a literal or a longer one, or be ruled out."""
+        """Strings whose meaning depends on more input: they may become a literal or a longer literal."""
         whole = (re.escape(literal) + _unless(literal, unless) for literal in found)
         self.full: Final = re.compile("|".join(whole) or "(?!)")
-        """Pattern of a complete literal; the longest one matches."""
+        """Pattern that matches the longest complete literal."""
         self._by_first: Final[dict[str, list[str]]] = {}
         for literal in found:
             self._by_first.setdefault(literal[0], []).append(literal)
         self.first_character: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
         """Character that all literals start with; empty if they differ."""
         self._reaches: Final[dict[str, int]] = {}
-        # A character that every literal contains, as early as possible, and its highest index.
+        # A character that occurs in every literal, as early as possible, and its highest index in a literal.
         in_all = set(found[0]).intersection(*found) if found else set()
         latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
         self._common_at, self._common = min(latest, default=(0, ""))
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = flags_of(self._by_first)
-        # The first index at which literals differ: usually 1, but many start with the same two characters.
+        # The first index at which the literals differ.  It is usually 1, but sometimes all literals start
+        # with the same two characters.
         shortest = len(found[-1]) if found else 0
         self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
 
     def reach(self, text: str) -> i64:
-        """Return how many characters at the start of the text are certainly not part of a literal.
+        """Return the number of characters at the start of the text that are certainly not part of a literal.
 
-        -1: the text contains a complete literal.  Results for short texts are cached, which saves up to a
-        third where markers start with different characters (``benchmarks/shortcuts.py``).
+        Return -1 if the text contains a complete literal.  Results for short strings are cached, which saves
+        up
+        to a third of the time if the markers start with different characters (``benchmarks/shortcuts.py``).
         """
         if (
             COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0
-        ):  # takes a third of the time of a look-up
+        ):  # three times as fast as a look-up in the cache
             return len(text)
         reach = self._reaches.get(text)
         if reach is None:
@@ -108,8 +110,10 @@ class MarkerSet:
     def seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
         """Return the index of the next literal from ``at`` on, and the literal.
 
-        The literal is empty if the text ends there in what may still become a literal, or a longer one;
-        in a final text that does not count.  The index is -1 if nothing is found.
+        If the text ends with the beginning of a literal, or with a literal that may still become a longer
+        one, return the index of this place and an empty string.  If the text is final, only complete literals
+        are found.
+        The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
             found = text.find(self._common, at)
@@ -122,7 +126,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """Return the longest literal at ``at`` that is not ruled out; or nothing."""
+        """Return the longest literal at ``at`` that is not ruled out, or an empty string."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
@@ -133,13 +137,13 @@ class MarkerSet:
         return ""
 
     def pending(self, text: str, at: int) -> bool:
-        """Return whether the rest of the text may still become a literal or a longer one, or be ruled out."""
+        """Return whether the rest of the text is one of ``prefixes``, so that more input is needed."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _possible(self, text: str, at: int) -> list[str]:
-        """Return the literals that may stand at ``at``, given the character that tells them apart.
+        """Return the literals that are possible at ``at``, given the character at index ``_telling``.
 
-        For the compiled build.
+        Only the compiled build uses this method.
         """
         place = at + self._telling
         if place < len(text):
@@ -147,8 +151,9 @@ class MarkerSet:
         return self._by_first.get(text[at], _NONE)
 
     def _compile_next(self) -> re.Pattern[str]:
-        """Compile a pattern for a literal or the beginning of one; only a complete literal sets a group."""
-        # Compiled on first use, because many sets are never searched for.
+        """Compile a pattern that matches a literal, or the beginning of one at the end of the text."""
+        # Only a complete literal sets a group.  The pattern is compiled on first use, because many sets are
+        # never used in a search.
         parts = []
         for first, literals in self._by_first.items():
             rests = [literal[1:] for literal in literals]
@@ -158,7 +163,7 @@ class MarkerSet:
         return self._next
 
     def _find(self, text: str, at: int) -> int:
-        """Return the next index at which a literal may start, or -1.  For the compiled build."""
+        """Return the next index at which a literal may start, or -1; used only by the compiled build."""
         if len(text) - at <= SHORT:
             return self._candidate(text, at)
         if self.first_character:
@@ -167,7 +172,7 @@ class MarkerSet:
         return -1 if match is None else match.start()
 
     def _find_by_first_character(self, text: str, at: int) -> int:
-        """Search a long text for literals that all start with one character, which is usually rare."""
+        """Search a long text if all literals start with the same character, which is usually rare."""
         while True:
             at = text.find(self.first_character, at)
             place = at + self._telling
@@ -176,7 +181,7 @@ class MarkerSet:
             at += 1
 
     def _candidate(self, text: str, at: i64) -> i64:
-        """Search a short text in a loop over its characters."""
+        """Search a short text with a loop over its characters."""
         n: i64 = len(text)
         telling: i64 = self._telling
         while True:
@@ -191,7 +196,7 @@ class MarkerSet:
             at += 1
 
     def _seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
-        """Do the work of ``seek`` in a loop, for the compiled build."""
+        """Implement ``seek`` for the compiled build, with a loop."""
         n = len(text)
         while True:
             at = self._find(text, at)
@@ -209,7 +214,7 @@ class MarkerSet:
 
 
 class Piece:
-    """Text that certainly belongs to a value."""
+    """Text that is certainly part of a value."""
 
     __slots__ = ("json", "length")
 
@@ -220,7 +225,7 @@ class Piece:
 
 
 class ValueMarkerSet(MarkerSet):
-    """Set of literals to look for in text that becomes a JSON string."""
+    """Set of literals to search for in text that becomes a JSON string."""
 
     __slots__ = ("_pieces", "_special", "_special_flags")
 
@@ -233,9 +238,9 @@ class ValueMarkerSet(MarkerSet):
         self._pieces: Final[dict[str, Piece]] = {}
 
     def piece(self, text: str) -> Piece | None:
-        """Return the text up to where a literal may start; None if the text contains a literal.
+        """Return the text before the place where a literal may start; None if the text contains a literal.
 
-        Results are cached, which saves a fifth of a long value between tags.
+        Results are cached, which saves a fifth of the time for a long value between tags.
         """
         known = self._pieces.get(text)
         if known is None:
@@ -248,7 +253,7 @@ class ValueMarkerSet(MarkerSet):
         return known
 
     def verbatim(self, text: str) -> bool:
-        """Return whether no literal can start in the text and none of its characters must be escaped."""
+        """Return whether no literal can start in the text and no character must be escaped in JSON."""
         if not COMPILED or len(text) > SHORT:
             return self._special(text) is None
         return run_over(text, 0, self._special_flags) == len(text)
@@ -258,7 +263,7 @@ _NONE: Final[list[str]] = []
 
 
 def agreement(literal: str, text: str, start: int) -> int:
-    """Return how many characters of a literal match the text at ``start``."""
+    """Return the number of characters that a literal and the text at ``start`` have in common."""
     at: i64 = start
     size: i64 = len(literal)
     rest: i64 = len(text) - at
@@ -272,8 +277,8 @@ def agreement(literal: str, text: str, start: int) -> int:
 def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
     """Group literals by the character at index ``place``.
 
-    Return the groups, the first of which is empty, and a table from the code of a character to the number
-    of its group.  The last entry of the table is for all characters outside ASCII.
+    Return the groups and a table.  The first group is empty.  The table contains the number of a group for
+    each character code; its last entry is for all characters outside ASCII.
     """
     lone = [literal for literal in literals if len(literal) <= place]
     groups: list[list[str]] = [[], lone]
@@ -288,18 +293,18 @@ def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tupl
 
 
 def _may_have(code: int, place: int, literal: str, unless: Mapping[str, str]) -> bool:
-    """Return whether a literal may have this character at index ``place``, or after its end."""
+    """Return whether text that has this character at index ``place`` may start with the literal."""
     if len(literal) > place:
         return min(ord(literal[place]), ASCII) == code
     return code == ASCII or chr(code) not in unless.get(literal, "")
 
 
 def _rest_pattern(rests: list[str], excluded: str = "") -> str:
-    """Return a pattern for the longest of these texts, or for the beginning of one at the end of the input.
+    """Return a pattern for the longest of these strings, or for the beginning of one at the end of the input.
 
-    Only a complete text sets a group.
+    Only a complete string sets a group.
 
-    :param excluded: look-ahead that rules out an empty text, which therefore waits for more input.
+    :param excluded: a look-ahead pattern for characters after which an empty string does not match.
     """
     branches: dict[str, list[str]] = {}
     for rest in filter(None, rests):
@@ -318,7 +323,7 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
 
 
 def beginning_of(text: str) -> str:
-    """Return a pattern for the longest beginning of a text that is there, which may be empty."""
+    """Return a pattern that matches as much of the beginning of ``text`` as possible, perhaps nothing."""
     if len(text) < 2:
         return text and re.escape(text) + "?+"
     half, rest = text[: len(text) // 2], text[len(text) // 2 :]
@@ -326,9 +331,9 @@ def beginning_of(text: str) -> str:
 
 
 def _common_beginning(texts: list[str]) -> str:
-    return commonprefix(texts)  # noqa: RUF071 - not of paths
+    return commonprefix(texts)  # noqa: RUF071 - not used for paths
 
 
 def _unless(literal: str, unless: Mapping[str, str]) -> str:
-    """Return a look-ahead that rules a literal out."""
+    """Return a negative look-ahead pattern for the characters that must not follow a literal."""
     return f"(?![{re.escape(unless[literal])}])" if literal in unless else ""

@@ -1,4 +1,4 @@
-"""Buffer for the policy ``commit="call"``: it passes on only complete and valid calls, each as a whole."""
+"""Buffer for the policy ``commit="call"``, which holds back each call until it is complete."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 class CommitBuffer:
-    """Buffer for the events of the open call."""
+    """Buffer that holds back the events of the open call until the call ends."""
 
     __slots__ = ("_channel", "_held", "_machine", "_policies", "_replaced")
 
     def __init__(self, machine: Machine, policies: Policies, channel: Channel) -> None:
         self._machine = machine
         self._policies = policies
-        self._channel: Channel = channel  # of the text around the call
+        self._channel: Channel = channel  # channel of the text around the call
         self._held: list[Event] = []
-        self._replaced = 0  # number of calls that were not passed on
+        self._replaced = 0  # number of broken calls that were replaced by text or removed
 
     @property
     def pending(self) -> int:
-        """Number of characters that the events in the buffer account for."""
+        """Number of characters in the spans of the events that are held back."""
         return self._held[-1].end - self._held[0].start if self._held else 0
 
     def push(self, events: list[Event]) -> list[Event]:
-        """Take further events and return those that can be passed on now."""
+        """Take further events, and return the events that no longer need to be held back."""
         out: list[Event] = []
         held = self._held
         for event in events:
@@ -54,9 +54,9 @@ class CommitBuffer:
         return out
 
     def _release(self, end: CallEnd) -> list[Event]:
-        """Return the events of a call that has ended: as a call, as text or as removed markup."""
+        """Return the events for a call that has ended: those of the call, or text, or removed markup."""
         start = self._held[0]
-        assert isinstance(start, CallStart)  # noqa: S101 - every call starts with it
+        assert isinstance(start, CallStart)  # noqa: S101 - `push` starts with it
         notes: list[Event] = [
             event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
@@ -64,11 +64,12 @@ class CommitBuffer:
             policy = self._policies.for_broken(end.status)
             if policy not in ("keep", "error"):
                 return self._replace(start, end, notes, as_text=policy != "drop")
+        # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]
         native = self._machine.use_native_id(late[-1]) if late else ""
-        # Clients expect consecutive indices, so skip the calls that were not passed on.
+        # Clients expect consecutive indices, so do not count the calls that were replaced.
         index = end.index - self._replaced
         arguments = "".join(event.json for event in self._held if isinstance(event, CallArgs))
         return [

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ...parser import Parser
 
 UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
-"""Kinds of diagnostics about something that the end of the output cut off."""
+"""Kinds of diagnostics that report a cut-off at the end of the output."""
 
 
 class MessageBuilder:
-    """Builder of a message from the events of a parser.  ``parser.fold()`` creates one.
+    """Builder of a message from the events of a parser; create one with ``parser.fold()``.
 
     >>> parser = Parser("hermes")
     >>> builder = parser.fold()
@@ -52,8 +52,8 @@ class MessageBuilder:
         self._source = source
         self._policies: Policies = parser.policies
         self._parts: list[_Run | _OpenCall] = []
-        self._channel = ""  # of the last part, if that is text
-        self._pieces: list[str] = []  # of the last part, if that is text
+        self._channel = ""  # channel of the last part; empty if the last part is not text
+        self._pieces: list[str] = []  # pieces of the last part, if it is text
         self._calls: dict[int, _OpenCall] = {}
         self._diagnostics: list[Diagnostic] = []
 
@@ -63,7 +63,7 @@ class MessageBuilder:
         return self._whitespace.finish_reason
 
     def push(self, events: "Iterable[Event]") -> "list[Event]":
-        """Take further events of the stream, and return them without framing whitespace."""
+        """Take further events, and return them without the whitespace that belongs to the format."""
         shown = self._whitespace.push(events)
         for event in shown:
             if isinstance(event, Text):
@@ -90,13 +90,13 @@ class MessageBuilder:
         return shown
 
     def _read_markup(self, event: Markup) -> None:
-        """Give the diagnostic of a cut head the span of the head."""
+        """Set the span of a ``cut_head`` diagnostic to the incomplete call that was removed."""
         last = self._diagnostics[-1] if self._diagnostics else None
         if event.kind == "cut" and last is not None and last.kind == "cut_head":
             self._diagnostics[-1] = Diagnostic("cut_head", last.detail, event.start, event.end, event.text)
 
     def _end_call(self, event: CallEnd) -> None:
-        """Complete a call; replace its diagnostic with one that spans the call."""
+        """Record the end of a call; for a broken call, report a diagnostic whose span is the whole call."""
         call = self._calls[event.index]
         call.channel, call.whitespace = self._whitespace.contexts.pop(event.index, ("content", ""))
         call.status = event.status
@@ -104,6 +104,7 @@ class MessageBuilder:
         call.args_end = event.start - call.start
         if event.status == "complete":
             return
+        # The diagnostic of the machine has an empty span, so replace it with one that spans the call.
         kind = f"{event.status}_call"
         at = event.start
         detail = kind
@@ -124,7 +125,7 @@ class MessageBuilder:
         return MalformedOutput(diagnostic.kind, diagnostic.detail, start, diagnostic.end, raw, diagnostic.end)
 
     def message(self) -> Message:
-        """Return the message for the events so far; after the last event, the whole message."""
+        """Return the message for the events so far."""
         policies = self._policies
         if policies.truncated_call == "error":
             for diagnostic in self._diagnostics:
@@ -167,7 +168,7 @@ class _Run:
 
 
 class _OpenCall:
-    """Call as far as its events have come."""
+    """Call that may still be incomplete, as collected from its events."""
 
     __slots__ = (
         "args_end",
@@ -189,9 +190,9 @@ class _OpenCall:
         self.arguments: list[str] = []
         self.status: Status = "complete"
         self.raw = ""
-        self.head = event.end - event.start  # length of the raw text in front of the arguments
-        self.args_end = 0  # where the arguments end in the raw text
-        self.whitespace = ""  # whitespace that the call took from the text before it
+        self.head = event.end - event.start  # length of the raw text before the arguments
+        self.args_end = 0  # index in the raw text at which the arguments end
+        self.whitespace = ""  # whitespace that was removed between the preceding text and the call
         self.channel: Channel = "content"
 
     def to_part(self, policies: Policies) -> Part:
@@ -206,18 +207,18 @@ class _OpenCall:
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
     def kept(self, part: BrokenCall) -> ToolCall:
-        """Return a broken call as one of the message's calls, under the policy ``keep``."""
+        """Return a broken call as a ``ToolCall``, for the policy ``keep``."""
         arguments = part.arguments
         if part.status == "malformed":
-            # Show the arguments as the model wrote them.  If they are JSON, they start where what was read
-            # of them starts in the raw text; in other notations, after the head.
+            # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the
+            # arguments that were read, so start there.  In other notations, start after the head.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
         return ToolCall(self.id, self.name, arguments)
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:
-    """Return all text of a channel, including broken calls that went back to it; None if there is none."""
+    """Return all text of a channel, including the text of broken calls; None if there is no text."""
     texts = [
         part.text
         for part in parts

@@ -1,7 +1,7 @@
-"""Columns of parsed messages, from which a table is made.
+"""Columns of a table of parsed messages.
 
-Each field is collected in a flat list, because tables are built much faster from lists than from one
-value per row.
+The values of each field are collected in one flat list, because building a table from such lists is much
+faster than adding row after row.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from .message_builder import MessageBuilder
 
 
 class MessageColumns:
-    """Columns of a table with one message per row."""
+    """Columns of a table in which each row is a message."""
 
     __slots__ = (
         "_call_fields",
@@ -32,30 +32,30 @@ class MessageColumns:
     )
 
     def __init__(self, policies: Policies | None = None) -> None:
-        """Create empty columns; ``policies`` apply to all rows."""
+        """Create empty columns.  The ``policies`` apply to all rows."""
         self.reasoning: list[str | None] = []
         self.content: list[str | None] = []
         self.finish_reason: list[str | None] = []
         self.labels: list[bytes | None] = []
         self.error: list[str | None] = []
-        """Error message of each row that could not be read."""
+        """Error message of each row; None for rows without an error."""
         self.calls_end: list[int] = [0]
-        """Number of calls before each row, and in total."""
+        """Running total of calls: 0, then the total after each row."""
         self.diagnostics_end: list[int] = [0]
-        """Number of diagnostics before each row, and in total."""
+        """Running total of diagnostics: 0, then the total after each row."""
         self._call_fields = _CallFields()
         self._diagnostic_fields = _DiagnosticFields()
         self._outputs = Outputs(policies)
 
     @property
     def calls(self) -> tuple[list[Any], ...]:
-        """Columns of all calls: ids, names, arguments, statuses, starts and ends."""
+        """Columns of all calls: ids, names, arguments, statuses, and start and end offsets."""
         of = self._call_fields
         return of.ids, of.names, of.arguments, of.statuses, of.starts, of.ends
 
     @property
     def diagnostics(self) -> tuple[list[Any], ...]:
-        """Columns of all diagnostics: kinds, details, starts, ends and texts."""
+        """Columns of all diagnostics: kinds, details, start and end offsets, and raw texts."""
         of = self._diagnostic_fields
         return of.kinds, of.details, of.starts, of.ends, of.raws
 
@@ -94,10 +94,10 @@ class MessageColumns:
     ) -> None:
         """Add a parsed message as a row.
 
-        :param starts: start of each call of ``message.parts``, complete or broken.
-        :param ends: end of each of these calls.
-        :param diagnostics: diagnostics of the message, with the same kind of offsets.
-        :param labels: a label for each token, if tokens were labelled.
+        :param starts: the start offset of each call in ``message.parts``, complete or broken.
+        :param ends: the end offset of each of these calls.
+        :param diagnostics: the diagnostics of the message, with offsets of the same kind as the calls.
+        :param labels: the label of each token, or None if tokens were not labelled.
         """
         self.reasoning.append(message.reasoning)
         self.content.append(message.content)
@@ -112,7 +112,7 @@ class MessageColumns:
         self.diagnostics_end.append(len(self._diagnostic_fields.kinds))
 
     def add_error(self, error: str) -> None:
-        """Add a row that could not be read."""
+        """Add a row for an output that could not be parsed, with the error message."""
         self.reasoning.append(None)
         self.content.append(None)
         self.finish_reason.append(None)

@@ -1,8 +1,8 @@
 """Splitter of an output into reasoning and the rest.
 
-Some engines have one parser for reasoning and another one for tool calls.  The splitter is the first:
-it passes on everything that is not reasoning exactly as the model wrote it, markup included.  The second
-is a ``Parser`` with ``start_channel="content"``.
+Some engines use one parser for reasoning and another one for tool calls.  The splitter serves as the
+reasoning parser: it returns everything that is not reasoning exactly as the model wrote it, including markup.
+The tool call parser is then a ``Parser`` with ``start_channel="content"``.
 """
 
 from dataclasses import replace
@@ -15,14 +15,14 @@ from ...policies import DEFAULTS, Policies
 
 
 class ReasoningSplit(NamedTuple):
-    """Text that a piece of output adds to the reasoning and to the rest."""
+    """New text after a feed: reasoning, and everything else."""
 
     reasoning: str
     rest: str
 
 
 class ReasoningSplitter:
-    """Splitter of an output into reasoning and the rest.
+    """Incremental splitter of one output into reasoning and the rest.
 
     >>> splitter = ReasoningSplitter("hermes", start_channel="reasoning")
     >>> splitter.feed('It is late.</think><tool_call>{"name": "now"')
@@ -50,10 +50,10 @@ class ReasoningSplitter:
             policies=immediate,
             keep_raw=False,
         )
-        """Parser that tells reasoning from the rest."""
+        """Parser that recognises the reasoning."""
         self._whitespace = self.parser.tidy()
-        self._raw: list[str] = []  # input that no event accounts for yet
-        self._base = 0  # offset of that input
+        self._raw: list[str] = []  # input that is not part of any event yet
+        self._base = 0  # offset at which `_raw` starts
 
     def feed(self, text: str) -> ReasoningSplit:
         """Split the next piece of output."""

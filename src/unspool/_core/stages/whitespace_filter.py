@@ -1,22 +1,23 @@
-"""Filter that removes framing whitespace from a stream of events.
+"""Filter that removes framing whitespace, which belongs to the format, from a stream of events.
 
 Theory of operation
 -------------------
 
-The machine accounts for every character and judges none.  Whether a blank line in front of a call is
-content depends on what follows, so this stage decides it.  It passes on the same events, with the text
-that a user should see:
+The machine emits all whitespace as the model wrote it.  Some of it belongs to the format of calls, such as a
+blank line in front of a call, and must be removed.  Only the input after the whitespace shows which
+whitespace does.  This stage therefore holds back whitespace, and passes on the machine's events with the
+following changes:
 
-* Whitespace before a call, between calls and after the last call is framing.
-* So is whitespace at the very beginning of the content if reasoning or a call came before, and so are
-  the newlines around reasoning.
-* Two messages of one channel are joined by a newline.
+* Whitespace before a call, between calls and after the last call is removed.
+* After reasoning or a call, whitespace at the very beginning of the content is removed.  Newlines around
+  reasoning are removed as well.
+* If an output has two messages of the same channel, a newline is inserted between them.
 
 Under the policy ``whitespace_around_calls="keep"``, whitespace between text and a call belongs to the
-text.  Whitespace without text next to it stays framing.
+text.  Whitespace without text next to it is still removed.
 
-Each channel keeps its trailing whitespace until what follows decides about it.  Content without calls
-and reasoning is passed on unchanged.
+The trailing whitespace of each channel is held back until the next event shows whether to remove it. Content
+without any calls or reasoning is passed on unchanged.
 
 Message builders and all wires read the events of this stage, so it also applies what they must agree on:
 the policy ``after_calls`` (text after the first call), the policy ``truncated_call="text"``, and the finish
@@ -48,7 +49,7 @@ _NEWLINES: Final = "\r\n"
 
 
 class _Channel:
-    """Undecided whitespace of one channel."""
+    """State of one channel, with whitespace that is held back."""
 
     __slots__ = ("blanks", "join", "lead", "name", "only_breaks", "shown", "start", "sure")
 
@@ -57,31 +58,32 @@ class _Channel:
         self.shown = False
         """True if some text has been passed on."""
         self.blanks: list[str] = []
-        """Pieces of whitespace that is not decided yet."""
+        """Pieces of whitespace that is held back."""
         self.only_breaks = True
-        """True if these pieces contain newlines and nothing else."""
+        """True if ``blanks`` contains only newlines."""
         self.start = 0
-        """Offset of the first of these pieces."""
+        """Offset of the first piece in ``blanks``."""
         self.sure: int | None = None
-        """Number of these pieces that are text if no text follows; None: all of them."""
+        """Number of pieces in ``blanks`` to show if no text follows; None: all pieces."""
         self.lead = ""
-        """Characters to remove from the beginning of the text that comes next."""
+        """Characters to remove from the beginning of the next text."""
         self.join = ""
-        """Text to insert between the previous text and the next."""
+        """Text to insert between the previous text and the next text."""
 
     def keep(self, blanks: str) -> None:
-        """Keep further whitespace until it is decided."""
+        """Hold back more whitespace."""
         self.blanks.append(blanks)
         self.only_breaks = self.only_breaks and not blanks.strip(_NEWLINES)
 
     def forget(self) -> None:
-        """Drop the whitespace that was kept."""
+        """Discard the whitespace that is held back."""
         self.blanks.clear()
         self.only_breaks = True
 
     def push(self, event: Text) -> Text | None:
-        """Take text; return what can be shown now, without trailing whitespace."""
+        """Take a text event; return the text that can be shown now, without trailing whitespace."""
         text = event.text
+        # Most text needs no processing: nothing is held back, and the text ends in a visible character.
         if not (self.blanks or self.lead or self.join or text[-1:].isspace()):
             self.shown = self.shown or bool(text)
             self.sure = None
@@ -92,6 +94,7 @@ class _Channel:
             if not text:
                 return None
             self.lead = ""
+        # `body` can be shown now, but the whitespace after `body` must be held back.
         body = text.rstrip()
         start = max(event.end - len(text), event.start)
         if not body:
@@ -122,7 +125,7 @@ class _Channel:
             self.sure = len(self.blanks)
 
     def flush(self, end: int) -> Text | None:
-        """Return the whitespace that was kept as text, up to offset ``end``."""
+        """Return a text event with the whitespace that is held back.  It ends at offset ``end``."""
         if not self.blanks:
             return None
         blanks = "".join(self.blanks[: self.sure])
@@ -136,7 +139,7 @@ class _Channel:
 class WhitespaceFilter:
     """Filter that removes framing whitespace from the events of a parser.
 
-    ``parser.tidy()`` creates one.  Events can be pushed in portions of any size.
+    Create one with ``parser.tidy()``.  Events can be pushed in lists of any length.
     """
 
     __slots__ = (
@@ -158,7 +161,7 @@ class WhitespaceFilter:
             dialect, policies, forced = parser.dialect, parser.policies, parser.forced
         except AttributeError:
             raise UsageError(
-                f"expected the parser of the events, got {type(parser).__name__}: "
+                f"expected the parser that the events come from, got {type(parser).__name__}: "
                 "use parser.tidy() or parser.fold()"
             ) from None
         self._content = _Channel("content")
@@ -174,9 +177,9 @@ class WhitespaceFilter:
             policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
         )
         self.channel: Channel = parser.start_channel
-        """Channel of the events so far."""
+        """Channel after the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
-        """For each call the channel around it, and the whitespace that it took from the text before it."""
+        """Channel around each call, and the whitespace removed in front of the call, by the call's index."""
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -188,7 +191,7 @@ class WhitespaceFilter:
         return self._rule.reason()
 
     def push(self, events: "Iterable[Event]") -> "list[Event]":
-        """Take further events and return those that can be passed on now."""
+        """Take further events, and return the events that can be passed on now."""
         out: list[Event] = []
         for raw_event in events:
             event = raw_event
@@ -225,7 +228,7 @@ class WhitespaceFilter:
             out.append(event)
 
     def _before_call(self, out: list[Event]) -> str:
-        """Decide about the whitespace in front of a call; return what was removed."""
+        """Show or remove the whitespace in front of a call, and return what was removed."""
         content = self._content
         blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
         if self._keep_around:
@@ -233,7 +236,7 @@ class WhitespaceFilter:
             if shown is not None:
                 out.append(shown)
                 blanks = ""
-            content.sure = 0  # until there is text again
+            content.sure = 0  # remove whitespace until text follows
         elif self._keep_blanks and content.shown:
             self._append(out, content.flush(content.start + len(blanks)))
             blanks = ""
@@ -246,7 +249,10 @@ class WhitespaceFilter:
         return blanks
 
     def _read_markup(self, event: Markup, before: Channel, out: list[Event]) -> None:
-        """Decide about the whitespace around markup; ``before`` is the channel before it."""
+        """Show or remove the whitespace around markup.
+
+        :param before: the channel before the markup.
+        """
         kind = event.kind
         content, reasoning = self._content, self._reasoning
         if kind in ("call", "cut"):
@@ -264,7 +270,7 @@ class WhitespaceFilter:
                 content.forget()
                 content.lead = _NEWLINES
             elif kind == "reasoning_open" and content.only_breaks:
-                content.sure = 0  # newlines in front of the opener belong to it, unless text follows
+                content.sure = 0  # remove newlines before the opening marker, unless text follows
             else:
                 content.end_here()
         elif kind == "dropped":
