@@ -60,7 +60,7 @@ def assert_proved(name: str, *parts: Part) -> None:
     if comes_back:
         assert render(name, message) == text
     else:
-        with pytest.raises(UsageError, match="reads back"):
+        with pytest.raises(UsageError, match="cannot express this message"):
             render(name, message)
 
 

@@ -442,7 +442,7 @@ class JsonValue(Value):
         return end
 
     def _limit_number(self, end: i64) -> i64:
-        """Return ``end``; if the number so far exceeds the digit limit, set the error and return the limit."""
+        """Return ``end``, or set an error and return the end of the digits that the limit allows."""
         excess: i64 = len(self._partial) - MOST_DIGITS - (self._partial[0] == "-")
         if excess <= 0:
             return end
@@ -716,7 +716,7 @@ def json_kind(text: str) -> str:
 
 
 def _is_value(value: JsonValue, text: str) -> bool:
-    """Feed ``text`` to a codec, and return whether it is exactly one value, apart from whitespace around it."""
+    """Feed ``text`` to a codec, and return whether it consists of one value and surrounding whitespace."""
     end = value.step(text, 0, True)
     if value.error or (not value.done and value.finish(cut=False) != "complete"):
         return False

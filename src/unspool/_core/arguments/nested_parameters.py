@@ -189,7 +189,7 @@ class NestedParameters(Parameters):
     def _judge_marker(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
         """Return MATCH if the marker at ``at`` closes the element, else FAIL; NEED_MORE if undecided.
 
-        If the marker opens the first child of the element, turn the element into a container, and return FAIL.
+        If the marker opens the first child of the element, make the element a container, and return FAIL.
 
         :param first: whether only whitespace precedes the marker.
         """

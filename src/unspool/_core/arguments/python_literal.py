@@ -259,8 +259,7 @@ class PythonValue(Value):
     def finish(self, cut: bool) -> Status:
         self.text = ""
         if not self._stack and self._state in (_ATOM, _ATOM_END) and not cut:
-            # The end of the input may have truncated an unquoted word, so only numbers, True and the like are
-            # accepted here.
+            # An unquoted word may be truncated here, so it is not accepted as a string.
             text = _literal_to_json("".join(self._atom))
             if text:
                 self._atom.clear()
@@ -315,7 +314,7 @@ class PythonValue(Value):
         self._held.append("")
 
     def _decide(self, text: str, *, drop: bool = False) -> None:
-        """Write ``text`` into the last empty entry; with ``drop``, remove that entry and all output after it."""
+        """Write ``text`` into the last empty entry; with ``drop``, remove everything from this entry on."""
         mark = self._marks.pop()
         if drop:
             del self._held[mark:]

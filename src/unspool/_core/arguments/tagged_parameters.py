@@ -265,7 +265,7 @@ class TaggedParameters(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Return whether the parameter ``key`` may hold all arguments; if the tool declares it, it may not."""
+        """Return whether the parameter ``key`` may hold all arguments; the tool must not declare ``key``."""
         if key not in self._syntax.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)
@@ -348,7 +348,7 @@ class TaggedParameters(Parameters):
             self.error = f"{literal} directly after the key"
             return MATCH
         if literal in syntax.dialect.stop:
-            # A marker that ends the turn is valid only at the end of the input.  Elsewhere the value quotes it.
+            # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
         # The literal can end the value only if the closing tag is missing.  In that case the literal must be
@@ -367,7 +367,7 @@ class TaggedParameters(Parameters):
         return follows(syntax.follow.after_call, buf, end, final)
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
-        """Return FAIL if a literal is part of a call that the value quotes, else MATCH; NEED_MORE if undecided.
+        """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
 
         ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at
         the closing tag of a parameter.  At the closing marker of a call, ``_level`` returns to its value

@@ -1,4 +1,4 @@
-"""Range of the numbers in arguments: every client must read back the number that the model wrote."""
+"""Valid range of the numbers in arguments: every client must read the number that the model wrote."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from typing import Final
 
 MOST_DIGITS: Final = 4300
-"""Maximum length of a number without its sign; by default Python's ``int`` rejects longer ones."""
+"""Maximum number of digits in a number; by default, Python's ``int`` rejects longer numbers."""
 FINITE_DIGITS: Final = 308
-"""A number of at most this many characters without an exponent is finite."""
+"""Maximum length at which a number without an exponent is certainly finite, in characters."""
 
 
 def in_range(number: str) -> bool:
     """Return whether all clients can read a decimal number.
 
-    A number with a fraction or an exponent must be a finite double.  Integers have no such limit:
-    they keep all their digits, of which there are at most ``MOST_DIGITS``.
+    A number with a fraction or an exponent must be a finite double.  An integer may be larger, but may have
+    at most ``MOST_DIGITS`` digits.
 
     >>> in_range("1e308"), in_range("1e309"), in_range("1" * 400), in_range("1" * 4301)
     (True, False, True, False)
