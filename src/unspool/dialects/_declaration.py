@@ -113,8 +113,8 @@ class Family:
     variants: tuple[tuple[str, str], ...] = ()
     """Pairs of a special token and the name of a dialect.
 
-    If the vocabulary contains the token, this dialect replaces the present one.  The first matching pair is
-    used.
+    If the vocabulary contains the token, the dialect with this name is used instead.  The first matching
+    pair is used.
     """
 
 
@@ -183,7 +183,7 @@ class Prompt:
     start: str = ""
     """End of the prompt that the parser assumes if the caller passes no prompt."""
     echo: str = ""
-    """Text at the end of the prompt that clients expect in the output, so it is added before the output."""
+    """Text from the prompt that is added at the start of the output, because clients expect it there."""
     turn: tuple[str, ...] = ()
     """Markers that begin a turn of the model, if they do not look like control tokens.
 

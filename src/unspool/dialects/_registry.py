@@ -280,7 +280,7 @@ def ends_of_turn(dialect: Dialect) -> frozenset[str]:
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
-    """Return the dialect name and the reasoning options of a checkpoint with options of its own, or None."""
+    """Return the dialect name and reasoning options of a checkpoint; None if it has no special options."""
     plain = plain_name(name)
     _load_built_ins()
     if not any(plain in table for table in (_checkpoints, _dialects, _aliases, _reasoning)):

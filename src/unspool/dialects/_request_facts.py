@@ -191,7 +191,7 @@ class RequestFacts:
 
 def _check_word(cell: str, word: str, allowed: tuple[str, ...]) -> None:
     if word not in allowed:
-        raise SpecError(f"{cell}={word!r} is not a valid value: choose one of {', '.join(allowed)}")
+        raise SpecError(f"{cell}={word!r}: choose one of {', '.join(allowed)}")
 
 
 # -- common values of Thinking

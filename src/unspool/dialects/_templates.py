@@ -41,7 +41,7 @@ class Piece:
 
 
 class Literal(Piece):
-    """Text that must match exactly."""
+    """Piece of text that must match exactly."""
 
     __slots__ = ()
 

@@ -120,7 +120,7 @@ class _Check:
                     f"also_accepts contains {accepted.name!r}, which must have call templates and no frame"
                 )
         if dialect.args not in _NOTATIONS:
-            self.refuse(f"args={dialect.args!r} is not a notation: choose one of {', '.join(_NOTATIONS)}")
+            self.refuse(f"args={dialect.args!r}: choose one of {', '.join(_NOTATIONS)}")
         if len(dialect.values.type_words) != len(_TYPES):
             self.refuse(
                 f"values.type_words={dialect.values.type_words!r}: write one word for each of "
@@ -269,7 +269,9 @@ class _Check:
                 "read the parameters as raw text with {code} in place of {params}",
             )
         if not "".join(literals(after)).strip():
-            why = "a value may hold line breaks, so one cannot end it" if after else "nothing ends it"
+            why = "no text ends the value"
+            if after:
+                why = "a value may contain line breaks, so a line break cannot end it"
             self.fail(
                 "param",
                 template,
@@ -328,7 +330,7 @@ class _Check:
     def route(self, route: Route, fields: set[str]) -> None:
         what = f"frame, route {route.when!r}"
         if route.into not in _ROUTES:
-            self.refuse(f"{what}: into={route.into!r} is not valid: choose one of {', '.join(_ROUTES)}")
+            self.refuse(f"{what}, into={route.into!r}: choose one of {', '.join(_ROUTES)}")
         for part in route.when.split():
             field, equals, _ = part.partition("=")
             if not equals or field not in fields:

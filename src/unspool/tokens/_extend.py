@@ -316,7 +316,7 @@ class _Extender:
             )
 
     def called(self, *, other: bool = False) -> list[ProbeCall]:
-        """Return placeholder calls for the results at the beginning of the new messages."""
+        """Return a placeholder call for each tool result at the beginning of the new messages."""
         results = []
         for message in self.new:
             if message.get("role") != "tool":
@@ -378,7 +378,9 @@ class _Extender:
                 f"remove {last} if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
-            raise _NoExtension(f"The ids do not end as the template ends a turn with calls: {found.end!r}.")
+            raise _NoExtension(
+                f"The ids do not end with the text that the template writes after calls: {found.end!r}."
+            )
 
     def is_whitespace(self, id: int) -> bool:
         return not self.tokenizer.token_bytes(id).strip()

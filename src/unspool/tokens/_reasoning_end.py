@@ -129,8 +129,8 @@ class ReasoningCounter:
         """Number of tokens that have been fed."""
         self._parser = parser
         self._decoder = Detokenizer(as_tokenizer(tokenizer), {})
-        self._tokens: deque[tuple[int, int]] = deque()  # spans in text of the tokens that are not counted yet
-        self._spans: deque[tuple[int, int]] = deque()  # spans of reasoning that may contain such tokens
+        self._tokens: deque[tuple[int, int]] = deque()  # Text spans of tokens that are not counted yet.
+        self._spans: deque[tuple[int, int]] = deque()  # Spans of reasoning that may contain such tokens.
         self._end = 0
 
     def feed(self, ids: Iterable[int]) -> None:

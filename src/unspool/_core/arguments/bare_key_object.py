@@ -117,7 +117,7 @@ _patterns: Final = lru_cache(maxsize=256)(_Patterns)
 
 
 class _Level:
-    """Open object or array."""
+    """Object or array whose closing bracket has not been read yet."""
 
     __slots__ = ("closer", "count", "equals", "keys", "kind", "quoted")
 
@@ -140,7 +140,7 @@ _OUTSIDE: Final = _Level("", UNKNOWN)
 
 
 class BareKeyObject(Codec):
-    """Codec for an object in bare notation.
+    """Codec for a bare object, which has unquoted keys, and delimiters around strings.
 
     :param quote: the delimiter of strings.
     :param ends: markers that may follow the object.  If a marker appears before the closing bracket,
@@ -178,13 +178,13 @@ class BareKeyObject(Codec):
         self._repair: Final = repair
         self._state = _START
         self._levels: list[_Level] = []
-        self._closers: list[str] = []  # closing brackets of the levels
-        self._kind = kind  # type of the next value
+        self._closers: list[str] = []  # Closing brackets of the levels.
+        self._kind = kind  # Type of the next value.
         # The text of the current scalar is output as it arrives if _streams is set, else collected in _raw.
         self._streams = False
         self._raw: list[str] = []
-        self._spaces: list[str] = []  # whitespace inside or after a string without delimiters
-        self._inner_closers: list[str] = []  # closing brackets expected inside a string without delimiters
+        self._spaces: list[str] = []  # Whitespace inside or after a string without delimiters.
+        self._inner_closers: list[str] = []  # Closing brackets expected inside a string without delimiters.
         # State of the current step: its output, the end of the text that it may read, the `final` argument,
         # and whether to stop until there is more input.
         self._out: list[str] = []

@@ -52,12 +52,12 @@ _KEY_ROLE: Final = 4
 
 
 class EnvelopeForm:
-    """Notation of a dialect's envelopes, computed once for all calls."""
+    """Format of a dialect's envelopes, which is prepared once and used for all calls."""
 
     __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
     def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
-        """Take the keys from a dialect.
+        """Take the keys of envelopes from a dialect.
 
         :param python: the model writes the object as a Python dict.
         :param unmarked: no marker precedes the object; only its members show that it is a call.
@@ -95,7 +95,7 @@ class EnvelopeCodec(NamedPayload):
     )
 
     def __init__(self, form: EnvelopeForm) -> None:
-        """Prepare to read an envelope, from its opening brace or the whitespace before the brace."""
+        """Create a codec for input that begins with the opening brace or with whitespace before it."""
         super().__init__()
         self._form: Final = form
         self._repair: Final = form.repair

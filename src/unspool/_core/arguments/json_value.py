@@ -219,7 +219,7 @@ class JsonValue(Value):
         self._state: i64 = _START
         self._stack: list[str] = []
         self._attempts = 0
-        self._objects: Final[list[Keys]] = []  # keys of each open object
+        self._objects: Final[list[Keys]] = []  # Keys of each open object.
         # The part of the current key or number that earlier steps have read.  The beginning of a long key
         # is in _key_blocks.
         self._partial = ""
@@ -688,12 +688,12 @@ def _reject_constant(constant: str) -> NoReturn:
 
 def _check_number(text: str) -> None:
     if (len(text) > FINITE_DIGITS or "e" in text or "E" in text) and not in_range(text):
-        raise ValueError("out of range")
+        raise ValueError("number out of range")
 
 
 def _check_keys(members: list[tuple[str, object]]) -> None:
     if len(dict(members)) < len(members):
-        raise ValueError("duplicate keys")
+        raise ValueError("object with a duplicate key")
 
 
 _WHOLE: Final = json.JSONDecoder(
@@ -704,7 +704,7 @@ _WHOLE: Final = json.JSONDecoder(
 )
 """Decoder that rejects invalid JSON, out-of-range numbers, and repeated keys (the scanner reports these)."""
 _SHORT: Final = 64
-"""Maximum length of input for which the scanner does not try the standard library's decoder first."""
+"""Maximum length of values that are always scanned; longer values are first tried with ``_WHOLE``."""
 _MAX_ATTEMPTS: Final = 3
 """Maximum number of failed decoding attempts per step; each attempt may read the whole input."""
 

@@ -41,7 +41,7 @@ _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array"
 
 
 class _Element:
-    """Open parameter."""
+    """Parameter whose closing tag has not been read yet."""
 
     __slots__ = ("count", "declared", "discards", "raw", "seen", "shape", "slot", "type")
 

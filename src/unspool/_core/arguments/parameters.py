@@ -53,9 +53,9 @@ class Parameters(Codec):
         self._programs: Final = programs
         self._confirms: Final = policies.close_in_value == "confirmed"
         self._untyped: Final = policies.schemaless_value == "string"
-        self._matcher: Matcher | None = None  # an unfinished match that needs more input
-        self._held = False  # the step stopped at text whose meaning depends on input that has not arrived
-        self._cut = False  # the input or the turn ended before the call was complete
+        self._matcher: Matcher | None = None  # An unfinished match that needs more input.
+        self._held = False  # The step stopped at text whose meaning depends on input that has not arrived.
+        self._cut = False  # The input or the turn ended before the call was complete.
 
     def _new_matcher(self) -> Matcher:
         return Matcher(self._programs, self._syntax.unescape)

@@ -179,14 +179,14 @@ class PythonValue(Value):
         self._state: i64 = _VALUE
         self._stack: list[int] = []
         self._comma = False
-        self._simple = False  # the last value is a scalar, so it may turn out to be a dict key
+        self._simple = False  # The last value is a scalar, so it may turn out to be a dict key.
         # _out is output that is final.  _held is output that is held back, and _marks are the indices of its
         # undecided brackets.  _sink is the one of the two lists to which output is appended.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
         self._sink = self._out
-        self._discards = False  # the argument is a repetition, so its value is read but not output
+        self._discards = False  # The argument is a repetition, so its value is read but not output.
         # Keys of each open dict; the index in the output at which the current key begins, or -1; and the
         # part of the current key that earlier steps have output.
         self._objects: Final[list[Keys]] = []
@@ -196,8 +196,8 @@ class PythonValue(Value):
         self._role = _AS_VALUE
         self._quote = ""
         self._prefix = ""
-        self._stops = ""  # characters that must not be copied from the string
-        self._may_continue = False  # a string has just ended, and an adjacent string may continue it
+        self._stops = ""  # Characters that must not be copied from the string.
+        self._may_continue = False  # A string has just ended, and an adjacent string may continue it.
         self._atom: list[str] = []
         self._numeric = False
 
@@ -525,9 +525,9 @@ class PythonValue(Value):
             self.notes.append(("duplicate_argument", key[:80], at))
 
     def _ends_loose_string(self, buf: str, at: int, final: bool) -> int:
-        """Return whether a string in loose notation ends before ``at``: the text there must fit.
+        """Return whether a string in loose notation ends before ``at``, depending on the text at ``at``.
 
-        The text fits if it is a closing bracket, a colon after a key, or a comma and the next element.
+        It ends before a closing bracket, before a colon after a key, and before a comma and another element.
         """
         limit = at + BOUND
         n = min(len(buf), limit)

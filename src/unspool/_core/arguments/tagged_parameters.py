@@ -81,8 +81,8 @@ class TaggedParameters(Parameters):
         # The literal at which the last step stopped because it may end the value, or an empty string.
         self._closer = ""
         self._raw: list[str] = []
-        # Nesting depth in calls that the value quotes: odd between parameters of such a call, even inside a
-        # value.
+        # Nesting depth in calls that the value quotes.  Between the parameters of a quoted call the depth is
+        # odd; inside a value it is even.
         self._level = 0
         # Text that the model uses for line breaks between tags, such as a backslash and an n.  It is an empty
         # string until the model has written one; until then, the same text inside a value is data.
@@ -309,7 +309,7 @@ class TaggedParameters(Parameters):
     # -- inside a value
 
     def _read_value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Read a value up to the literal that ends it, or to a literal that may end it."""
+        """Read a value up to the literal that ends it, or to a literal whose meaning is still undecided."""
         ends = self._form.value_markers
         at, literal = (pos, self._closer) if self._closer else ends.seek(buf, pos, final)
         self._closer = ""

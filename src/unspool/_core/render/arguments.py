@@ -210,7 +210,7 @@ def _flatten(tree: _Tree) -> Iterator[str]:
 
 
 def _fits(text: str, quote: str) -> bool:
-    """Return whether ``text`` can be written between delimiters without ending at an earlier delimiter."""
+    """Return whether ``text`` can be written between delimiters, because it contains no delimiter itself."""
     return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
 
 

@@ -113,7 +113,7 @@ class _Writer:
                 opening = f"\n{opening}"
             self.out += [opening, part.text, "".join(piece.text for piece in after)]
         elif part.channel == "reasoning":
-            raise UsageError(f"dialect {self.dialect.name!r} cannot express reasoning; leave it out")
+            raise UsageError(f"dialect {self.dialect.name!r} cannot express reasoning: leave it out")
         else:
             self.out.append(part.text)
         self.follows_content = part.channel == "content" and bool(part.text) and not wrappers
@@ -147,7 +147,7 @@ class _Writer:
 
     def name(self, call: ToolCall) -> str:
         form = self.dialect.names.forms[0]
-        if form.count("{name}") > 1:  # forms that repeat the name are only for parsing
+        if form.count("{name}") > 1:  # a form that repeats the name is only for parsing
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 
@@ -261,7 +261,8 @@ class _FrameWriter(_Writer):
         for route in self.frame.routes:
             if route.into in into and route.header:
                 return route
-        raise UsageError(f"dialect {self.dialect.name!r} cannot express {into[0]}")
+        part = "tool calls" if into[0].startswith("{") else into[0]
+        raise UsageError(f"dialect {self.dialect.name!r} cannot express {part}")
 
 
 def _members(call: ToolCall) -> list[tuple[str, str]]:

@@ -76,7 +76,8 @@ def _text_problem(part: TextPart, found: list[TextPart | ToolCall]) -> str:
 def _call_problem(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> str:
     """Return a description of how a call changed, or an empty string.
 
-    The call is removed from ``found``, the parts that the parser returned.  Any text before it is a change.
+    The call is removed from ``found``, the parts that the parser returned.  Text before the call is also
+    reported as a change.
     """
     _skip_whitespace(found)
     first = found.pop(0) if found else None

@@ -12,7 +12,7 @@ FINITE_DIGITS: Final = 308
 
 
 def in_range(number: str) -> bool:
-    """Return whether all clients can read a decimal number.
+    """Return whether a decimal number is in the range that all clients can read.
 
     A number with a fraction or an exponent must be a finite double.  An integer may be larger, but may have
     at most ``MOST_DIGITS`` digits.

@@ -19,7 +19,7 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
 _COMPOUND: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "nullable"})
-"""Keywords that can add types to the ones that ``type`` names."""
+"""Keywords that can allow types in addition to those in ``type``."""
 CONTAINERS: Final = frozenset({"array", "object"})
 
 _NAMES: Final = {
@@ -111,7 +111,7 @@ class Tools:
         return self._parameters[function]
 
     def value_type(self, function: str, key: str) -> ValueType:
-        """Return the type of one parameter."""
+        """Return the type of the parameter ``key`` of a function."""
         return self.parameters(function).member(key)
 
     def keys(self, function: str) -> tuple[str, ...] | None:
@@ -150,7 +150,7 @@ def _is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def _get(mapping: Mapping[str, object], key: str) -> object:
-    """Return a member of a mapping, or None; dictionaries have a fast path in compiled code."""
+    """Return a member of a mapping, or None.  Dictionaries have a fast path, for compiled code."""
     if isinstance(mapping, dict):
         found: object = mapping.get(key)
         return found
@@ -332,7 +332,7 @@ def _type_of_any(schemas: list[object], root: object) -> ValueType:
 
 
 def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
-    """Return the JSON types that ``schema`` allows, from all of its keywords and references."""
+    """Return the JSON types that the keywords and references of ``schema`` allow."""
     if schema is True or depth > _DEEPEST:
         return _EVERYTHING
     if not isinstance(schema, (dict, Mapping)):
@@ -422,4 +422,4 @@ ANY: Final = ValueType(schema=True)
 UNKNOWN: Final = ValueType(schema=False)
 """Type of a value without a schema."""
 SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - CONTAINERS)}
-"""Types of strings, numbers, booleans and null, by the name of the type."""
+"""``ValueType`` of each scalar JSON type, by the name of the JSON type."""

@@ -225,10 +225,10 @@ def _after_key(text: str, at: int) -> int:
     """Return the position after the key and colon at ``at``; raise ``ValueError`` if either is missing."""
     at = _after_whitespace(text, at)
     if text[at] != '"':
-        raise ValueError("no key")
+        raise ValueError("expected a key in quotes")
     at = _after_whitespace(text, _DECODER.raw_decode(text, at)[1])
     if text[at] != ":":
-        raise ValueError("no colon")
+        raise ValueError("expected a colon after the key")
     return at + 1
 
 
@@ -240,12 +240,12 @@ def _after_whitespace(text: str, at: int) -> int:
 
 def _in_range(text: str) -> str:
     if not in_range(text):
-        raise ValueError("out of range")
+        raise ValueError("number out of range")
     return text
 
 
 def _reject(constant: str) -> str:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 _DECODER: Final = JSONDecoder(parse_int=_in_range, parse_float=_in_range, parse_constant=_reject)

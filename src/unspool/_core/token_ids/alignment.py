@@ -35,11 +35,11 @@ class Alignment:
         self.offsets = OffsetMap()
         """Map from offsets in the returned text to offsets in the plain text, without code points."""
         self._literals = back
-        self._expected = _Queue()  # decoded ids whose text has not arrived
-        self._unmatched = _Queue()  # returned text whose ids have not arrived
-        self._text = ""  # text that is held back, because it may be part of a special token
-        self._positions: dict[str, int] = {}  # positions of special tokens in _text, from earlier searches
-        self._length = 0  # length of the text returned so far
+        self._expected = _Queue()  # Decoded ids whose text has not arrived.
+        self._unmatched = _Queue()  # Returned text whose ids have not arrived.
+        self._text = ""  # Text that is held back, because it may be part of a special token.
+        self._positions: dict[str, int] = {}  # Positions of special tokens in _text, from earlier searches.
+        self._length = 0  # Length of the text returned so far.
 
     @property
     def pending(self) -> int:
@@ -150,7 +150,7 @@ class Alignment:
         return end
 
     def _insert_token(self, code_point: str, literal: str, out: list[str]) -> None:
-        """Insert the code point of the special token that is expected next."""
+        """Output the code point of the next special token in the expected text."""
         self._expected.take(1)
         out.append(code_point)
         self.offsets.note(self._length, len(literal) - 1)

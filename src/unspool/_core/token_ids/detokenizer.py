@@ -47,11 +47,11 @@ class OffsetMap:
     __slots__ = ("_before", "_cursor", "_last", "_places", "_shift")
 
     def __init__(self) -> None:
-        self._places: list[int] = []  # positions of the code points, in ascending order
-        self._before: list[int] = [0]  # at index n: shift in characters after the first n code points
-        self._cursor: i64 = 0  # number of code points before the position of the last query
-        self._last: i64 = -1  # position of the last code point
-        self._shift: i64 = 0  # shift in characters after the last code point
+        self._places: list[int] = []  # Positions of the code points, in ascending order.
+        self._before: list[int] = [0]  # At index n: shift in characters after the first n code points.
+        self._cursor: i64 = 0  # Number of code points before the position of the last query.
+        self._last: i64 = -1  # Position of the last code point.
+        self._shift: i64 = 0  # Shift in characters after the last code point.
 
     def note(self, position: int, extra: int) -> None:
         """Add a code point that represents ``1 + extra`` characters, after all earlier code points."""
@@ -122,9 +122,9 @@ class Detokenizer:
             known = TokenTexts() if code_points else facts.texts
         self._known: Final = known
         self._code_points = code_points
-        self._incomplete = b""  # bytes of an incomplete character
-        self._incomplete_in = 0  # number of the token in which the incomplete character begins
-        self._length = 0  # length of the text returned so far
+        self._incomplete = b""  # Bytes of an incomplete character.
+        self._incomplete_in = 0  # Number of the token in which the incomplete character begins.
+        self._length = 0  # Length of the text returned so far.
 
     def feed(self, ids: Iterable[int]) -> str:
         """Return the text of these tokens, up to the last complete character.
@@ -150,8 +150,8 @@ class Detokenizer:
         out: list[str] = []
         wide: list[Any] = []  # number of characters that begin in each token
         length: i64 = self._length
-        special: list[tuple[int, int]] = []  # position of each code point, extra length of its literal
-        others: list[tuple[int, int]] = []  # number of a token, and the correction to its width
+        special: list[tuple[int, int]] = []  # Position of each code point, extra length of its literal.
+        others: list[tuple[int, int]] = []  # Number of a token, and the correction to its width.
         given: list[int] = ids if isinstance(ids, list) else list(ids)
         for id in given:
             known = texts[id] if 0 <= id < size else None

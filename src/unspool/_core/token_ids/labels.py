@@ -106,8 +106,8 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
     """
     out: list[bytes] = []  # labels of the tokens so far, in runs
     total: i64 = len(widths)
-    token: i64 = 0  # the first token without a label
-    start: i64 = 0  # the offset of the first token without a label
+    token: i64 = 0  # The first token without a label.
+    start: i64 = 0  # The offset of the first token without a label.
     # If the last stretch ended inside a token, this is the label of that token, which is not in `out` yet.
     shared: i64 = -1
     last: i64 = 0
