@@ -1,29 +1,30 @@
-"""Declaration language for dialects: the output format of a family of models, as one value.
+"""Declaration language for dialects, which describe the output formats of model families.
 
 A dialect consists of templates that look like the model's output, with holes for the parts that vary:
 
 ===============  ==============================================================
-``{name}``       name of the function; ``{id}`` and ``{index}`` are the id and
-                 the number of the call
+``{name}``       name of the function; ``{id}`` is the id of the call, and
+                 ``{index}`` its number
 ``{args}``       arguments in the notation of the dialect; ``{args:python}``
                  selects another notation
 ``{envelope}``   object that contains the name and the arguments
 ``{params}``     any number of ``param`` templates
 ``{code}``       raw text, which becomes the argument ``code``
-``{key}``        name of a parameter; ``{value}`` is its text, ``{type}`` and
-                 ``{string}`` tell the type of the text
+``{key}``        name of a parameter; ``{value}`` is the text of its value;
+                 ``{type}`` is the type of the value, and ``{string}`` is
+                 ``true`` if the value is a string
 ``{calls}``      calls of a section
 ``{text}``       reasoning or content between its markers
-``{_}``          any text except markup; it is ignored
+``{_}``          any text except markup; the text is ignored
 ===============  ==============================================================
 
-``render`` writes the whitespace of a template as it stands.  The parser accepts any amount of
-whitespace where the template has a line break, and between a marker and the hole of a payload.
-Around ``{value}``, and around ``{text}`` in a wrapper of content, whitespace is data: there a line
-break in the template matches one optional newline.
+``render`` writes the whitespace of a template unchanged.  The parser accepts any amount of whitespace
+in place of a line break in the template, and between a marker and a hole for arguments.  Around
+``{value}``, and around ``{text}`` in a wrapper of content, whitespace is data.  At these places a line break
+in the template matches one optional newline.
 
-A run of ``key="{hole}"`` is read as attributes: in any order, with any quotes, and unknown attributes are
-skipped.  If a template contains a hole twice, both must have the same text.
+A sequence of ``key="{hole}"`` is parsed as attributes, which may be in any order and have any kind of quotes.
+Unknown attributes are ignored.  If a template contains the same hole twice, both must have the same text.
 """
 
 from __future__ import annotations
@@ -39,24 +40,25 @@ Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 
 - ``json``: JSON.
 - ``python``: keyword arguments of a Python call.
-- ``loose``: the same, but strings are not escaped.
-- ``bare``: an object with unquoted keys, and strings between delimiters.
+- ``loose``: like ``python``, but strings are not escaped.
+- ``bare``: an object with unquoted keys, and with strings between delimiters.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Rule that decides by the header of a framed message what its body is."""
+    """Rule that determines the meaning of a message body from the header of the message."""
 
     when: str
     """Conditions on header fields, such as ``to=functions.{name}`` or ``channel=analysis``.
 
-    Spaces separate them.  All of them must hold.  If empty, the route always applies.
+    The conditions are separated by spaces, and all of them must hold.  If there are no conditions, the
+    route applies to every message.
     """
     into: str
-    """Meaning of the body: ``reasoning``, ``content``, ``drop``, or a hole for calls.
+    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (remove it), or a hole for calls.
 
-    The holes are ``{args}``, ``{params}`` and ``{calls}``.
+    The possible holes are ``{args}``, ``{params}`` and ``{calls}``.
     """
     header: str = ""
     """Header that ``render`` writes; if empty, ``render`` does not use this route."""
@@ -64,47 +66,55 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Messages with headers that tell what their bodies are, as in gpt-oss."""
+    """Format of messages whose headers determine the meaning of their bodies, as in gpt-oss."""
 
     open: tuple[str, ...]
-    """Markers that begin a header.  With ``^`` in front, a marker counts only where a message may begin."""
+    """Markers that begin a header.
+
+    A marker with the prefix ``^`` begins a header only where a message may begin.
+    """
     sep: str
     """Marker that ends the header."""
     ends: tuple[str, ...]
-    """Markers that end the body; the next header ends it, too."""
+    """Markers that end the body; the next header also ends it."""
     fields: tuple[str, ...]
-    """Templates of header fields, which may stand anywhere in the header; the last match counts."""
+    """Templates of header fields, which may be anywhere in the header.
+
+    If a field occurs several times, its last value is used.
+    """
     routes: tuple[Route, ...]
-    """Rules for the bodies; the first one that applies counts."""
+    """Rules for the meaning of bodies.  The first rule that applies to a message is used."""
     call_end: str = ""
     """Marker that the model writes after a call, if it differs from ``ends[0]``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models that use a dialect, and the names by which it is found."""
+    """Models that use a dialect, and the names by which the dialect can be looked up."""
 
     models: str = ""
-    """Description of the models, for people."""
+    """Description of the models, for human readers."""
     model_names: tuple[str, ...] = ()
-    """Names that select this dialect if the name of a model contains them.
+    """Names of models.  A model uses this dialect if the model's name contains one of these names.
 
-    ``Qwen3 Coder`` matches ``qwen3-coder:30b``; a ``*`` stands for the rest of a word.  If several
-    families match, the longest name counts.
+    ``Qwen3 Coder`` matches ``qwen3-coder:30b``; a ``*`` matches the rest of a word.  If several
+    families match, the one with the longest matching name is used.
     """
     aliases: tuple[str, ...] = ()
     """Other names of the dialect, such as those of tool parsers in engines."""
     reasoning_aliases: tuple[str, ...] = ()
-    """Names of reasoning parsers in engines that read this dialect's reasoning."""
+    """Names of engines' reasoning parsers that parse this dialect's reasoning."""
     fingerprint: tuple[str, ...] = ()
-    """Texts that distinguish this family from others with the same format of calls; one match is enough.
+    """Texts that distinguish this family from others with the same format of calls.
 
-    Each is a part of the chat template, or ``model_type: NAME`` from ``config.json``.
+    A text is a part of the chat template, or ``model_type: NAME`` from ``config.json``.  The family matches
+    if at least one of the texts is found.
     """
     variants: tuple[tuple[str, str], ...] = ()
-    """Pairs of a special token and the dialect to use instead if the vocabulary has this token.
+    """Pairs of a special token and the name of a dialect.
 
-    The first pair that applies counts.
+    If the vocabulary contains the token, the dialect with this name is used instead.  The first matching
+    pair is used.
     """
 
 
@@ -112,7 +122,7 @@ class Family:
 class Envelope:
     """Keys of the object in an ``{envelope}`` hole.
 
-    The parser accepts all keys of a tuple, and ``render`` writes the first one.
+    The parser accepts all keys in a tuple, and ``render`` writes the first key.
     """
 
     name_keys: tuple[str, ...] = ("name",)
@@ -122,14 +132,14 @@ class Envelope:
     id_keys: tuple[str, ...] = ("id",)
     """Keys of the call's id."""
     order: tuple[Literal["name", "args", "id"], ...] = ("name", "args")
-    """Members that ``render`` writes, in order."""
+    """Members of the object, in the order in which ``render`` writes them."""
     keyed: bool = False
-    """Whether the object is ``{"function name": {arguments}}`` instead."""
+    """Whether the object has the form ``{"function name": {arguments}}`` instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Spelling of values, in addition to the notation."""
+    """Format of values, in addition to the notation."""
 
     python: bool = False
     """Whether a ``{value}`` may be a Python literal: ``True``, ``None``, ``{'k': 1}``."""
@@ -138,29 +148,32 @@ class Values:
     list_key: str = ""
     """Name of nested parameters that are the items of a list."""
     type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """Words that ``render`` writes into a ``{type}`` hole, in the order of the JSON types in the default."""
+    """Words for the ``{type}`` hole, one for each JSON type, in the order of the default."""
     unescape: bool = False
-    """Whether attributes are XML-escaped."""
+    """Whether the values of attributes are XML-escaped."""
     spelt_breaks: bool = False
-    """Whether a line break between tags may be spelled out, as a backslash and an ``n``."""
+    """Whether a line break between tags may be written as a backslash and an ``n``."""
     wrappers: tuple[str, ...] = ()
-    """Names of parameters that hold all arguments as one JSON object, unless the tool declares the name."""
+    """Names of parameters that hold all arguments as one JSON object.
+
+    If the tool declares a parameter with such a name, that parameter is an ordinary parameter.
+    """
     quote: str = '"'
     """String delimiter in the ``bare`` notation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of functions, and numbers of calls."""
+    """Format of function names and of call numbers."""
 
     forms: tuple[str, ...] = ("{name}",)
-    """Forms of the text in a ``{name}`` hole, such as ``functions.{name}``; the first match counts."""
+    """Forms of the text in a ``{name}`` hole, such as ``functions.{name}``; the first match is used."""
     first_index: int = 0
     """Number of the first call in an ``{index}`` hole."""
     fixed: str = ""
-    """Name of the function that all calls are for, in dialects whose calls have no name."""
+    """Name of the function that all calls use, in dialects whose calls have no name."""
     null_calls: tuple[str, ...] = ()
-    """Function names by which the model says that it calls nothing; such calls are dropped."""
+    """Function names that the model uses in order to call nothing; such calls are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +181,14 @@ class Prompt:
     """Part of the model's turn that the prompt already contains."""
 
     start: str = ""
-    """Tail of the prompt, which the parser assumes if the caller gives no prompt."""
+    """End of the prompt that the parser assumes if the caller passes no prompt."""
     echo: str = ""
-    """Text to add in front of the output, because it is in the prompt and clients expect to see it."""
+    """Text from the prompt that is added at the start of the output, because clients expect it there."""
     turn: tuple[str, ...] = ()
     """Markers that begin a turn of the model, if they do not look like control tokens.
 
-    Text before the last of them, such as a message of the user, does not affect how the output is read.
+    Prompt text before the last of these markers, such as a user message, does not affect how the output
+    is parsed.
     """
 
 
@@ -189,62 +203,63 @@ class Dialect:
     name: str
     """Name in the registry."""
     family: Family = Family()
-    """Models that use the dialect, and its other names."""
+    """Models that use the dialect, and aliases of the dialect."""
 
     call: tuple[str, ...] = ()
-    """Templates of one call."""
+    """Templates of a single call."""
     section: tuple[str, ...] = ("{calls}",)
     """Templates of the markup around calls.
 
-    Characters in front of a template restrict it.  ``^``: no visible text may come before;
-    ``?``: only declared tools count; ``!``: its opener ends reasoning.
+    The characters before a template have a special meaning.  ``^``: the section must not follow visible
+    text.  ``?``: it may contain only calls of declared tools.  ``!``: its opening marker ends reasoning.
     """
     sep: tuple[str, ...] = ("\n",)
-    """Separators between two calls of a section."""
+    """Separators between two calls in a section."""
     section_per_call: bool = False
-    """Whether the model writes a separate section for each call, with ``sep`` in between."""
+    """Whether the model writes a separate section for each call, with ``sep`` between the sections."""
     param: tuple[str, ...] = ()
-    """Templates of one parameter in ``{params}``."""
+    """Templates of a single parameter in ``{params}``."""
     also_accepts: tuple[Dialect, ...] = ()
-    """Dialects whose calls are accepted as well, with a diagnostic, but never rendered.
+    """Other dialects whose calls are accepted, with a diagnostic, but never rendered.
 
-    Models of families that share a marker sometimes mix up the formats inside it.
+    If several families use the same marker for calls, their models sometimes write another family's format.
     """
     reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
     """Templates of the markers around reasoning."""
     content: tuple[str, ...] = ()
     """Templates of the markers around content."""
     drop: tuple[str, ...] = ()
-    """Markers that are removed wherever they occur.
+    """Templates of markers that are removed wherever they occur.
 
-    With ``{text}``, the text between two markers is removed as well.  With ``{calls}``, a repetition of
-    the calls right after their section is removed.
+    If a template contains ``{text}``, the text between its two markers is removed as well.  If a template
+    contains ``{calls}``, a repetition of the calls directly after their section is removed.
     """
     stop: tuple[str, ...] = ()
-    """Markers that end the turn.  They are removed, and never become part of a value."""
+    """Markers that end the turn.  They are removed, and are never part of a value."""
     frame: Frame | None = None
-    """Format of messages with headers, in dialects that have them."""
+    """Format of messages with headers, or None if messages have no headers."""
 
     args: Notation = "json"
     """Notation of ``{args}`` and ``{envelope}``."""
     envelope: Envelope = Envelope()
     """Keys of the object in ``{envelope}``."""
     values: Values = Values()
-    """Spelling of values."""
+    """Format of values, in addition to the notation."""
     names: Names = Names()
-    """Names of functions, and numbers of calls."""
+    """Format of function names and of call numbers."""
     id_format: IdFormat = OPENAI_ID
     """Format of call ids."""
 
     keep_whitespace: bool = False
     """Whether whitespace before a call is content, because the template adds no separator there."""
     prompt: Prompt = Prompt()
-    """Part of the model's turn that the prompt contains."""
+    """Part of the model's turn that the prompt already contains."""
     request: RequestFacts | str | None = None
     """Facts about the family for building requests, or the name of a dialect with the same facts."""
 
     def __hash__(self) -> int:
-        # Every parser looks up its grammar by dialect.  The name is enough, because it is nearly unique.
+        # The hash must be fast, because every parser looks up its compiled dialect in a cache.  Hashing only
+        # the name is enough, because few dialects have the same name.
         return hash(self.name)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Every template and marker of a dialect, as text."""
+"""Enumeration of the templates and markers in a dialect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from ._declaration import Dialect
 
 _TEMPLATE_FIELDS: Final = ("call", "section", "param", "reasoning", "content", "drop", "stop")
-"""Fields of a dialect that hold templates."""
+"""Fields of ``Dialect`` that contain templates."""
 
 
 def dialect_texts(dialect: Dialect) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Formats of call ids: the generation of new ids, and the check of ids that the model wrote."""
+"""Formats of call ids, for generating new ids and for checking ids that the model wrote."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, slots=True)
 class IdFormat:
-    """Format of call ids, in which ``{random}``, ``{name}`` and ``{index}`` are filled in.
+    """Format of call ids: a pattern with the holes ``{random}``, ``{name}`` and ``{index}``.
 
     >>> IdFormat("functions.{name}:{index}").new("search", 2)
     'functions.search:2'
     """
 
     pattern: str
-    """Text of an id, with these holes."""
+    """Text of an id, in which the holes are replaced."""
     length: int = 24
-    """Number of random alphanumeric characters in place of ``{random}``."""
+    """Number of random alphanumeric characters that replace ``{random}``."""
     native_length: int | None = None
-    """Length of valid ids from the model, which must be ASCII alphanumeric; None: any usable id is valid."""
+    """Required length of ids that the model wrote, which must also be ASCII letters and digits.
+
+    If None, ids of any form are accepted that APIs can use.
+    """
 
     def __post_init__(self) -> None:
         if "{random}" not in self.pattern and "{index}" not in self.pattern:
@@ -48,14 +51,16 @@ class IdFormat:
             )
 
         if not 0 < self.length <= _MAX_LENGTH:
-            raise SpecError(f"length={self.length}: an id needs 1 to {_MAX_LENGTH} random characters")
+            raise SpecError(
+                f"length={self.length} is out of range: an id has 1 to {_MAX_LENGTH} random characters"
+            )
 
     def new(self, name: str, index: int) -> str:
-        """Return a new id for the call with number ``index`` of the function ``name``."""
+        """Return a new id for call number ``index``, which calls the function ``name``."""
         return _new_id(self.pattern, self.length, name, index)
 
     def seeded(self, seed: object) -> Callable[[str, int], str]:
-        """Return a function like ``new`` that derives each id from the seed, the name and the index.
+        """Return a function like :meth:`new` that derives each id from the seed, the name and the index.
 
         >>> IdFormat("call_{random}", length=8).seeded("row 17")("search", 0)
         'call_5GLLi10f'

@@ -4,10 +4,10 @@ Built-in dialects and those of other packages (entry points of the group ``unspo
 loaded in the same way: from a module or an object that provides ``Dialect`` values.  Nothing is
 imported before the first lookup.
 
-The registry is thread-safe.  Each source has a lock that is held while its modules are imported:
-the first thread loads it, and the others wait.  Another lock protects the tables.  It is never held
-during an import, because a module of another package may register its own dialects in a thread
-that imports it at the same time.
+The registry is thread-safe.  There is one lock for each of the two sources, which is held while the
+modules of the source are imported: the first thread loads the source, and other threads wait.  Another
+lock protects the tables.  It is never held during an import, because the import may call
+:func:`register` itself.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _reasoning: dict[str, str] = {}
 _checkpoints: dict[str, tuple[str, Thinking]] = {}
 _built_in: set[str] = set()
 _changes = 0
-"""Number of changes of the tables.  It is part of the keys of caches, so that a change invalidates them."""
+"""Number of changes to the tables.  Cache keys contain this number, so that a change invalidates caches."""
 _tables = RLock()
 
 
 class _RunOnce:
-    """Function that runs once; concurrent callers wait until the first call has finished."""
+    """Wrapper that runs a function only once; concurrent callers wait until the first call has finished."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -52,19 +52,21 @@ class _RunOnce:
         if self._done:
             return
         with self._lock:
-            if self._started:  # finished by another thread, or called again by its own work in this thread
+            # Another thread has finished the work, or the work calls this function itself (the lock is
+            # reentrant).
+            if self._started:
                 return
             self._started = True
             try:
                 self._work()
             except BaseException:
-                self._started = False  # the next call tries again
+                self._started = False  # the next caller runs the function again
                 raise
             self._done = True
 
 
 def plain_name(name: str) -> str:
-    """Return the form in which names are compared: lower case, with ``_`` for ``-`` and spaces."""
+    """Return a name in lower case with ``_`` in place of ``-`` and spaces, the form for comparing names."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
@@ -85,7 +87,8 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     with _tables:
         if name in _dialects and not replace and _dialects[name] != dialect:
             raise SpecError(
-                f"a dialect {dialect.name!r} is already registered; pass replace=True to replace it"
+                f"another dialect with the name {dialect.name!r} is already registered: "
+                "pass replace=True to replace it"
             )
         _dialects[name] = dialect
         for alias in dialect.family.aliases:
@@ -111,8 +114,8 @@ def _load_built_ins() -> None:
 
 @_RunOnce
 def _load_entry_points() -> None:
-    """Load the dialects of other packages.  One that fails to load gives a warning."""
-    from importlib.metadata import entry_points  # a slow import that is rarely needed
+    """Load the dialects of other packages, and warn about each entry point that cannot be loaded."""
+    from importlib.metadata import entry_points  # here because this import is slow and rarely needed
 
     for point in entry_points(group=GROUP):
         try:
@@ -137,7 +140,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _register_all(source: object, name: str) -> list[Dialect]:
-    """Register what a module, or the object of an entry point, declares."""
+    """Register and return the dialects in a module, or in the object of an entry point."""
     if isinstance(source, Dialect):
         return [register(source)]
     if callable(source):
@@ -146,16 +149,17 @@ def _register_all(source: object, name: str) -> list[Dialect]:
     found = [value for value in values if isinstance(value, Dialect)]
     if not found:
         raise SpecError(
-            f"entry point {name!r} of group {GROUP!r} has no Dialect: point it at one, or at a module"
+            f"entry point {name!r} of group {GROUP!r} has no Dialect: refer to a Dialect, or to a module"
         )
     return [register(dialect) for dialect in found]
 
 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
-    r"""Return the dialect with a name or alias; with a tokenizer, its variant for the vocabulary.
+    r"""Return the dialect that has this name or alias.
 
-    ``tools+reasoning`` combines the calls of one dialect with the reasoning of another, like the two
-    parser options of engines.
+    If the dialect has variants for different vocabularies, ``tokenizer`` selects one of them.  A name of the
+    form ``tools+reasoning`` combines the calls of one dialect with the reasoning of another, like the two
+    parser options of inference engines.
 
     >>> get_dialect("qwen25").name
     'hermes'
@@ -163,7 +167,7 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     '<think>\n{text}\n</think>\n\n'
     """
     if not isinstance(name, str):
-        raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")
+        raise UsageError(f"a dialect name must be a string, got {type(name).__name__}")
     calls, plus, reasoning = name.partition("+")
     found = _named(calls, (_dialects, _aliases, _reasoning))
     if plus:
@@ -173,12 +177,12 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
 
 
 def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
-    """Return the dialect of this name from the first table that has it."""
+    """Return the dialect with this name, from the first table that contains the name."""
     plain = plain_name(name)
     if plain in ("hf", "response_template"):
         raise UsageError(
-            f"{name!r} means the tokenizer's own response template: "
-            "convert it with unspool.from_response_template(template)"
+            f"{name!r} is not a dialect, but means the tokenizer's own response template: "
+            "convert that template with unspool.from_response_template(template)"
         )
     for load in (_load_built_ins, _load_entry_points):
         load()
@@ -199,7 +203,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
 
 @lru_cache(maxsize=1024)
 def _found(name: str, changes: int) -> Dialect:
-    """Look up a dialect, with a cache, since every parser does this."""
+    """Return the dialect with this name, from a cache because every new parser looks up its dialect."""
     del changes
     return get_dialect(name)
 
@@ -212,10 +216,10 @@ def list_dialects() -> tuple[Dialect, ...]:
 
 
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
-    """Return the dialect, looked up if it is a name; with a tokenizer, its variant for the vocabulary."""
+    """Return a dialect, or look it up by its name; ``tokenizer`` selects the variant for its vocabulary."""
     found = _found(dialect, _changes) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
-        raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
+        raise UsageError(f"a dialect must be a Dialect value or a name, got {type(found).__name__}")
     variants = found.family.variants
     if tokenizer is not None and variants:
         tokens = facts_of_tokenizer(as_tokenizer(tokenizer)).literals
@@ -232,9 +236,9 @@ def built_in_dialects() -> tuple[Dialect, ...]:
 
 
 def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
-    """Combine the calls of one dialect with the reasoning of another, including the request facts."""
+    """Return a dialect with the calls of one dialect, and the reasoning and its request facts of another."""
     facts = calls.request
-    if facts is not None and reasoning.request is not None:  # only registered dialects need facts
+    if facts is not None and reasoning.request is not None:  # unregistered dialects may have no facts
         facts = changed(facts_of(calls), thinking=facts_of(reasoning).thinking, checkpoints=())
     return changed(
         calls,
@@ -250,7 +254,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
 
 
 def facts_of(dialect: Dialect) -> RequestFacts:
-    """Return the request facts of a dialect, or those of the dialect that it refers to."""
+    """Return the request facts of a dialect, which may be those of another dialect that ``request`` names."""
     own = dialect.request
     seen = [plain_name(dialect.name)]
     while isinstance(own, str) and plain_name(own) not in seen:
@@ -263,20 +267,20 @@ def facts_of(dialect: Dialect) -> RequestFacts:
         return own
     raise SpecError(
         f"dialect {dialect.name!r} has no request facts: declare request='hermes' to share those of another "
-        "dialect, or request=RequestFacts(...) with its special tokens, its ends of turns and its switches "
-        "of reasoning"
+        "dialect, or request=RequestFacts(...) with facts about its special tokens, its end-of-turn tokens "
+        "and its options for reasoning"
     )
 
 
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
-    """Return the markers that end a turn of the model."""
+    """Return the markers that end the model's turn in a dialect."""
     eos = facts_of(dialect).eos if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
-    """Return the dialect of a checkpoint that differs from others in its reasoning, and these differences."""
+    """Return the dialect name and reasoning options of a checkpoint; None if it has no special options."""
     plain = plain_name(name)
     _load_built_ins()
     if not any(plain in table for table in (_checkpoints, _dialects, _aliases, _reasoning)):
@@ -285,7 +289,7 @@ def checkpoint(name: str) -> tuple[str, Thinking] | None:
 
 
 def role_markers() -> frozenset[str]:
-    """Return the texts that end the prompts of all families."""
+    """Return the texts with which prompts end, for all families."""
     return _role_markers(_changes)
 
 

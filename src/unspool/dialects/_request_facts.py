@@ -1,11 +1,12 @@
-"""Facts about a family of models that a request needs, beyond its output format.
+"""Facts about a family of models that are needed for building requests.
 
-A dialect describes output.  These facts describe input: which option turns reasoning off, what the
-template writes into the prompt, which markers a detokenizer strips, how a call can be forced.
+A dialect describes the output of models.  These facts describe requests: the option that turns
+reasoning off, the text that the template writes at the end of the prompt, the markers that a
+detokenizer strips, and the ways to force a call.
 
-The values are words for people, and ``n/a`` is one of them.  Required facts have no defaults,
-and a dialect without facts cannot be registered.  ``plan`` uses the facts, and
-``docs/truth-table.md`` is generated from them.
+The values are readable words, because ``docs/truth-table.md`` is generated from them; ``n/a`` means
+that a fact does not apply.  Required facts have no defaults, and a dialect without facts cannot be
+registered.  ``plan`` uses the facts as well.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ WhenOff: TypeAlias = Literal["text", "read", "n/a"]
 Mode: TypeAlias = Literal["native", "json", "none"]
 
 BOOLEANS: Final = ("thinking", "enable_thinking", "reasoning")
-"""Boolean options for reasoning; the first two are different names of the same option."""
+"""Boolean options for reasoning; the first two are different names for the same option."""
 SWITCHES: Final = (*BOOLEANS, "thinking_mode", "reasoning_effort", "thinking_budget")
-"""All options for reasoning that the template of at least one family reads."""
+"""All options for reasoning that at least one family's chat template reads."""
 HEADER: Final = "header"
 """Value of ``Thinking.seed`` for families whose output begins inside a message header."""
 MODEL: Final = "model"
-"""Value in ``RequestFacts.eos`` for tokens that only the model's generation config lists."""
+"""Value in ``RequestFacts.eos`` for end-of-turn tokens that only the model's generation config lists."""
 ANY: Final = "any"
 """Value in ``RequestFacts.prompts`` for dialects with many different templates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
-    """Options for reasoning in the requests of a family, and their effect on the beginning of the output.
+    """Options for reasoning in requests to a family's models, and their effect on the start of the output.
 
     >>> Thinking(
     ...     special="no", default="on", switches=("enable_thinking",), seed="<think>", after_tool="same",
@@ -45,50 +46,55 @@ class Thinking:
     """
 
     special: Answer
-    """Whether the markers of reasoning are special tokens; used if there is no tokenizer."""
+    """Whether the markers of reasoning are special tokens, for requests without a tokenizer."""
     default: Default
-    """Reasoning in requests without an option: ``on`` or ``off``.
+    """Whether reasoning is ``on`` or ``off`` in requests without an option for reasoning.
 
-    ``model``: the model decides.  ``always``: reasoning cannot be turned off.
+    The value is ``model`` if the model decides, and ``always`` if reasoning cannot be turned off.
     """
     switches: tuple[str, ...]
     """Options from :data:`SWITCHES` that the family's template reads."""
     seed: str
     """Opening marker that the template writes into the prompt, so that the output begins inside reasoning.
 
-    Empty: the model opens its reasoning itself.  ``header``: the output begins in a message header.
+    An empty string means that the model writes the opening marker itself; ``header`` means that the output
+    begins inside a message header.
     """
     after_tool: AfterTool
-    """Marker that the template writes after the result of a tool: the same one, or nothing."""
+    """Whether the template writes the ``same`` marker (``seed``) after a tool's result, or ``nothing``."""
     when_off: WhenOff
-    """Treatment of the markers of reasoning while it is off: ``text``, or ``read`` as markers.
+    """Treatment of reasoning markers in the output if reasoning is off.
 
-    ``read`` is for control tokens, which no model writes by accident.
+    With ``text``, the markers are content.  With ``read``, they are still markers; this is for control
+    tokens, which no model writes by accident.
     """
     strip: str
-    """Marker to remove from the beginning of the content while reasoning is off."""
+    """Marker to remove from the beginning of the content if reasoning is off."""
 
     modes: tuple[tuple[str, bool | None], ...] = ()
-    """Values of ``thinking_mode`` besides enabled and disabled, and whether reasoning is on.
+    """Values of ``thinking_mode`` in addition to ``enabled`` and ``disabled``.
 
-    None: the model decides.
+    Each is a pair of the value and whether it turns reasoning on, or None if the model decides.
     """
     efforts: tuple[tuple[str, str], ...] = ()
-    """Values of ``reasoning_effort``, and the template's words for them; empty: all values of OpenAI."""
+    """Values of ``reasoning_effort``, each with the template's word for it.
+
+    If empty, the values of OpenAI's API are passed to the template unchanged.
+    """
     numeric_effort: tuple[float, float] | None = None
     """Range of ``reasoning_effort``, if it may be a number."""
     effort_off: tuple[str, ...] = ("none",)
-    """Efforts that turn reasoning off."""
+    """Values of ``reasoning_effort`` that turn reasoning off."""
     effort_name: str = "reasoning_effort"
-    """Name of the effort in the template."""
+    """Name of the template's variable for the effort."""
     written: bool = False
-    """Whether a request without an option is rendered with reasoning explicitly on."""
+    """Whether a request without an option for reasoning is rendered with reasoning explicitly on."""
     json_off: bool = False
     """Whether reasoning is off by default in requests that force a call or a JSON answer."""
     named_off: bool = False
-    """Whether reasoning is off in requests that name the function to call."""
+    """Whether reasoning is off in requests that force a call of a specific function."""
     swap: Literal["blank", "nothing"] = "blank"
-    """Text after reasoning with which ``force_nonempty_content`` turns the reasoning into the answer."""
+    """Kind of content that ``force_nonempty_content`` replaces with reasoning: ``blank`` or ``nothing``."""
     caution: str = ""
     """Warning for requests that turn reasoning off."""
 
@@ -102,17 +108,19 @@ class Thinking:
         if not self.strip:
             raise SpecError("strip is empty: write strip='n/a' if there is no marker to remove")
         if self.default == "n/a" and (self.switches or self.seed not in ("n/a", HEADER)):
-            raise SpecError("default='n/a' means no reasoning: write switches=() and seed='n/a' with it")
+            raise SpecError("default='n/a' means no reasoning, so write switches=() and seed='n/a' as well")
         if self.default in ("on", "off") and not self.switches:
-            raise SpecError(f"default={self.default!r} needs switches; else write 'always' or 'model'")
+            raise SpecError(
+                f"default={self.default!r} requires switches: add them, or write default='always' or 'model'"
+            )
 
     @property
     def inside(self) -> bool:
-        """Whether output begins inside reasoning if reasoning is on, when no prompt is given."""
+        """Whether the output begins inside reasoning, if reasoning is on and the prompt is unknown."""
         return self.seed not in ("", "n/a", HEADER)
 
     def off_when(self) -> str:
-        """Return the options that turn reasoning off, in words.
+        """Return a description of the options that turn reasoning off.
 
         >>> from unspool import get_dialect
         >>> get_dialect("seed_oss").request.thinking.off_when()
@@ -129,15 +137,15 @@ class Thinking:
         if "thinking_budget" in self.switches:
             words.append("thinking_budget=0")
         if self.default == "off":
-            words.append("nothing said")
+            words.append("no option")
         return ", ".join(words) or "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """Facts about a family that a request needs; one row of ``docs/truth-table.md``.
+    """Facts about a family of models for building requests; one row of ``docs/truth-table.md``.
 
-    Important facts have no default; ``n/a`` says that a fact does not apply.
+    Important facts have no default; ``n/a`` means that a fact does not apply.
 
     >>> from unspool import get_dialect
     >>> get_dialect("hermes").request.eos
@@ -145,24 +153,25 @@ class RequestFacts:
     """
 
     calls_special: Answer
-    """Whether the markers of calls are special tokens; used if there is no tokenizer."""
+    """Whether the markers of calls are special tokens, for requests without a tokenizer."""
     answers_special: Answer = "no"
-    """Whether even plain answers contain special tokens, and words between these."""
+    """Whether even answers without calls contain special tokens, such as those of message headers."""
     forced: tuple[Mode, ...]
-    """Ways to force a call, best first.
+    """Ways to force a call, in order of preference.
 
-    ``native``: the dialect's own grammar; ``json``: guided JSON; ``none``: not possible.
+    ``native`` is a grammar for the dialect, ``json`` is guided JSON, and ``none`` means that calls cannot be
+    forced.
     """
     eos: tuple[str, ...]
     """Tokens that end a turn, or ``model`` if only the generation config lists them."""
     prompts: tuple[str, ...] = (ANY,)
-    """Texts that end a prompt, in front of any seed; ``any``: there are too many templates to list."""
+    """Texts with which prompts end, before any ``seed``; ``any`` if there are too many templates to list."""
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
-    """Checkpoints and reasoning parsers with the same dialect but other options for reasoning.
+    """Checkpoints and reasoning parsers that have the same dialect but different options for reasoning.
 
-    Each is a name and the value that replaces ``thinking``.
+    Each is a pair of a name and the value to use instead of ``thinking``.
     """
 
     def __post_init__(self) -> None:
@@ -170,7 +179,7 @@ class RequestFacts:
         _check_word("answers_special", self.answers_special, get_args(Answer))
         for name, words in (("forced", self.forced), ("eos", self.eos), ("prompts", self.prompts)):
             if isinstance(words, str) or not words or not all(words):
-                raise SpecError(f"{name}={words!r} must be a tuple of at least one word, without empty words")
+                raise SpecError(f"{name}={words!r} must be a tuple of one or more strings that are not empty")
         for mode in self.forced:
             _check_word("forced", mode, get_args(Mode))
         for thinking in (self.thinking, *(thinking for _, thinking in self.checkpoints)):
@@ -191,7 +200,7 @@ NO_REASONING: Final = Thinking(
 UNSWITCHED: Final = Thinking(
     special="no", default="model", switches=(), seed="", after_tool="same", when_off="n/a", strip="n/a"
 )
-"""Reasoning that the model decides about; no option turns it on or off."""
+"""Options for families whose models decide whether to reason; no option turns reasoning on or off."""
 HYBRID: Final = Thinking(
     special="no",
     default="on",
@@ -201,9 +210,9 @@ HYBRID: Final = Thinking(
     when_off="text",
     strip="n/a",
 )
-"""On unless the request turns it off; the model writes the opening marker."""
+"""Options for reasoning that is on by default; the model writes the opening marker."""
 SEEDED: Final = replace(HYBRID, seed="<think>\n")
-"""On unless the request turns it off; the template writes the opening marker."""
+"""Options for reasoning that is on by default; the template writes the opening marker."""
 ALWAYS: Final = Thinking(
     special="no",
     default="always",

@@ -1,6 +1,6 @@
-"""Parsing of templates into pieces: literals, whitespace, holes and runs of attributes.
+"""Parsing of templates into pieces: literals, whitespace, holes and sequences of attributes.
 
-``_core/compiler`` turns the pieces into steps of the machine, and ``render`` fills them with values.
+``_core/compiler`` converts the pieces to steps of the parser, and ``render`` fills the holes with values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PAYLOADS: Final = ("args", "envelope", "params", "code")
 """Holes that contain the arguments of a call."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
-"""Holes next to which any whitespace is accepted, even if the template has none."""
+"""Holes next to which any whitespace is accepted, even if there is no whitespace in the template."""
 
 _PIECE: Final = re.compile(
     r'(?P<attributes>(?:\ [\w:.-]+="\{\w+\}")+)'
@@ -29,7 +29,7 @@ _ORDINARY: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
 
 class Piece:
-    """One part of a template; ``text`` is the text that ``render`` writes for it."""
+    """Part of a template; ``text`` is its source text."""
 
     __slots__ = ("text",)
 
@@ -41,25 +41,25 @@ class Piece:
 
 
 class Literal(Piece):
-    """Text that must match exactly."""
+    """Piece of text that must match exactly."""
 
     __slots__ = ()
 
 
 class Space(Piece):
-    """Any amount of whitespace, or none."""
+    """Optional whitespace of any length."""
 
     __slots__ = ()
 
 
 class LineFeed(Piece):
-    """One optional newline; further ones are data."""
+    """One optional newline; any further newlines are data."""
 
     __slots__ = ()
 
 
 class Hole(Piece):
-    """Place for a value; ``text`` is the hole as declared."""
+    """Place for a value; ``text`` is the source text of the hole, such as ``{args:python}``."""
 
     __slots__ = ("field", "notation")
 
@@ -70,7 +70,7 @@ class Hole(Piece):
 
 
 class Attributes(Piece):
-    """Run of ``key="{hole}"``: in any order, with any quotes; unknown attributes are skipped."""
+    """Sequence of ``key="{hole}"``, in any order and with any kind of quotes; others are ignored."""
 
     __slots__ = ("fields",)
 
@@ -80,13 +80,13 @@ class Attributes(Piece):
 
 
 def split_marks(template: str) -> tuple[str, str]:
-    """Split a template into the marks in front (``^``, ``?``, ``!``) and the rest."""
+    """Split a template into its leading marks (``^``, ``?``, ``!``) and the rest."""
     body = template.lstrip("^?!")
     return template[: len(template) - len(body)], body
 
 
 def parse_template(template: str) -> tuple[Piece, ...]:
-    """Return the pieces of a template as ``render`` writes them."""
+    """Return the pieces of a template, in the form for ``render``."""
     pieces: list[Piece] = []
     at = 0
     for match in _PIECE.finditer(template):
@@ -105,10 +105,10 @@ def parse_template(template: str) -> tuple[Piece, ...]:
 
 
 def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
-    """Return the pieces of a template as the parser reads them.
+    """Return the pieces of a template, in the form for parsing.
 
-    Next to payloads and names any whitespace is accepted.  Next to the hole ``exact`` a line break in the
-    template is one optional newline.
+    Any whitespace is accepted next to arguments and names.  Next to the hole ``exact``, a line break in the
+    template matches one optional newline.
     """
     out: list[Piece] = []
     pieces = _split_off_spaces(parse_template(template))
@@ -128,7 +128,7 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
 
 
 def _split_off_spaces(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Turn spaces between a marker and a loose hole into whitespace instead of a part of the marker."""
+    """Return pieces in which spaces between a marker and a hole in ``_LOOSE`` are not part of the marker."""
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
         text = piece.text
@@ -159,7 +159,7 @@ def _is_hole(piece: Piece | None, field: str) -> bool:
 def split_at(
     pieces: Sequence[Piece], *fields: str
 ) -> tuple[tuple[Piece, ...], Hole | None, tuple[Piece, ...]]:
-    """Split pieces at the first of these holes: before, the hole, after."""
+    """Split pieces at the first of these holes; return the pieces before it, the hole, and those after it."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Hole) and piece.field in fields:
             return tuple(pieces[:i]), piece, tuple(pieces[i + 1 :])
@@ -172,7 +172,7 @@ def literals(pieces: Sequence[Piece]) -> tuple[str, ...]:
 
 
 def first_literal(pieces: Sequence[Piece]) -> str:
-    """Return the literal that pieces begin with, or an empty string if a hole comes first."""
+    """Return the literal at the beginning of the pieces, or an empty string if they begin with a hole."""
     for piece in pieces:
         if isinstance(piece, Literal):
             return piece.text
@@ -182,10 +182,10 @@ def first_literal(pieces: Sequence[Piece]) -> str:
 
 
 def is_marker(literal: str) -> bool:
-    """Return whether a literal is markup by itself; a bracket or a code fence also occurs in prose."""
+    """Return whether a literal is certainly markup, unlike a bracket or a code fence."""
     return is_control_token(literal) or len(literal.strip("`")) > 1
 
 
 def is_anyones(literal: str) -> bool:
-    """Return whether a literal consists of brackets and code fences, which any answer may contain."""
+    """Return whether a literal consists only of brackets and code fences, which occur in ordinary answers."""
     return _ORDINARY.fullmatch(literal) is not None

@@ -1,6 +1,6 @@
-"""Validation of declarations.
+"""Validation of dialect declarations.
 
-Every error message shows the declaration, the reason why it is wrong, and a correction.
+Every error message shows the declaration, why it is wrong, and how to correct it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _TUPLES: Final = (
 
 
 def check_dialect(dialect: Dialect) -> None:
-    """Raise ``SpecError`` if a declaration is wrong or contradicts itself."""
+    """Raise ``SpecError`` if the declaration of a dialect is invalid or contradicts itself."""
     _Check(dialect).run()
 
 
 class _Check:
-    """Rules for declarations, with one method for each kind of template."""
+    """Validator for a dialect, with one method for each kind of template."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -100,7 +100,7 @@ class _Check:
             self.fail("param", dialect.param[0], "there is no call template with {params}: add one")
 
     def types(self) -> None:
-        """Check the types of the fields, before the templates are parsed."""
+        """Check the types of the dialect's fields; this must run before the templates are parsed."""
         dialect = self.dialect
         for name, kind in _GROUPS.items():
             value = getattr(dialect, name)
@@ -114,14 +114,17 @@ class _Check:
                 self.refuse(f"{path} must be a tuple of strings, got {value!r}{comma}")
         for accepted in dialect.also_accepts:
             if not isinstance(accepted, Dialect):
-                self.refuse(f"also_accepts has {accepted!r}: write Dialect(name=..., call=(...))")
+                self.refuse(f"also_accepts contains {accepted!r}: write Dialect(name=..., call=(...))")
             if not accepted.call or accepted.frame is not None:
-                self.refuse(f"also_accepts has {accepted.name!r}, which needs call templates, and no frame")
+                self.refuse(
+                    f"also_accepts contains {accepted.name!r}, which must have call templates and no frame"
+                )
         if dialect.args not in _NOTATIONS:
-            self.refuse(f"args={dialect.args!r}: notations are {', '.join(_NOTATIONS)}")
+            self.refuse(f"args={dialect.args!r}: choose one of {', '.join(_NOTATIONS)}")
         if len(dialect.values.type_words) != len(_TYPES):
             self.refuse(
-                f"values.type_words={dialect.values.type_words!r}: a word for each of {', '.join(_TYPES)}"
+                f"values.type_words={dialect.values.type_words!r}: write one word for each of "
+                f"{', '.join(_TYPES)}"
             )
         for path in ("name_keys", "args_keys", "id_keys", "order"):
             if not getattr(dialect.envelope, path):
@@ -151,7 +154,8 @@ class _Check:
                     self.fail(
                         kind,
                         template,
-                        f"{piece.text}: notations are {', '.join(_NOTATIONS)}, of {{args}} and {{envelope}}",
+                        f"{piece.text} is not valid: only {{args}} and {{envelope}} may have a notation, "
+                        f"which is one of {', '.join(_NOTATIONS)}",
                     )
             elif isinstance(piece, Attributes):
                 found.extend(piece.fields.values())
@@ -177,7 +181,8 @@ class _Check:
         if len(payloads) > 1:
             self.fail("call", template, "a call has only one payload: {args}, {envelope}, {params} or {code}")
         named = "name" in found or "envelope" in payloads or "code" in payloads
-        if payloads == ["args"] and self.dialect.args == "json":  # a number or an id in place of a name
+        if payloads == ["args"] and self.dialect.args == "json":
+            # If a model writes only the number or the id of a call, the argument keys identify the function.
             named = named or "index" in found or "id" in found
         if not named and not self.dialect.names.fixed:
             self.fail(
@@ -236,7 +241,7 @@ class _Check:
     def section(self, template: str) -> None:
         found = self.holes("section", template, ("calls",))
         if found != ["calls"]:
-            self.fail("section", template, "a section has the hole {calls}, once")
+            self.fail("section", template, "a section must contain the hole {calls} exactly once")
         marks, body = split_marks(template)
         before, _, after = split_at(parse_template(body), "calls")
         if literals(after) and not _opener(before) and "^" not in marks:
@@ -251,9 +256,9 @@ class _Check:
         nested = self.dialect.values.nested
         found = self.holes("param", template, ("key", "value", "type", "string"))
         if "value" not in found:
-            self.fail("param", template, "a param has the hole {value}")
+            self.fail("param", template, "a param template must contain the hole {value}")
         if "key" not in found and not nested:
-            self.fail("param", template, "a param has the hole {key}")
+            self.fail("param", template, "a param template must contain the hole {key}")
         before, _, after = split_at(parse_template(template), "value")
         if not _opener(before):
             self.fail(
@@ -264,7 +269,9 @@ class _Check:
                 "read the parameters as raw text with {code} in place of {params}",
             )
         if not "".join(literals(after)).strip():
-            why = "a value may hold line breaks, so one cannot end it" if after else "nothing ends it"
+            why = "no text ends the value"
+            if after:
+                why = "a value may contain line breaks, so a line break cannot end it"
             self.fail(
                 "param",
                 template,
@@ -282,14 +289,14 @@ class _Check:
             self.begins_with_text("drop", template)
             return
         if found != ["calls"]:
-            self.fail("drop", template, "repeated calls are in the hole {calls}, without any other hole")
+            self.fail("drop", template, "a template with {calls} must not contain any other hole")
         if not template.partition("{calls}")[2].strip():
-            self.fail("drop", template, "{calls} needs a marker after it, which tells the calls from text")
+            self.fail("drop", template, "{calls} needs a marker after it, to distinguish the calls from text")
 
     def wrapper(self, kind: str, template: str) -> None:
         found = self.holes(kind, template, ("text", "_"))
         if found.count("text") != 1:
-            self.fail(kind, template, "a wrapper has the hole {text}, once")
+            self.fail(kind, template, "a wrapper must contain the hole {text} exactly once")
         before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
         for pieces, where in ((before, "before"), (after, "after")):
             if not "".join(literals(pieces)).strip():
@@ -323,7 +330,7 @@ class _Check:
     def route(self, route: Route, fields: set[str]) -> None:
         what = f"frame, route {route.when!r}"
         if route.into not in _ROUTES:
-            self.refuse(f"{what} leads into {route.into!r}: choose one of {', '.join(_ROUTES)}")
+            self.refuse(f"{what}, into={route.into!r}: choose one of {', '.join(_ROUTES)}")
         for part in route.when.split():
             field, equals, _ = part.partition("=")
             if not equals or field not in fields:
@@ -334,20 +341,20 @@ class _Check:
                 )
         self.holes(f"{what}, header", route.header, _HEADED if route.into.startswith("{") else ())
         if route.into == "{params}" and not self.dialect.param:
-            self.refuse(f"{what} leads into {{params}}, which needs a param template in the dialect")
+            self.refuse(f"{what}: into='{{params}}' needs a param template in the dialect")
         if route.into == "{calls}" and not self.dialect.call:
-            self.refuse(f"{what} leads into {{calls}}, which needs a call template in the dialect")
+            self.refuse(f"{what}: into='{{calls}}' needs a call template in the dialect")
 
 
 def _opener(pieces: Sequence[Piece]) -> str:
-    """Return the text that pieces begin with, without whitespace."""
+    """Return the literal at the beginning of the pieces, without surrounding whitespace."""
     return first_literal(pieces).strip()
 
 
 def _whitespace_hint(template: str) -> str:
-    """Return a hint for templates in which whitespace stands where text is needed, or an empty string."""
+    """Return a hint for a template that has whitespace where text is required, or an empty string."""
     is_blank = template[:1].isspace() or not template.strip()
-    return " (whitespace does not count, because the parser accepts any amount)" if is_blank else ""
+    return " (whitespace is not enough, because the parser accepts any amount of it)" if is_blank else ""
 
 
 def _has(pieces: Sequence[Piece], field: str) -> bool:
@@ -359,7 +366,7 @@ def _has(pieces: Sequence[Piece], field: str) -> bool:
 
 
 def check_facts(dialect: Dialect, facts: RequestFacts) -> None:
-    """Raise ``SpecError`` if facts contradict the declaration of the dialect."""
+    """Raise ``SpecError`` if the request facts contradict the declaration of the dialect."""
     why = _contradiction(dialect, facts)
     if why:
         shared = f" of {dialect.request!r}" if isinstance(dialect.request, str) else ""
@@ -378,7 +385,10 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
     if not calls and (facts.calls_special != "n/a" or "native" in facts.forced):
         return "it has no calls: write calls_special='n/a' and forced=('json',), as request='kimi' does"
     if reasoning and thinking.default == "n/a":
-        return f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: else write reasoning=()"
+        return (
+            f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: "
+            "correct thinking, or write reasoning=()"
+        )
     if not reasoning and thinking.default != "n/a":
         return "it has no reasoning: declare this in thinking, as request='llama3_json' does"
     if thinking.inside and not seeded:
@@ -394,5 +404,5 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
 
 
 def seeds(template: str, seed: str) -> bool:
-    """Return whether a seed is the opening marker of a wrapper."""
+    """Return whether ``seed`` is the opening marker of the reasoning template ``template``."""
     return template.lstrip("^?").partition("{text}")[0].strip() == seed.strip()

@@ -1,9 +1,9 @@
-"""Labels for the tokens of a conversation: which ones the model wrote, and what they are.
+"""Labels for the tokens of a conversation, which show the model's turns and the parts of each turn.
 
-The beginnings of turns come from the model's chat template: the text that it writes before the
-message of each role.  Only special tokens count, so that a user who spells one out does not begin a
-turn.  If a template separates the roles by words alone, users could write the same words, and the
-function raises an error.
+A turn begins with an *opener*: the text that the model's chat template writes before a message of
+each role.  An opener must contain a special token, because a user could write an opener in ordinary
+text and so fake a turn.  If a template has openers without special tokens, :func:`conversation` raises an
+error.
 """
 
 import re
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..chat_templates import ChatTemplate
 
 Openers = Mapping[str, str]
-"""Role of a turn, by the text that begins it."""
+"""Roles of turns, by the text that begins the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Turn:
     """One turn of a conversation; positions are in tokens."""
 
     role: str
-    """``system`` (all before the first opener), ``user``, ``assistant`` or ``tool``."""
+    """``user``, ``assistant`` or ``tool``; ``system`` for everything before the first opener."""
     start: int
-    """Position of its first token, which belongs to the opener."""
+    """Position of the first token of the turn, which is part of the opener."""
     end: int
-    """Position after its last token."""
+    """Position after the last token of the turn."""
     reading: Reading | None = None
-    """The model's output, if it is a turn of the model; its positions count from ``written``."""
+    """The parsed output, if the model wrote this turn.  Its positions are relative to ``written``."""
     written: int = 0
-    """Position of the first token that the model wrote."""
+    """Position of the first token in this turn that the model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Conversation:
     labels: bytes
     """A :class:`Label` for each id, with the flags ``SHARED`` and ``BROKEN``."""
     turns: tuple[Turn, ...]
-    """The turns in order, without padding."""
+    """The turns, in order and without padding."""
 
 
 def conversation(
@@ -69,20 +69,20 @@ def conversation(
 ) -> Conversation:
     r"""Split a conversation into turns, parse the model's turns, and label every token.
 
-    :param ids: prompt and output of one or more rounds, with or without padding at both ends.
-    :param template: the model's chat template, which determines how turns begin.
-    :param openers: the text that begins the turns of each role, instead of a template, such as
+    :param ids: the token ids of the conversation, with or without padding at both ends.
+    :param template: the model's chat template, from which the openers of turns are derived.
+    :param openers: roles by the text that begins their turns, if there is no template, such as
         ``{"<|im_start|>user\n": "user", "<|im_start|>assistant\n": "assistant"}``.
     :param tools: the tools of the request.
-    :param pad: the id of padding; negative ids are padding, too.
-    :param kwargs: further variables for the template, such as ``enable_thinking``.
+    :param pad: the id of the padding token; negative ids are also padding.
+    :param kwargs: additional template variables, such as ``enable_thinking``.
     """
     all_ids = as_ids(ids)
     spec = find(dialect, tokenizer)
     if openers is None:
         if template is None:
             raise UsageError(
-                "the beginnings of turns are not known: pass template=, or openers={...} with a text per role"
+                "cannot split a conversation without openers: pass template=, or openers={text: role, ...}"
             )
         openers = turn_openers(template, spec, **kwargs)
     ends = end_ids(spec, tokenizer)
@@ -94,7 +94,7 @@ def conversation(
     for mark in _marks(known, openers, tokenizer, ends):
         start, end = first + mark.start, first + mark.end
         if turns and turns[-1].role == "assistant" and labels[-1] != Label.END and known[mark.start] in ends:
-            beginning = bytes([Label.END])  # the model ends its turn with what begins the next
+            beginning = bytes([Label.END])  # this opener also ends the model's turn
         else:
             beginning = b"\0"
         opener = bytearray(beginning * bool(mark.length) + bytes(mark.length)[1:])
@@ -117,29 +117,29 @@ def conversation(
 
 
 class _Mark(NamedTuple):
-    """Beginning and end of a turn, in tokens."""
+    """Role and position of a turn; positions and lengths are in tokens."""
 
     role: str
     start: int
     length: int
-    """Length of its opener."""
+    """Length of the turn's opener."""
     shared: bool
-    """Whether the last token of the opener also contains the text after it."""
+    """Whether the last token of the opener also contains text of the message."""
     end: int
 
 
 def _marks(
     ids: list[int], openers: Openers, tokenizer: AnyTokenizer, ends: frozenset[int]
 ) -> Iterator[_Mark]:
-    """Yield the turns; all text before the first opener belongs to the system."""
+    """Return the turns in order; all text before the first opener is a turn of the system."""
     vocabulary = as_tokenizer(tokenizer)
     code_points = assign_code_points(openers, vocabulary)
     roles = {substitute(opener, code_points): role for opener, role in openers.items()}
     for opener, role in roles.items():
         if not PRIVATE.search(opener):
             raise UsageError(
-                f"the opener {opener!r} of role {role} has no special token of this vocabulary, so a user "
-                "could write it, too: pass openers= with special tokens"
+                f"the opener {opener!r} of role {role} contains no special token of this vocabulary, so "
+                "a user could write the same text: pass openers= with special tokens"
             )
     decoder = Detokenizer(vocabulary, code_points)
     widths = decoder.measure()
@@ -155,7 +155,7 @@ def _marks(
         start, after = bisect_left(starts, opener_start), bisect_left(starts, opener_end)
         last = found[-1]
         if role == last.role == "assistant" and ends.isdisjoint(ids[last.start + last.length : start]):
-            continue  # another message of the same turn, whose header the model wrote
+            continue  # not a new turn: the model wrote another message, with its header, in the same turn
         found[-1] = last._replace(end=start)
         found.append(_Mark(role, start, after - start, starts[after] != opener_end, len(ids)))
     return (mark for mark in found if mark.start < mark.end)

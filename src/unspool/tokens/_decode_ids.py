@@ -1,4 +1,4 @@
-"""Access to tokenizers of any package, for code outside the engine of unspool."""
+"""Access to tokenizers of any package, for modules outside ``unspool._core``."""
 
 from collections.abc import Iterable
 
@@ -9,5 +9,5 @@ __all__ = ["as_tokenizer", "decode"]
 
 
 def decode(ids: Iterable[int], tokenizer: Tokenizer) -> str:
-    """Return the text of token ids, special tokens included."""
+    """Return the text of token ids, including special tokens."""
     return Detokenizer(tokenizer, {}).whole(ids)

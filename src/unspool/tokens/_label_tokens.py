@@ -1,4 +1,4 @@
-"""Labels for the tokens of one output, next to its message and events."""
+"""Labels for the tokens of one output, together with the parsed message and the events."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -18,40 +18,40 @@ from ..parser import Parser, ToolList
 from ..policies import Policies
 
 Span = tuple[int, int]
-"""Positions of the first token and after the last one."""
+"""Position of the first token, and position after the last token."""
 
 
 @runtime_checkable
 class _Array(Protocol):
-    """Array of numpy, or tensor of torch."""
+    """NumPy array or PyTorch tensor."""
 
     def tolist(self) -> object: ...
 
 
 Ids = Sequence[int] | Iterable[int] | _Array
-"""Ids in a list, an array of numpy, or a tensor of torch."""
+"""Token ids in an iterable such as a list, a NumPy array or a PyTorch tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpan:
-    """Tool call that the model began, complete or not; positions are in tokens."""
+    """Complete or incomplete tool call; positions are in tokens."""
 
     id: str
     name: str
     arguments: str
-    """JSON text; incomplete if the call is broken."""
+    """JSON text of the arguments, which is incomplete if the call is malformed or truncated."""
     status: Status
     start: int
-    """Position of its first token."""
+    """Position of the first token of the call."""
     end: int
-    """Position after its last token."""
+    """Position after the last token of the call."""
     name_span: Span
     arguments_span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDiagnostic:
-    """Problem of the output, or a guess that the parser made; positions are in tokens."""
+    """Diagnostic of the parser about a problem in the output; positions are in tokens."""
 
     kind: str
     """One of ``DIAGNOSTIC_KINDS``."""
@@ -59,7 +59,7 @@ class TokenDiagnostic:
     start: int
     end: int
     raw: str = ""
-    """The model's text of a call that could not be parsed."""
+    """The source text of a call that could not be parsed, as the model wrote it."""
 
 
 class Reading:
@@ -77,16 +77,16 @@ class Reading:
         self.labels = labels
         """A :class:`Label` for each id, with the flags ``SHARED`` and ``BROKEN``."""
         self.events = events
-        """Events of the parser, with offsets in the text of the ids (special tokens spelled out)."""
+        """Events of the parser, with offsets in the decoded text of the ids, including special tokens."""
         self._widths = widths
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Offset at which the text of each token begins."""
+        """Offsets at which the texts of the tokens begin."""
         return list(accumulate(self._widths, initial=0))[:-1]
 
     def span(self, start: int, end: int) -> Span:
-        """Return the span of tokens for a span of characters."""
+        """Return the span of the tokens that contain a span of characters."""
         starts, widths = self._starts, self._widths
         if not starts:
             return 0, 0
@@ -101,12 +101,12 @@ class Reading:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """Span of tokens of each event."""
+        """Spans of the events, in tokens."""
         return [self.span(event.start, event.end) for event in self.events]
 
     @cached_property
     def attempts(self) -> list[CallSpan]:
-        """All calls that the model began, in order."""
+        """All calls that the model began, complete or not, in order."""
         found: list[CallSpan] = []
         head: CallStart | None = None
         pieces: list[str] = []
@@ -138,18 +138,18 @@ class Reading:
         ]
 
     def mask(self, *labels: Label, broken: bool = True) -> bytes:
-        """Return a training mask: 1 for each token to train on, 0 for all others.
+        """Return a training mask, with 1 for each token to train on and 0 for all other tokens.
 
-        :param labels: labels to train on; by default all tokens that the model wrote.
+        :param labels: labels of the tokens to train on; by default, all tokens that the model wrote.
         :param broken: whether to include calls that are malformed or truncated.
         """
         return mask(self.labels, *labels, broken=broken)
 
 
 def mask(labels: bytes, *which: Label, broken: bool = True) -> bytes:
-    """Return 1 for each token with one of these labels, 0 for all others.
+    """Return a mask, with 1 for each token that has one of the given labels, and 0 for all other tokens.
 
-    Without labels, all tokens count that the model wrote.
+    If no labels are given, the mask is 1 for all tokens that the model wrote.
 
     >>> list(mask(bytes([0, 1, 1, 7, 8])))
     [0, 1, 1, 1, 0]
@@ -171,13 +171,13 @@ def label_tokens(
     new_id: Callable[[str, int], str] | None = None,
     pad: int | None = None,
 ) -> Reading:
-    """Parse an output, and label each of its tokens.
+    """Parse an output, and return the message, the events and a label for each token.
 
-    :param ids: the sampled ids; padding may follow them: negative ids, or ``pad``.
-    :param prompt_ids: the prompt, or its tail, which shows whether the output begins inside reasoning.
-    :param pad: the id of padding.
+    :param ids: the sampled ids, with or without padding at the end.
+    :param prompt_ids: the prompt, or the end of it, which shows whether the output begins inside reasoning.
+    :param pad: the id of the padding token; negative ids are also padding.
 
-    The other options are those of :class:`~unspool.Parser`.
+    The other parameters have the same meaning as in :class:`~unspool.Parser`.
     """
     sampled = as_ids(ids)
     parser = Parser(
@@ -209,7 +209,7 @@ def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:
 
 
 def as_ids(ids: Ids) -> list[int]:
-    """Return ids as a list of integers."""
+    """Convert ids to a list of integers."""
     if isinstance(ids, list):
         return ids
     found = ids.tolist() if isinstance(ids, _Array) else list(ids)
@@ -219,14 +219,14 @@ def as_ids(ids: Ids) -> list[int]:
 
 
 def is_padding(id: int, pad: int | None) -> bool:
-    """Return whether an id is padding."""
+    """Return whether ``id`` is padding: a negative id, or ``pad``."""
     return id < 0 or id == pad
 
 
 def start_of_padding(ids: list[int], pad: int | None, ends: frozenset[int]) -> int:
     """Return the position at which the padding begins.
 
-    The id of padding may also end a turn.  Then its first occurrence belongs to the turn.
+    If the padding token is also a token that ends a turn, its first occurrence belongs to the turn.
     """
     length = len(ids)
     while length and is_padding(ids[length - 1], pad):

@@ -1,14 +1,15 @@
-"""Next prompt of a multi-turn conversation: the sampled ids and a suffix.
+"""Next prompt of a multi-turn conversation, which consists of the sampled ids and a suffix.
 
-Encoding the whole conversation again would change sampled ids: the model may have chosen other
-tokens than its tokenizer does for the same text, and arguments may come back in another spelling.
-So the sampled ids stay.  The template renders a conversation with a placeholder in place of the
-model's turn, followed by the new messages.  The text after the placeholder is the suffix.
+Encoding the whole conversation again would change sampled ids.  The tokenizer may choose other tokens
+for the same text than the model did, and the template may format arguments in another way.  So this
+module keeps the sampled ids.  It renders a conversation that has a placeholder in place of the model's
+turn, followed by the new messages.  The text after the placeholder is the suffix.
 
-This module never guesses.  The ids do not show everything about the conversation: whether there was a
-system message, or which tools were offered.  All variants are rendered, and if the suffix depends on
-the variant there is no answer.  The suffix is encoded separately, which is safe only if it begins with a
-special token, because tokenizers do not merge across one.
+This module never guesses.  The ids do not show everything about the conversation, for instance whether
+there was a system message, or which tools were offered.  The module renders a conversation for each
+possibility, and if their suffixes differ, it returns the reason instead of a prompt.  The suffix is
+encoded separately.  This is safe only if the suffix begins with a special token, because tokenizers
+never merge text across a special token.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("unspool_first", "unspool_other")
 _IDS: Final = ("unspool0", "unspool1")
-"""Names and ids of placeholder calls.  With a digit an id has nine characters, as Mistral requires."""
+"""Prefixes of ids for placeholder calls.  With one more digit, an id has nine characters like Mistral's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,16 @@ class Extension:
     """Next prompt, or the reason why no prompt can keep the sampled ids."""
 
     ids: list[int] | None
-    """The next prompt: the previous ids and ``suffix``; None: ``why`` has the reason."""
+    """The next prompt, which consists of the previous ids and ``suffix``; None if there is no prompt."""
     suffix: list[int] = field(default_factory=list)
-    """The ids to append to the previous ones."""
+    """The ids to append to the previous ids."""
     why: str = ""
-    """Reason why there is no prompt, as a sentence.
+    """The reason why there is no prompt, as a sentence.
 
-    In this case encode the whole conversation again, and do not train on the ids that changed.
+    If there is no prompt, encode the whole conversation again, and do not train on the ids that changed.
     """
     difference: Difference | None = None
-    """The text that the template would change in the ids, if this is the reason."""
+    """The place where the rendered text differs, if a difference is the reason."""
 
     def __bool__(self) -> bool:
         return self.ids is not None
@@ -77,20 +78,21 @@ def extend(
     tools: Iterable[object] | None = None,
     **variables: object,
 ) -> Extension:
-    """Return the prompt for the next turn, after new messages follow a model's output.
+    """Return the prompt for the model's next turn, which adds new messages to its previous output.
 
-    The prompt begins with ``previous_ids``, and equals the encoding of the whole conversation wherever that
-    encoding keeps these ids.
+    The prompt begins with ``previous_ids``.  If encoding the whole conversation again leaves these ids
+    unchanged, the prompt is equal to that encoding.
 
-    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  They end with
-        the model's last output, with or without the end of its turn.
-    :param new_messages: the next messages: results of calls, or a message of the user.
-    :param template: the chat template, or its source.
-    :param tokenizer: a tokenizer that can encode.
-    :param messages: the conversation in the ids, if known; its last message may be the model's turn.
-        Then no variants need to be tried, and the prompt in the ids is compared with these messages.
-    :param tools: the tools of the request; ``[]`` if it had none, None if they are not known.
-    :param variables: further variables of the template, such as ``enable_thinking``.
+    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  The last of
+        them is the model's last output, with or without the end of its turn.
+    :param new_messages: the messages after that output: results of calls, or a message from the user.
+    :param template: the chat template, or its source text.
+    :param tokenizer: a tokenizer that can encode text.
+    :param messages: the messages of the conversation so far, with or without the model's last turn.  If
+        they are given, the prompt in the ids is compared with them, and the function does not have to
+        try several possible conversations.
+    :param tools: the tools of the request; ``[]`` if it had no tools, None if they are unknown.
+    :param variables: additional template variables, such as ``enable_thinking``.
     """
     ids = as_ids(previous_ids)
     new = as_chat(new_messages)
@@ -98,7 +100,7 @@ def extend(
         raise UsageError(f"{'previous_ids' if new else 'new_messages'} is empty: there is nothing to extend")
     if any(message.get("role") == "assistant" for message in new):
         return Extension(
-            None, why="new_messages contains a turn of the model, whose output is already in the ids."
+            None, why="new_messages contains a turn of the model, but its output is already in previous_ids."
         )
     if isinstance(template, str):
         template = ChatTemplate(template)
@@ -118,34 +120,34 @@ class _NoExtension(Exception):
 
 def _rejection(error: ChatTemplateError | None) -> _NoExtension:
     reason = "without a reason" if error is None else error.reason.strip().rstrip(".")
-    return _NoExtension(f"The template rejects such a conversation: {reason}.")
+    return _NoExtension(f"The template rejects the conversation: {reason}.")
 
 
 class _Conversation(NamedTuple):
-    """One of the conversations that the ids may contain."""
+    """Conversation that the ids may contain; there are several possible variants of it."""
 
     history: Sequence[ChatMessage]
     turn: ChatMessage
     tools: Sequence[object] | None
     depends: str
-    """Assumption of this variant, for the error message; empty for the basic variant."""
+    """Assumption of this variant, for error messages; empty for the basic variant."""
 
 
 _Preceding: TypeAlias = Literal["question", "result", "either"]
 
 
 class _LastTurn(NamedTuple):
-    """The model's last turn, as far as the ids show it."""
+    """Facts about the model's last turn that the ids show."""
 
     text: str
     lead: str | None
-    """Text before the answer: an empty block of reasoning, or nothing; None if there is reasoning."""
+    """Empty block of reasoning before the answer, or an empty string; None if the turn contains reasoning."""
     turns_before: bool
-    """Whether the model had turns before."""
+    """Whether the conversation contains earlier turns of the model."""
     reasoned_before: bool
-    """Whether one of these contains reasoning."""
+    """Whether an earlier turn of the model contains reasoning."""
     preceded_by: _Preceding
-    """Kind of the message before the turn."""
+    """Kind of message before the turn: a question, the result of a call, or either of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +189,12 @@ class _Extender:
     def check(self, each: ExtendedConversation, first: ExtendedConversation, depends: str) -> None:
         end = list(self.tokenizer.encode(each.end.strip()))
         difference = each.difference(closed=self.ids[-len(end) :] == end)
-        unless = f" if {depends}: pass messages= to settle it" if depends else ""
+        unless = f" if {depends}: pass messages= to avoid this ambiguity" if depends else ""
         if difference is not None:
             raise _NoExtension(f"The template changes text that is in the ids{unless}.", difference)
         if each.rest != first.rest:
             raise _NoExtension(
-                f"The text that the template writes after the turn differs{unless}.",
+                f"The text that the template writes after the model's turn is different{unless}.",
                 first_difference(first.rest, each.rest),
             )
 
@@ -212,7 +214,9 @@ class _Extender:
                 places.append((text.rfind(coded) + len(coded), preceded_by))
         if not places:
             shown = " or ".join(map(repr, headers.values()))
-            raise _NoExtension(f"The ids have no turn of the model that begins as in this template: {shown}.")
+            raise _NoExtension(
+                f"The ids contain no turn of the model that begins as in this template: {shown}."
+            )
         start, preceded_by = max(places)
         back = {char: token for token, char in code_points.items()}
         lead, reasoned_before = _reasoning(text[:start], text[start:], marks, code_points)
@@ -223,7 +227,7 @@ class _Extender:
         return _LastTurn(last, lead, turns > 1, reasoned_before, preceded_by)
 
     def headers(self) -> dict[_Preceding, str]:
-        """Return the texts that begin a turn of the model, by the kind of the message before it."""
+        """Return the texts with which a turn of the model begins, by the kind of message before the turn."""
         wants = self.template.capabilities
         renderer = ConversationRenderer(self.template, self.tools or None, self.variables)
         question = [make_message(wants, "user", QUESTION)]
@@ -275,14 +279,14 @@ class _Extender:
         )
 
     def round(self, *, thought: bool) -> list[ChatMessage]:
-        """Return an earlier turn of the model with a call, and the result."""
+        """Return messages for an earlier turn of the model: a placeholder call and its result."""
         call = ProbeCall("unspool77", _NAMES[0])
         return make_round(
             self.template.capabilities, find_reasoning_markers(self.template), thought=thought, call=call
         )
 
     def known(self, messages: Sequence[ChatMessage], last_turn: _LastTurn) -> _Conversation:
-        """Return the caller's conversation, with a placeholder for the model's last turn."""
+        """Return the conversation that the caller passed, with a placeholder for the model's last turn."""
         *history, last = messages
         if last.get("role") != "assistant":
             history, last = [*history, last], {}
@@ -295,14 +299,14 @@ class _Extender:
         return _Conversation(history, stand_in, self.tools, "")
 
     def compare_prompt(self, history: Sequence[ChatMessage]) -> None:
-        """Raise unless the ids begin with the prompt that the template renders for these messages."""
+        """Raise an error unless the ids begin with the prompt that the template renders for ``history``."""
         first = next((at for at, each in enumerate(history) if each.get("role") == "assistant"), len(history))
         try:
             prompt = ConversationRenderer(self.template, self.tools or None, self.variables).prompt(
                 history[:first]
             )
         except ChatTemplateError:
-            return  # rendering the whole conversation fails with the same error
+            return  # the same error is reported later, when the whole conversation is rendered
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
             given = Detokenizer(self.tokenizer, {}).whole(self.ids[: len(expected) + 20])
@@ -312,7 +316,7 @@ class _Extender:
             )
 
     def called(self, *, other: bool = False) -> list[ProbeCall]:
-        """Return placeholder calls for the results at the beginning of the new messages."""
+        """Return a placeholder call for each tool result at the beginning of the new messages."""
         results = []
         for message in self.new:
             if message.get("role") != "tool":
@@ -326,10 +330,10 @@ class _Extender:
             for number, message in enumerate(results)
         ]
 
-    # -- the border
+    # -- the end of the model's turn
 
     def joined(self, text: str, found: ExtendedConversation, *, calls: bool) -> Extension:
-        """Append the part of the rest that the ids do not contain yet."""
+        """Return the extension: the ids, and the part of ``found.rest`` that the ids do not contain yet."""
         special = self.tokenizer.special_tokens()
         gap, rest = self.split(found)
         ending = list(self.tokenizer.encode(rest))
@@ -342,14 +346,14 @@ class _Extender:
             self.check_open(found, calls=calls)
         if gap and begin == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
             raise _NoExtension(
-                f"The template writes {gap!r} between the model's text and the end of its turn, and the ids "
-                "have something else there."
+                f"The template writes {gap!r} between the model's text and the end of its turn, but the ids "
+                "contain something else there."
             )
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
     def split(self, found: ExtendedConversation) -> tuple[str, str]:
-        """Split the text after the model's turn in front of its first special token."""
+        """Split the text after the model's turn before the first special token."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
         )
@@ -363,25 +367,27 @@ class _Extender:
         return gap, found.rest[at.start() :]
 
     def check_open(self, found: ExtendedConversation, *, calls: bool) -> None:
-        """Raise if the ids lack more of the end of the turn than its last token."""
+        """Raise an error if the ids lack the end of the turn, unless only its last token is missing."""
         special = self.tokenizer.special_tokens()
         ends = [id for id in self.tokenizer.encode(found.end) if id in special]
         last = special.get(self.ids[-1], "")
         usual = special.get(ends[-1], "") if ends else ""
         if last and last not in found.own:
             raise _NoExtension(
-                f"The ids end with {last}, where the template writes {usual or found.rest[:20]!r}: "
-                "remove it if it only ended the generation."
+                f"The ids end with {last}, but the template writes {usual or found.rest[:20]!r} there: "
+                f"remove {last} if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
-            raise _NoExtension(f"The ids do not end as the template ends a turn with calls: {found.end!r}.")
+            raise _NoExtension(
+                f"The ids do not end with the text that the template writes after calls: {found.end!r}."
+            )
 
     def is_whitespace(self, id: int) -> bool:
         return not self.tokenizer.token_bytes(id).strip()
 
 
 def _overlap(ids: Sequence[int], ending: Sequence[int], special: Mapping[int, str]) -> tuple[int, int]:
-    """Return the span of the ending that the ids already end with; the longest one counts."""
+    """Return the longest span of ``ending`` that is also at the end of the ids, as a start and an end."""
     for end in range(len(ending), 0, -1):
         for begin in range(end):
             if ending[begin] in special and list(ids[-(end - begin) :]) == list(ending[begin:end]):
@@ -398,7 +404,7 @@ def _without(text: str, special: Mapping[int, str], tail: Sequence[int]) -> str:
 def _reasoning(
     before: str, last: str, marks: ReasoningMarkers | None, code_points: Mapping[str, str]
 ) -> tuple[str | None, bool]:
-    """Return the text before the answer of the last turn, and whether earlier turns contain reasoning."""
+    """Return ``_LastTurn.lead`` for the last turn, and whether earlier turns contain reasoning."""
     if marks is None:
         return "", False
     opener, closer = (substitute(mark, code_points) for mark in marks[:2])
@@ -406,7 +412,9 @@ def _reasoning(
     opened = last.rfind(opener)
     closed = last.rfind(closer) if marks.own or opened >= 0 else -1
     if opened >= 0 and closed < opened:
-        raise _NoExtension("The model's turn was cut inside its reasoning: no template can render it.")
+        raise _NoExtension(
+            "The model's turn was truncated inside its reasoning, so no template can render it."
+        )
     inside = last[opened + len(opener) : closed] if opened >= 0 else last[:closed]
     lead = "" if closed < 0 else None if inside.strip() else last[: closed + len(closer)]
     return lead, opener in emptied

@@ -1,4 +1,4 @@
-"""End of reasoning in token ids, for engines that must know it before and during generation."""
+"""Detection of the end of reasoning in token ids, for use by engines before and during generation."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -15,18 +15,18 @@ from ..events import Channel, Event, Text
 from ..parser import Parser
 
 _WINDOW = 96
-"""Number of ids before a step that are searched for the beginning of a marker that the step completes."""
+"""Number of earlier ids to search for the beginning of a marker that a decoding step may complete."""
 
 
 class ReasoningIds:
-    """State of reasoning, from the ids of a prompt and an output.
+    """Detector of reasoning in the ids of prompts and outputs.
 
-    Create one for each dialect and vocabulary, and keep it.  Threads and requests can share it.
+    Create one object for each dialect and vocabulary, and share it between threads and requests.
     """
 
     def __init__(self, dialect: str | Dialect, tokenizer: AnyTokenizer) -> None:
         self.dialect = find(dialect, tokenizer)
-        """The dialect, in the variant for the vocabulary."""
+        """The dialect, or its variant for this vocabulary."""
         self._tokenizer = tokenizer
         self._compiled = compiled_dialect(self.dialect)
         self._reader = TokenReader(self.dialect, tokenizer)
@@ -36,23 +36,24 @@ class ReasoningIds:
         headers = (compiled.frame.sep,) if compiled.frame is not None else ()
         marker_starts = {literal[0] for literal in (*literals, *headers)}
         if not PRIVATE.sub("", "".join(marker_starts)).isascii():
-            marker_starts.add("\ufffd")  # tokens with a part of such a character decode to this
+            # A token that contains only a part of a non-ASCII character is decoded to U+FFFD.
+            marker_starts.add("\ufffd")
         self._marker_starts = frozenset(marker_starts)
-        self._may_end: dict[int, bool] = {}  # cache: whether a token may begin a marker that ends reasoning
+        self._may_end: dict[int, bool] = {}  # whether a token may begin a marker that ends reasoning, by id
 
     def begins(self, prompt: Iterable[int]) -> bool:
-        """Return whether the output after this prompt begins inside reasoning."""
+        """Return whether an output that follows this prompt begins inside reasoning."""
         return self._parser(prompt).start_channel == "reasoning"
 
     def ended(self, ids: Iterable[int]) -> bool:
-        """Return whether reasoning has ended in the last answer of these ids, which are prompt and output."""
+        """Return whether reasoning has ended in the last turn of ``ids``, which contain prompt and output."""
         return self._parser(ids, continues=True).reasoning_ended
 
     def ended_by(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
         """Return whether reasoning ends within ``delta``, the last ids of ``ids``.
 
-        Reasoning must be open before ``delta``.  This is cheap enough for each decoding step, because most
-        calls only look at the last ids.
+        The caller must ensure that reasoning has not ended before ``delta``.  The method is fast enough for
+        each decoding step, because it usually reads only the last ids.
         """
         if not self._compiled.has_reasoning:
             return True
@@ -71,7 +72,7 @@ class ReasoningIds:
     def end(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
-        """Return the number of ids up to the end of reasoning, or None if reasoning does not end."""
+        """Return the number of ids up to and including the one that ends reasoning, or None."""
         parser = self._parser(prompt, start_channel)
         if parser.reasoning_ended:
             return 0
@@ -84,7 +85,7 @@ class ReasoningIds:
     def count(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int:
-        """Return the number of ids of an output that are reasoning, without the markers."""
+        """Return the number of reasoning tokens in an output, without the markers."""
         counter = self.counter(prompt=prompt, start_channel=start_channel)
         counter.feed(ids)
         return counter.finish()
@@ -92,7 +93,7 @@ class ReasoningIds:
     def counter(
         self, *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> "ReasoningCounter":
-        """Return a counter for an output that is still being generated."""
+        """Return a counter of reasoning tokens, for an output that is still being generated."""
         return ReasoningCounter(self._parser(prompt, start_channel), self._tokenizer)
 
     def _parser(
@@ -123,27 +124,27 @@ class ReasoningCounter:
 
     def __init__(self, parser: Parser, tokenizer: AnyTokenizer) -> None:
         self.total = 0
-        """Number of reasoning tokens so far; undecided tokens do not count yet."""
+        """Number of reasoning tokens so far, without tokens about which the parser has not decided."""
         self.fed = 0
-        """Number of tokens so far."""
+        """Number of tokens that have been fed."""
         self._parser = parser
         self._decoder = Detokenizer(as_tokenizer(tokenizer), {})
-        self._tokens: deque[tuple[int, int]] = deque()  # spans of undecided tokens
-        self._spans: deque[tuple[int, int]] = deque()  # spans of reasoning that may contain such tokens
+        self._tokens: deque[tuple[int, int]] = deque()  # Text spans of tokens that are not counted yet.
+        self._spans: deque[tuple[int, int]] = deque()  # Spans of reasoning that may contain such tokens.
         self._end = 0
 
     def feed(self, ids: Iterable[int]) -> None:
-        """Count the next tokens."""
+        """Add the next tokens of the output."""
         found = list(ids)
         self.fed += len(found)
         for id in found:
             start, self._end = self._end, self._end + len(self._decoder.feed([id]))
-            # A token without a complete character has the position of the character that it begins.
+            # A token without a complete character gets the span of the character that begins in the token.
             self._tokens.append((start, max(self._end, start + 1)))
         self._add_events(self._parser.feed_tokens(found))
 
     def finish(self) -> int:
-        """Return the final number of reasoning tokens."""
+        """End the output, and return the final number of reasoning tokens."""
         self._add_events(self._parser.finish())
         self._decide(self._end + 1)
         return self.total
@@ -156,7 +157,7 @@ class ReasoningCounter:
             self._decide(events[-1].end)
 
     def _decide(self, read: int) -> None:
-        """Count the tokens that end before ``read``."""
+        """Count the reasoning tokens that end at or before the offset ``read``."""
         tokens, spans = self._tokens, self._spans
         while tokens and tokens[0][1] <= read:
             start, end = tokens.popleft()

@@ -1,4 +1,4 @@
-"""Display of labelled tokens in colours, for terminals and as an HTML page."""
+"""Display of labelled tokens in colour, as text for a terminal or as an HTML page."""
 
 import html as _html
 from collections import Counter
@@ -23,15 +23,16 @@ _WORDS: Final = {
     Label.END: "end of turn",
     Label.PADDING: "padding",
 }
-# By label: background colours for terminals of 256 colours; hue and saturation for the page.
+# Background colours, in the order of the labels: numbers of the 256 terminal colours, and pairs of hue and
+# saturation for the HTML page.
 _ANSI: Final = (238, 22, 54, 94, 24, 60, 240, 88, 234)
 _HUES: Final = ((0, 0), (130, 55), (275, 50), (30, 75), (205, 65), (240, 35), (0, 0), (0, 60), (0, 0))
 _BEGUN: Final = "·"
-"""Shown for a token that only continues a character."""
+"""Symbol for a token in which no character begins, because the token continues an earlier character."""
 
 
 def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[int, str, int]]:
-    """Yield each id with the text that begins in it and its label."""
+    """Yield each id with the characters that begin in this token, and with its label."""
     known = as_ids(ids)
     if len(known) != len(labels):
         raise UsageError(f"got {len(known)} ids and {len(labels)} labels: pass one label for each id")
@@ -50,7 +51,10 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
 
 
 def to_ansi(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
-    """Return the tokens as text for a terminal: coloured by label, broken calls underlined, with a legend."""
+    """Return text that shows the tokens in a terminal, with a legend.
+
+    The colour of a token shows its label, and tokens of broken calls are underlined.
+    """
     out: list[str] = []
     for _, text, label in pieces(ids, labels, tokenizer):
         style = f"48;5;{_ANSI[label & KIND]}" + (";4" if label & BROKEN else "")
@@ -63,7 +67,7 @@ def to_ansi(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
 
 
 def to_html(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "Tokens") -> str:
-    """Return the tokens as a self-contained HTML page, with a tooltip for each token."""
+    """Return a self-contained HTML page that shows the tokens in colour, with a tooltip for each token."""
     body: list[str] = []
     for id, text, label in pieces(ids, labels, tokenizer):
         kind = Label(label & KIND)

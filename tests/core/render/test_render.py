@@ -60,7 +60,7 @@ def assert_proved(name: str, *parts: Part) -> None:
     if comes_back:
         assert render(name, message) == text
     else:
-        with pytest.raises(UsageError, match="reads back"):
+        with pytest.raises(UsageError, match="cannot express this message"):
             render(name, message)
 
 
@@ -135,7 +135,7 @@ CALL = ToolCall("", "f", '{"a": 1}')
 @pytest.mark.parametrize("name", ["xlam", "generic_json", "llama3_json", "watt"])
 def test_text_before_a_call_is_refused_where_calls_come_first(name: str) -> None:
     message = Message(content="Let me see.", tool_calls=(CALL,))
-    with pytest.raises(UsageError, match=f"'{name}' cannot write .* part 1, a call of 'f' .* check=False"):
+    with pytest.raises(UsageError, match=f"'{name}' cannot express .* part 1, a call of 'f' .* check=False"):
         render(name, message)
     assert render(name, message, check=False).startswith("Let me see.")
 

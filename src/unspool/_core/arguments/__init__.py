@@ -1,1 +1,1 @@
-"""Arguments of calls: one resumable reader per notation, each of which writes JSON text."""
+"""Readers of call arguments: one resumable codec per notation.  Each codec outputs JSON text."""

@@ -1,28 +1,27 @@
-"""Codec for bare objects: keys without quotes, and strings between delimiters, written as JSON.
+"""Codec that converts bare objects to JSON.  They have unquoted keys, and delimiters around strings.
 
 ``{city:<|"|>Paris<|"|>,days:[1,2],dry:true}`` becomes ``{"city": "Paris", "days": [1, 2], "dry": true}``.
 
 Theory of operation:
 
-* A state says what is expected next; ``_levels`` holds the open objects and arrays, so that only
-  memory bounds the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
-* Nothing is escaped between delimiters, so a string may contain its own delimiter.  A delimiter
-  closes the string only if the text after it fits (``_closes_string``): the closing brackets
-  of the open levels, or a comma and, in an object, the next key.  Templates write these without
-  whitespace.  With whitespace, only keys count that hardly occur in prose or code.
-* The contents of a string are passed on as they arrive.  Numbers and words are held back until the
-  next separator.  Other text without delimiters is a string, and is passed on as soon as it
-  cannot be a number or a word any more.
-* A step stops in front of anything that may be the beginning of a delimiter or a marker
-  (``_certain_end``), so that no other method sees half of one.
+* The codec is a state machine.  ``_levels`` is a stack of the open objects and arrays, so that only
+  memory limits the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
+* Strings have no escapes, so a string may contain the delimiter itself.  A delimiter closes the
+  string only if the text after the delimiter can follow a string (``_closes_string``): the closing
+  brackets of the open levels, or a comma and, in an object, the next key.  Templates write no
+  whitespace there.  If there is whitespace, the next key must be one that rarely occurs in prose or code.
+* The contents of a string are output as they arrive.  Numbers and words are held back until the
+  next separator.  Any other text without delimiters is a string, and is output as soon as the
+  codec can rule out a number or a word.
+* A step stops before any text that may be the beginning of a delimiter or a marker
+  (``_certain_end``), so that no other method sees an incomplete delimiter or marker.
 * Whitespace and commas are not copied: each element writes its own separator.
-* What has been written never depends on later input, so a prefix of the input gives a prefix
-  of the output.
+* Later input never changes the output so far, so a prefix of the input yields a prefix of the output.
 
-Models also write parentheses around the arguments, ``=`` for ``:``, JSON strings and keys,
-single quotes, trailing commas, or forget a delimiter.  All of that is read.  Numbers that are
-out of range (``schema/numbers.py``) become strings.  A repeated key is reported in ``notes``, and its
-last value counts.
+The codec also accepts common mistakes of models: parentheses around the arguments, ``=`` for ``:``,
+JSON strings and keys, single quotes, trailing commas, and missing delimiters.  Numbers that are
+out of range (``schema/numbers.py``) become strings.  If a key is repeated, the output contains
+all of its values, ``notes`` reports the repetition, and clients use the last value.
 """
 
 from __future__ import annotations
@@ -56,7 +55,8 @@ _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in rang
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
-# States: what is expected next.  Plain integers, because the compiler handles these in registers.
+# States, named after what the codec expects next.  Plain integers, because compiled code keeps them in
+# registers.
 _START: Final = 0
 _KEY: Final = 1
 _VALUE: Final = 2
@@ -72,13 +72,13 @@ _EXPECTED: Final = (
     "a value or ']'",
     "',' or a closing bracket",
 )
-# Results of a look-ahead; _MORE: more input must decide.
+# Results of a look-ahead.  _MORE: the answer depends on input that has not arrived.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
 
 _Key: TypeAlias = tuple[str, int, bool, bool]
-"""JSON text of a key, the position of its value, whether the key is quoted, whether ``=`` follows it."""
+"""A key: its JSON text, the position of its value, whether it is quoted, and whether ``=`` follows it."""
 _NO_ENDS: Final = MarkerSet(())
 
 
@@ -90,20 +90,20 @@ class _Patterns:
     def __init__(self, quote: str, ends: MarkerSet) -> None:
         self.delimiter: Final = ValueMarkerSet((quote,))
         self.any: Final = MarkerSet((quote, *ends.literals))
-        """Delimiters and markers."""
+        """Delimiter and markers."""
         self.marker_starts: Final = "".join(literal[0] for literal in ends.literals)
         """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
         """Pattern of text without delimiters, up to a character that may end it."""
         self.whitespace: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
-        """Pattern of whitespace in such text."""
+        """Pattern of whitespace in text without delimiters."""
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
-        """Pattern of a key without quotes."""
+        """Pattern of an unquoted key."""
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the position after which one of the literals may have begun, without being complete."""
+    """Return the end of the text before an incomplete marker, or the end of the buffer."""
     n = len(buf)
     at = max(pos, n - markers.longest + 1)
     while True:
@@ -117,18 +117,18 @@ _patterns: Final = lru_cache(maxsize=256)(_Patterns)
 
 
 class _Level:
-    """Open object or array."""
+    """Object or array whose closing bracket has not been read yet."""
 
     __slots__ = ("closer", "count", "equals", "keys", "kind", "quoted")
 
     def __init__(self, closer: str, kind: ValueType) -> None:
         self.closer: Final = closer
         self.kind: Final = kind
-        """Type of the value, by the schema."""
+        """Type of the object or array, according to the schema."""
         self.keys: set[str] | None = None
-        """Keys of an object so far; None for arrays, and before the first key."""
+        """Keys that have been read; None for arrays, and for objects before the first key."""
         self.count = 0
-        """Number of elements that have begun."""
+        """Number of elements so far, including an incomplete one."""
         self.equals = False
         """Whether ``=`` followed the last key."""
         self.quoted = False
@@ -136,17 +136,17 @@ class _Level:
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level after the arguments, where the head of another call looks like a key: ``call:``."""
+"""Level to use after the arguments, where ``call:`` of the next call looks like a key."""
 
 
 class BareKeyObject(Codec):
-    """Codec for an object in bare notation.
+    """Codec for a bare object, which has unquoted keys, and delimiters around strings.
 
     :param quote: the delimiter of strings.
-    :param ends: markers that may follow the object.  One that comes earlier, after a string or in text
-        without delimiters, shows that the model forgot a bracket.
-    :param kind: type of the arguments by the schema; text for a string parameter stays a string
-        even if it looks like a number.
+    :param ends: markers that may follow the object.  If a marker appears before the closing bracket,
+        after a string or in text without delimiters, the model forgot the bracket.
+    :param kind: type of the arguments, according to the schema.  The text of a string parameter stays
+        a string even if it looks like a number.
     """
 
     __slots__ = (
@@ -178,14 +178,15 @@ class BareKeyObject(Codec):
         self._repair: Final = repair
         self._state = _START
         self._levels: list[_Level] = []
-        self._closers: list[str] = []  # closing brackets of the levels
-        self._kind = kind  # type of the next value
-        # The current scalar: passed on at once, or collected in _raw.
+        self._closers: list[str] = []  # Closing brackets of the levels.
+        self._kind = kind  # Type of the next value.
+        # The text of the current scalar is output as it arrives if _streams is set, else collected in _raw.
         self._streams = False
         self._raw: list[str] = []
-        self._spaces: list[str] = []  # whitespace inside or after a string without delimiters
-        self._inner_closers: list[str] = []  # closing brackets expected inside a string without delimiters
-        # State of the current step: its output, the end of the certain text, whether to stop for more input.
+        self._spaces: list[str] = []  # Whitespace inside or after a string without delimiters.
+        self._inner_closers: list[str] = []  # Closing brackets expected inside a string without delimiters.
+        # State of the current step: its output, the end of the text that it may read, the `final` argument,
+        # and whether to stop until there is more input.
         self._out: list[str] = []
         self._n = 0
         self._final = False
@@ -250,7 +251,7 @@ class BareKeyObject(Codec):
         return pos + 1
 
     def _pop(self, count: int) -> str:
-        """Remove the innermost levels, and return their closing brackets in JSON."""
+        """Remove the ``count`` innermost levels, and return their closing brackets in JSON."""
         text = "".join(reversed(self._closers[-count:])).replace(")", "}")
         del self._closers[-count:]
         del self._levels[-count:]
@@ -308,7 +309,7 @@ class BareKeyObject(Codec):
         return end
 
     def _read_key_at(self, buf: str, at: int, limit: int) -> _Key | int:
-        """Read the key at ``at`` and its separator; without one, return ``_NO`` or ``_MORE``."""
+        """Return the key at ``at``; ``_NO`` if there is none, or ``_MORE`` if the key may be incomplete."""
         quote = self._quote
         char = buf[at]
         quoted = True
@@ -342,10 +343,10 @@ class BareKeyObject(Codec):
     # -- look-ahead
 
     def _closes_string(self, buf: str, at: int) -> int:
-        """Return whether a string may end in front of ``at``: the text there must fit after a string.
+        """Return whether the text at ``at`` may follow a string: ``_YES``, ``_NO`` or ``_MORE``.
 
-        Closing brackets must match the open levels, innermost first.  After them follows a comma with the
-        next element, a marker, or any text if the brackets end the arguments.
+        Closing brackets must match the open levels, innermost first.  After the brackets, there must be a
+        comma with the next element, or a marker.  If the brackets end the arguments, any text may follow.
         """
         limit = min(self._n, at + BOUND)
         if at >= limit:
@@ -370,13 +371,13 @@ class BareKeyObject(Codec):
             return _YES if level.closer == "]" else self._separates(level, buf, after + 1, at + BOUND)
         if inside:
             return _YES if self._ends.literal_at(buf, after) else _NO
-        # Another delimiter right after the brackets means that they belong to the string.
+        # A delimiter right after the brackets closes the string, so the brackets are part of the string.
         return _NO if buf.startswith(self._quote, after) else _YES
 
     def _separates(self, level: _Level, buf: str, at: int, bound: int) -> int:
-        """Return whether the comma before ``at`` ends a string in an object.
+        """Return whether the comma before ``at`` ends a string in an object: ``_YES``, ``_NO`` or ``_MORE``.
 
-        It does if another key follows, or the end of the object.
+        The comma ends the string if another key or the end of the object follows.
         """
         limit = min(self._n, bound)
         after = min(skip_whitespace(buf, at), limit)
@@ -391,10 +392,11 @@ class BareKeyObject(Codec):
             return _YES if self._final else _MORE
         text, _, quoted, equals = key_or_answer
         if equals and not level.equals:
-            return _NO  # more likely a keyword argument inside code: f("x", end="")
+            return _NO  # more likely a keyword argument in code inside the string: f("x", end="")
         if after == at:
             return _YES
-        # After whitespace, `and he said:` and `"y": 1` are more likely part of the string.
+        # After a comma and whitespace, text such as `and he said:` or `"y": 1` is more likely part of the
+        # string than a key of the object.
         return _YES if (level.quoted if quoted else " " not in text and "\t" not in text) else _NO
 
     # -- values
@@ -409,7 +411,7 @@ class BareKeyObject(Codec):
             self._fail()
             return pos
         if not item and char in (",", level.closer):
-            # A detokenizer dropped the delimiters of an empty string.
+            # The value is an empty string whose delimiters a detokenizer removed.
             self._out.append(value_by_spelling("", self._kind))
             self._state = _NEXT
             return pos
@@ -451,9 +453,9 @@ class BareKeyObject(Codec):
             self._out.append('"')
 
     def _single_quoted(self, buf: str, pos: int) -> int:
-        """Return the end of the string in single quotes at ``pos``.
+        """Return the end of the single-quoted string at ``pos``.
 
-        0 means that there is none, and -1 that more input must decide.
+        Return 0 if there is no such string, or -1 if the answer depends on input that has not arrived.
         """
         limit = min(self._n, pos + BOUND)
         match = _SINGLE.match(buf, pos, limit)
@@ -494,7 +496,7 @@ class BareKeyObject(Codec):
             self._raw.append(text)
 
     def _end_string(self) -> None:
-        """Write the end of a string after its closing delimiter."""
+        """Output the end of a string whose closing delimiter has been read."""
         self._state = _NEXT
         if self._streams:
             self._out.append('"')
@@ -503,7 +505,7 @@ class BareKeyObject(Codec):
         self._raw.clear()
 
     def _read_json_string(self, buf: str, pos: int) -> int:
-        """Read a string in JSON notation; escapes that JSON does not have stand for themselves."""
+        """Read a string in JSON notation; the backslash of an escape that is invalid in JSON is kept."""
         n = self._n
         end = _JSON_RUN.match(buf, pos, n).end()  # type: ignore[union-attr]
         if end > pos:
@@ -531,9 +533,10 @@ class BareKeyObject(Codec):
     # -- text without delimiters
 
     def _read_bare(self, buf: str, pos: int) -> int:
-        """Read text without delimiters.
+        """Read text without an opening delimiter.
 
-        It ends at a comma or bracket, at a marker, or at a closing delimiter whose opening one is missing.
+        The text ends at a comma, a bracket or a marker, or at a closing delimiter if the model forgot the
+        opening one.
         """
         n = self._n
         while pos < n:
@@ -580,7 +583,7 @@ class BareKeyObject(Codec):
         return pos
 
     def _ends_bare_text(self, buf: str, pos: int) -> int:
-        """Return whether the comma or bracket at ``pos`` ends the value."""
+        """Return whether the comma or bracket at ``pos`` ends a value without delimiters."""
         char = buf[pos]
         inner = self._inner_closers
         level = self._levels[-1]
@@ -601,7 +604,7 @@ class BareKeyObject(Codec):
         return self._separates(level, buf, pos + 1, pos + BOUND)
 
     def _add_bare_text(self, text: str) -> None:
-        """Add text to the value, which may show that the value is a string."""
+        """Add text to a value without delimiters; the value may turn out to be a string."""
         if not self._streams:
             raw = self._raw
             first = raw[0] if raw else text
@@ -621,7 +624,7 @@ class BareKeyObject(Codec):
         self._write(text)
 
     def _make_string(self) -> None:
-        """Treat the value as a string from here on, and write what was collected of it."""
+        """Treat the current value as a string from here on, and output its collected text."""
         self._streams = True
         self._out.append('"')
         for text in self._raw:

@@ -1,25 +1,24 @@
 """Codec for envelopes: JSON objects that hold the name and the arguments of a call.
 
-Read are ``{"name": ..., "arguments": ...}``, with the keys that the dialect declares and in any
-order, the same object under a key (``{"function": {...}}``), and objects that are keyed by the
-function (``{"get_weather": {...}}``).  Only the members of the envelope itself count:
-arguments may have a key ``name`` of their own.  Written is the JSON text of the arguments.
+The codec reads three forms: ``{"name": ..., "arguments": ...}``, with the members in any order and
+with the keys that the dialect declares; this object nested in another (``{"function": {...}}``);
+and an object whose key is the function name (``{"get_weather": {...}}``).  A key such as ``name``
+inside the arguments is an ordinary argument.  The codec outputs the JSON text of the arguments.
 
 Theory of operation:
 
-* ``_read_structure`` reads braces, colons and commas.  Each key and each value in between goes
-  through another codec, and ``_role`` says what the text of that codec is: a key, the name, the
-  arguments, an id, or a member to ignore.
-* The codec commits to the call when the name is complete.  ``step`` stops there in any
-  chunking, so that a large chunk cannot decide more than a small one.
-* Arguments that come before the name are held back until the commit, however long they are.
-  All other text before the name may take at most ``BOUND`` characters: a model that goes on
-  there shows nothing to the user.
-* After the commit, arguments that are an object pass through as they arrive.  Other values
-  (a string that holds an object, null) are held back until they are complete.
-* An object that no marker announces may be an ordinary answer that happens to have a name.
-  Such an object needs both name and arguments, or a declared name and no other member; only
-  its closing brace shows the latter.
+* ``_read_structure`` reads braces, colons and commas.  An inner codec reads the keys and values,
+  and ``_role`` is the role of the current one: a key, the name, the arguments, an id, or a member
+  to ignore.
+* The codec commits to the call when the name is complete, and stops the step at this point.  So the
+  result does not depend on how the input is split into chunks.
+* Arguments before the name are held back until the commit, however long they are.  All other text
+  before the name is limited to ``BOUND`` characters, because the user sees nothing during that time.
+* After the commit, an arguments object is output as it arrives.  Other values (a string that
+  contains an object, or null) are held back until they are complete.
+* Without a marker before it, an object may be an ordinary answer that happens to have a name.
+  Such an object is a call only if it has both name and arguments, or the name of a declared tool and no
+  other member.  The closing brace must have arrived to rule out other members.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from ...events import Status
 
 _WHITESPACE: Final = " \t\r\n"
-# States, and below them the roles of values.  Plain integers, because the compiler handles them in registers.
+# States, and after them the roles of values.  Plain integers, because compiled code keeps them in registers.
 _OPEN: Final = 0
 _FIRST_KEY: Final = 1
 _KEY: Final = 2
@@ -53,15 +52,15 @@ _KEY_ROLE: Final = 4
 
 
 class EnvelopeForm:
-    """Notation of a dialect's envelopes, computed once for all calls."""
+    """Format of a dialect's envelopes, which is prepared once and used for all calls."""
 
     __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
     def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
-        """Take the keys from a dialect.
+        """Take the keys of envelopes from a dialect.
 
-        :param python: the object is written as a Python dict.
-        :param unmarked: no marker announces the call; only the members of the object show it.
+        :param python: the model writes the object as a Python dict.
+        :param unmarked: no marker precedes the object; only its members show that it is a call.
         """
         keys = dialect.envelope
         self.keyed: Final = keys.keyed
@@ -74,7 +73,7 @@ class EnvelopeForm:
 
 
 class EnvelopeCodec(NamedPayload):
-    """Codec for one envelope, up to its closing brace."""
+    """Codec for one envelope: a JSON object with the name and the arguments of a call."""
 
     __slots__ = (
         "_captured",
@@ -96,13 +95,13 @@ class EnvelopeCodec(NamedPayload):
     )
 
     def __init__(self, form: EnvelopeForm) -> None:
-        """Expect the opening brace, or whitespace before it."""
+        """Create a codec for input that begins with the opening brace or with whitespace before it."""
         super().__init__()
         self._form: Final = form
         self._repair: Final = form.repair
         self._python: Final = form.python
         self._unmarked: Final = form.unmarked
-        self._has_other_member = False  # the object has a member that calls do not have
+        self._has_other_member = False  # the object has a member that is not part of a call
         self._lenient: Final = form.repair or form.python
         self._state = _OPEN
         self._depth = 0
@@ -117,7 +116,7 @@ class EnvelopeCodec(NamedPayload):
 
     @property
     def partial_name(self) -> str:
-        """The part of the name that has arrived."""
+        """Part of the function's name that has arrived so far."""
         if self.committed or self._role != _NAME_ROLE:
             return self.name
         return "".join(self._captured)[1:]
@@ -167,20 +166,22 @@ class EnvelopeCodec(NamedPayload):
                 self.text = "".join(self._held) + self.text
                 self._held.clear()
         elif final and self._unmarked and self._has_other_member:
-            self.error = "a call's arguments"  # more likely an answer that the limit of tokens cut
+            # The output ended inside an object with a member that calls do not have.  The object is more
+            # likely an answer that the token limit truncated than a call.
+            self.error = "a call's arguments"
         return pos
 
     def _exceeds(self, length: int) -> bool:
-        """Count text before the name, and return whether it exceeds the limit."""
+        """Add ``length`` to the amount of text before the name, and return whether it exceeds the limit."""
         self._skipped += length
         if self._skipped <= BOUND:
             return False
         self.error = "a call's name"
-        self.overlong = not self._unmarked  # an unmarked object of that length is an answer
+        self.overlong = not self._unmarked  # a long object without a call marker is an ordinary answer
         return True
 
     def _take_step(self, value: Value, pos: int) -> bool:
-        """Take over the result of the inner codec.  Return False if it needs more input or has failed."""
+        """Process the inner codec's output; return False if that codec failed or needs more input."""
         if value.notes:
             self.notes.extend(value.notes)
             value.notes.clear()
@@ -291,7 +292,7 @@ class EnvelopeCodec(NamedPayload):
         self._value = PythonValue() if self._python else self._json.restart()
 
     def _end_object(self) -> None:
-        """Take the closing brace of the envelope, or of an object around it."""
+        """Process the closing brace of the envelope, or of an object that contains it."""
         self._state = _NEXT
         if self._depth:
             self._depth -= 1
@@ -304,11 +305,12 @@ class EnvelopeCodec(NamedPayload):
             self.error = "a call's arguments"
 
     def _take_text(self, value: Value) -> None:
-        """Store or pass on the text of the inner codec, according to its role."""
+        """Collect or output the inner codec's text, depending on the role of the value."""
         text = value.text
         role = self._role
         if role == _ARGS_ROLE:
-            # Only an object is certain to be arguments; other values are held back until they are complete.
+            # Only an object is a valid value here.  Other values may have to be converted to one, so they are
+            # held back until they are complete.
             if value.kind != "{":
                 self._captured.append(text)
             elif self.committed:
@@ -319,7 +321,10 @@ class EnvelopeCodec(NamedPayload):
             self._captured.append(text)
 
     def _end_value(self, at: int) -> None:
-        """Take a complete key or value that ends before ``at``; -1 at the end of the input."""
+        """Process a complete key or value.
+
+        :param at: position after the key or value; -1 at the end of the input.
+        """
         role, self._value = self._role, None
         self._state = _NEXT
         text = "".join(self._captured)
@@ -383,9 +388,9 @@ class EnvelopeCodec(NamedPayload):
 
 
 class UnnamedArguments(NamedPayload):
-    """Codec for arguments without a name: their keys must identify the function.
+    """Codec for arguments of a call without a name, whose function must be identified by the argument keys.
 
-    All keys are needed for that, so the arguments are held back until the object is complete.
+    Identifying the function takes all keys, so the arguments are held back until the object is complete.
     """
 
     __slots__ = ("_held", "_json")
@@ -421,7 +426,7 @@ class UnnamedArguments(NamedPayload):
 
 
 def _keys(arguments: str) -> tuple[str, ...]:
-    """Return the keys of a JSON object, or none if it is nested too deeply for the standard library."""
+    """Return the keys of a JSON object, or ``()`` if it is nested too deeply for the standard library."""
     try:
         return tuple(json.loads(arguments))
     except RecursionError:
@@ -429,5 +434,5 @@ def _keys(arguments: str) -> tuple[str, ...]:
 
 
 def _decode_string(text: str) -> str:
-    """Return the text of a JSON string."""
+    """Return the value of a JSON string."""
     return json.loads(text) if "\\" in text else text[1:-1]

@@ -1,28 +1,27 @@
-r"""Codec for arguments that are written as JSON.
+r"""Codec for arguments in JSON.
 
-The codec passes JSON through verbatim.  It is a strict scanner nevertheless: one that only
-counted brackets would run past the closing marker of a broken call and swallow the rest of
-the output.
+The codec copies JSON verbatim, but checks it strictly.  A scanner that only counted brackets
+could read past the closing marker of a malformed call, and treat the rest of the output as arguments.
 
 Theory of operation:
 
 * ``JsonValue`` is a state machine over characters.  A table, indexed by state and ASCII
   character, holds the next state or an action: open or close a bracket, end a number, reject.
-  States 0 to 6 lie between tokens, the next ones inside numbers and inside true, false and
-  null, and the last ones inside strings.  A string is skipped in one search, not through the table.
-* Every accepted character is part of the result, so the result is a slice of the input and a
-  longer input only appends to it.  Only an escape that the input cuts (``\u00``) is held
-  back, until the next step shows whether it is one.
-* Open brackets are a list, not a call stack: only memory bounds the nesting.
-* A step returns at the first character that JSON does not allow and sets ``error``.
-* A number that clients cannot read (``schema/numbers.py``) is an error as well: clients
-  would run the call with infinity or null instead.
-* A repeated key is reported in ``notes`` and stays in the text.  The last value counts, as in clients.
+  The first states lie between tokens, the next ones inside numbers and inside true, false and
+  null, and the last ones inside strings.  The table is not used inside a string; one search finds its end.
+* Every accepted character is part of the output, so the output is a slice of the input, and more
+  input only appends to it.  Only an escape sequence that is incomplete at the end of the input
+  (``\u00``) is held back until the next step.
+* The open brackets are stored in a list, not on the call stack, so that only memory limits the nesting.
+* A step stops at the first character that JSON does not allow, and sets ``error``.
+* A number that clients cannot read (``schema/numbers.py``) is an error as well.  Otherwise
+  clients would run the call with infinity or null instead of the number.
+* A repeated key is reported in ``notes`` and stays in the text.  Clients use its last value.
 
-With ``repair`` the scanner also reads what models write instead of JSON, and writes JSON:
-trailing commas, single quotes, Python's literals, control characters inside strings, missing
-brackets.  The table rejects all of these; ``_repair_at`` then looks at the character.  A
-comma is held back until the next token, because it may be a trailing one.
+With ``repair`` the scanner also accepts common mistakes and outputs valid JSON.  The mistakes are
+trailing commas, single quotes, Python literals, control characters in strings, and missing
+brackets.  The table rejects all of them, and ``_repair_at`` handles the rejected character.  A
+comma is held back until the next token, because it may be a trailing comma.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED_SEPARATORS: Final = {",": ", ", ":": ": "}
 _PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
 _REPAIRED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYTHON_WORDS.items()}}
-"""First character of a repaired value, by the character that the model wrote."""
+"""First character of a value after the repair, by the first character that the model wrote."""
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _WHITESPACE: Final = " \t\r\n"
 _NUMBER_IN_RANGE: Final = f"a finite number of at most {MOST_DIGITS:,} digits"
@@ -61,7 +60,7 @@ _NUMBER_IN_RANGE: Final = f"a finite number of at most {MOST_DIGITS:,} digits"
 # States and actions.  They are plain integers because the compiled scanner keeps the state in a machine
 # word and uses it as an index; members of an IntEnum would be boxed.
 #
-# States between tokens: what the scanner expects next.
+# States between tokens, named after what the scanner expects next.
 _START: Final = 0
 _VALUE: Final = 1
 _ITEM_OR_END: Final = 2
@@ -69,7 +68,7 @@ _KEY_OR_END: Final = 3
 _KEY: Final = 4
 _COLON: Final = 5
 _NEXT: Final = 6
-# Inside a number, by its last character.
+# States inside a number, named after its last character.
 _MINUS: Final = 7
 _ZERO: Final = 8
 _INTEGER: Final = 9
@@ -78,7 +77,7 @@ _FRACTION: Final = 11
 _E: Final = 12
 _SIGN: Final = 13
 _EXPONENT: Final = 14
-# The first of the states inside true, false and null.
+# First state inside true, false and null; one state for each of their letters follows.
 _WORD: Final = 15
 # States that the table does not cover.
 _PYTHON_WORD: Final = 26
@@ -86,7 +85,7 @@ _STRING: Final = 28
 _KEY_STRING: Final = 29
 _SINGLE_STRING: Final = 30
 _SINGLE_KEY: Final = 31
-# Actions: the character does more than select the next state.
+# Actions, for characters that do more than select the next state.
 _OPEN_OBJECT: Final = 32
 _OPEN_LIST: Final = 33
 _CLOSE: Final = 34
@@ -94,7 +93,7 @@ _COMMA: Final = 35
 _END_NUMBER: Final = 36
 _REJECTED: Final = 37
 _BEGINS: Final = 38
-"""Added to the state of a key or number that begins with the character."""
+"""Offset of an action that begins a key or a number: the action is ``_BEGINS`` plus the next state."""
 
 _EXPECTED: Final = (
     "a JSON value",
@@ -110,14 +109,14 @@ _EXPECTED: Final = (
 _AFTER_A_NUMBER: Final = (_ZERO, _INTEGER, _FRACTION, _EXPONENT)
 _ASCII: Final = 128
 _BLOCK: Final = 4096
-"""Characters of a partial key that are joined before they move to a list of blocks.
+"""Length in characters at which a partial key is moved to a list of blocks.
 
-Appending to one string for every delta would take quadratic time for a long key.
+Appending each delta to one string would take quadratic time for a long key.
 """
 
 
 def _table(*, repair: bool) -> bytes:
-    """Build the transitions: a state or an action for each state and ASCII character."""
+    """Return the transition table: the next state or an action for each state and ASCII character."""
     table = bytearray([_REJECTED]) * (_OPEN_OBJECT * _ASCII)
 
     def put(state: int, characters: str, after: int) -> None:
@@ -140,7 +139,8 @@ def _table(*, repair: bool) -> bytes:
     put(_COLON, ":", _VALUE)
     put(_NEXT, "}]", _CLOSE)
     put(_NEXT, ",", _COMMA)
-    if repair:  # the comma may be a trailing one, so _repair_at holds it and the whitespace back
+    if repair:
+        # The comma may be a trailing comma, so _repair_at holds back the comma and the whitespace around it.
         put(_NEXT, "," + _WHITESPACE, _REJECTED)
     for state in _AFTER_A_NUMBER:
         put(state, "".join(map(chr, range(_ASCII))), _END_NUMBER)
@@ -174,14 +174,14 @@ _REPAIRING: Final = _table(repair=True)
 
 
 Keys: TypeAlias = "set[str] | str | None"
-"""Keys of an open object so far.
+"""Keys of an open object that have been read.
 
-A single key is stored without a set, because the levels of deeply nested input rarely have more.
+A single key is stored without a set, because objects in deeply nested input rarely have more than one.
 """
 
 
 def is_repeated_key(objects: list[Keys], key: str) -> bool:
-    """Return whether the innermost open object has this key already, and add the key to the object."""
+    """Add a key to the innermost open object, and return whether the object already has this key."""
     keys = objects[-1]
     if keys is None:
         objects[-1] = key
@@ -219,19 +219,20 @@ class JsonValue(Value):
         self._state: i64 = _START
         self._stack: list[str] = []
         self._attempts = 0
-        self._objects: Final[list[Keys]] = []  # keys of each open object
-        # The current key or number as far as earlier steps have read it; of a long key, the earlier blocks.
+        self._objects: Final[list[Keys]] = []  # Keys of each open object.
+        # The part of the current key or number that earlier steps have read.  The beginning of a long key
+        # is in _key_blocks.
         self._partial = ""
         self._key_blocks: list[str] | None = None
-        # For repairs: the output of this step, the Python word that is being read, how much of it has been
-        # read, and a comma with whitespace that is held back.
+        # For repairs: the output of this step, the Python word that is being read, the number of its letters
+        # that have been read, and a comma with whitespace that is held back.
         self._out: list[str] = []
         self._word = ""
         self._word_at = 0
         self._held_comma: list[str] = []
 
     def restart(self) -> JsonValue:
-        """Return this codec, ready for another value after a complete one."""
+        """Return this codec, reset to read another value after a complete one."""
         self._state = _START
         self.kind = ""
         self.done = False
@@ -239,7 +240,7 @@ class JsonValue(Value):
 
     @property
     def verbatim(self) -> bool:
-        # The text after a number that is out of range could complete the object, and clients would run it.
+        # If the text after an out-of-range number completed the object, clients would run the call.
         return self.error != _NUMBER_IN_RANGE
 
     def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: ARG002 - a value ends by its own syntax
@@ -272,7 +273,8 @@ class JsonValue(Value):
                 start = begin = pos = self._repair_at(buf, pos)
             else:
                 self.error = self._describe_expected(buf[pos])
-        if self.error and self._state == _PYTHON_WORD:  # it was another word: show the part that was read
+        if self.error and self._state == _PYTHON_WORD:
+            # The word is not True, False or None after all, so output the letters that were held back.
             self._out.append(self._word[: self._word_at])
         if self._out:
             self._out.append(buf[start:pos])
@@ -305,12 +307,13 @@ class JsonValue(Value):
         return True
 
     def _read(self, buf: str, pos: i64, begin: i64) -> i64:  # noqa: C901 - see below
-        """Scan JSON until the value ends, the input ends, or a character does not fit.
+        """Scan JSON until the value ends, the input ends, or a character is invalid.
 
         This is one function because every delta passes through it: a call for each character or token
         would cost more than the work itself, and the local variables stay in machine registers.
 
-        :param begin: where the current key or number begins in ``buf``, or continues.
+        :param begin: position in ``buf`` where the current key or number begins, or continues after an
+            earlier step.
         """
         n: i64 = len(buf)
         state = self._state
@@ -401,7 +404,7 @@ class JsonValue(Value):
         return pos
 
     def _extend_key(self, text: str) -> None:
-        """Append a piece to the partial key, which a later step continues."""
+        """Append a piece to an incomplete key."""
         self._partial += text
         if len(self._partial) > _BLOCK:
             self._key_blocks = self._key_blocks or []
@@ -409,9 +412,9 @@ class JsonValue(Value):
             self._partial = ""
 
     def _decode_key(self, key: str) -> str:
-        """Return a complete key, decoded but with its opening quote.
+        """Return a complete key, with its opening quote and decoded escapes.
 
-        :param key: the key, or the part of it that follows the stored blocks.
+        :param key: the whole key, or its part after the stored blocks.
         """
         if self._key_blocks is not None:
             key = "".join([*self._key_blocks, key])
@@ -429,7 +432,7 @@ class JsonValue(Value):
         return closer
 
     def _end_number(self, buf: str, begin: i64, end: i64) -> i64:
-        """Check a complete number.  Return its end, or the end of its longest acceptable part."""
+        """Check a complete number; return the end of the number, or of the part within the digit limit."""
         number = self._partial + buf[begin:end]
         self._partial = number
         end = self._limit_number(end)
@@ -439,7 +442,7 @@ class JsonValue(Value):
         return end
 
     def _limit_number(self, end: i64) -> i64:
-        """Return ``end``, or where the partial number exceeds the limit of digits, and set the error."""
+        """Return ``end``, or set an error and return the end of the digits that the limit allows."""
         excess: i64 = len(self._partial) - MOST_DIGITS - (self._partial[0] == "-")
         if excess <= 0:
             return end
@@ -447,10 +450,10 @@ class JsonValue(Value):
         return end - excess
 
     def _end_of_whole_value(self, buf: str, pos: int) -> int:
-        """Return the end of the value at ``pos`` if all of it is in the buffer and valid, else 0.
+        """Return the end of the value at ``pos`` if the value is complete and valid, else 0.
 
-        The standard library's decoder accepts exactly what the scanner accepts, at the speed of C.  It
-        also builds the value, so the compiled scanner is faster and does not use it.
+        The decoder of the standard library accepts exactly what the scanner accepts, and is written in C.
+        The compiled scanner does not use the decoder.  It is faster because it does not build the value.
         """
         if not self._attempts:
             return 0
@@ -464,7 +467,7 @@ class JsonValue(Value):
         """Return a description of what the scanner expected instead of this character."""
         state = self._state
         if char in "NI" and state in (_VALUE, _ITEM_OR_END, _MINUS):
-            return _NUMBER_IN_RANGE  # NaN or Infinity, which some clients accept
+            return _NUMBER_IN_RANGE  # for NaN and Infinity, which are not JSON
         if state >= _STRING:
             return (
                 "a valid escape sequence"
@@ -474,9 +477,9 @@ class JsonValue(Value):
         return _EXPECTED[_NEXT if state in _AFTER_A_NUMBER else state]
 
     def _repair_at(self, buf: str, pos: int) -> int:
-        """Read what the table rejected, and write the JSON that it stands for.
+        """Read the text at ``pos`` that the table rejected, and output the JSON that the model meant.
 
-        Returns the position after it.  Sets ``error`` if this is not a mistake that can be repaired.
+        Return the position after this text.  Set ``error`` if the mistake cannot be repaired.
         """
         state = self._state
         char = buf[pos]
@@ -520,7 +523,7 @@ class JsonValue(Value):
         return pos
 
     def _repair_string(self, buf: str, pos: int) -> int:
-        """Repair a character inside a string; strings in single quotes are read here completely."""
+        """Repair a character inside a string, or read on in a single-quoted string."""
         char = buf[pos]
         if self._state >= _SINGLE_STRING:
             end = _SINGLE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
@@ -552,13 +555,13 @@ class JsonValue(Value):
         return pos + 1
 
     def _write_string(self, text: str) -> None:
-        """Write a piece of a string, and remember it if the string is a key."""
+        """Output a piece of a string, and store it if the string is a key."""
         self._out.append(text)
         if self._state in (_KEY_STRING, _SINGLE_KEY):
             self._extend_key(text)
 
     def _read_python_word(self, buf: str, pos: int) -> int:
-        """Read on in True, False or None, and write JSON's word once it is complete."""
+        """Continue to read True, False or None, and output its JSON equivalent once it is complete."""
         word, at = self._word, self._word_at
         while pos < len(buf) and at < len(word) and buf[pos] == word[at]:
             pos += 1
@@ -573,7 +576,7 @@ class JsonValue(Value):
         return pos
 
     def _repair_closer(self, char: str, pos: int) -> int:
-        """Supply the closing brackets that are missing before a closing bracket of another kind."""
+        """Add the closing brackets that are missing before a closing bracket that does not match."""
         missing = ""
         while self._stack and self._stack[-1] != char:
             missing += self._close_innermost()
@@ -586,7 +589,7 @@ class JsonValue(Value):
         return pos
 
     def _end_value(self) -> None:
-        """Expect what follows a value, or finish if it was the outermost one."""
+        """Change to the state after a value, or finish if the value was the outermost one."""
         self._state = _NEXT
         if not self._stack:
             self.done = True
@@ -596,10 +599,10 @@ NO_ARGUMENTS: Final = "an object of arguments"
 
 
 class JsonArguments(Codec):
-    """Codec for the arguments of a call.
+    """Codec for the arguments of a call in JSON.
 
-    An object is passed through as it arrives.  A string that holds an object, and null for an empty
-    object, are held back until they are complete.
+    An object is output as it arrives.  Models also write a string that contains the object, or null for
+    an empty object.  These values are held back until they are complete.
     """
 
     __slots__ = ("_captured", "_value")
@@ -650,10 +653,12 @@ class JsonArguments(Codec):
 
 
 def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
-    """Return the object of arguments that another JSON value stands for, or an empty string.
+    """Return the arguments object that a JSON value represents, or an empty string if there is none.
+
+    A string may contain the object, and null represents an empty object.
 
     :param text: a JSON value that is not an object.
-    :param notes: receives a note for each repeated key, with the position ``at``.
+    :param notes: list to which a note is added for each repeated key, with the position ``at``.
     """
     if text == "null":
         return "{}"
@@ -666,14 +671,14 @@ def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
 
 
 def duplicate_keys(text: str) -> list[str]:
-    """Return the keys that occur more than once in an object of this JSON text."""
+    """Return the keys that occur more than once within an object in this JSON text."""
     value = JsonValue()
     _is_value(value, text)
     return [detail for _, detail, _ in value.notes]
 
 
 def _beyond_ascii(state: int) -> int:
-    """Return the action for a character that is not ASCII, outside strings."""
+    """Return the action for a non-ASCII character outside a string."""
     return _END_NUMBER if state in _AFTER_A_NUMBER else _REJECTED
 
 
@@ -683,12 +688,12 @@ def _reject_constant(constant: str) -> NoReturn:
 
 def _check_number(text: str) -> None:
     if (len(text) > FINITE_DIGITS or "e" in text or "E" in text) and not in_range(text):
-        raise ValueError("out of range")
+        raise ValueError("number out of range")
 
 
 def _check_keys(members: list[tuple[str, object]]) -> None:
     if len(dict(members)) < len(members):
-        raise ValueError("duplicate keys")
+        raise ValueError("object with a duplicate key")
 
 
 _WHOLE: Final = json.JSONDecoder(
@@ -697,11 +702,11 @@ _WHOLE: Final = json.JSONDecoder(
     parse_int=_check_number,
     parse_constant=_reject_constant,
 )
-"""Decoder that rejects what the scanner rejects, and what the scanner would report in a note."""
+"""Decoder that rejects invalid JSON, out-of-range numbers, and repeated keys (the scanner reports these)."""
 _SHORT: Final = 64
-"""Inputs of at most this length are scanned without trying the standard library first."""
+"""Maximum length of values that are always scanned; longer values are first tried with ``_WHOLE``."""
 _MAX_ATTEMPTS: Final = 3
-"""Failed attempts with the standard library per step; each one may read all of the input."""
+"""Maximum number of failed decoding attempts per step; each attempt may read the whole input."""
 
 
 def json_kind(text: str) -> str:
@@ -711,7 +716,7 @@ def json_kind(text: str) -> str:
 
 
 def _is_value(value: JsonValue, text: str) -> bool:
-    """Feed ``text`` to a codec, and return whether it is one value with nothing but whitespace around it."""
+    """Feed ``text`` to a codec, and return whether it consists of one value and surrounding whitespace."""
     end = value.step(text, 0, True)
     if value.error or (not value.done and value.finish(cut=False) != "complete"):
         return False
@@ -719,9 +724,9 @@ def _is_value(value: JsonValue, text: str) -> bool:
 
 
 def object_members(text: str) -> list[tuple[str, str]] | None:
-    """Return the keys and the source text of their values, or None if ``text`` is not a JSON object.
+    """Return each key with the source text of its value, or None if ``text`` is not a JSON object.
 
-    A repeated key has its last value.
+    If a key is repeated, its last value is returned.
     """
     if json_kind(text) != "{":
         return None
@@ -737,7 +742,7 @@ def object_members(text: str) -> list[tuple[str, str]] | None:
 
 
 def array_items(text: str) -> list[str] | None:
-    """Return the source text of the items, or None if ``text`` is not a JSON array."""
+    """Return the source text of each item, or None if ``text`` is not a JSON array."""
     if json_kind(text) != "[":
         return None
     items: list[str] = []
@@ -751,14 +756,14 @@ def array_items(text: str) -> list[str] | None:
 
 
 def _read_value_at(text: str, at: int) -> tuple[str, int]:
-    """Return the value that begins at ``at``, and its end; the text must be valid JSON."""
+    """Return the source text of the value at ``at``, and its end; ``text`` must be valid JSON."""
     value = JsonValue()
     end = value.step(text, at, True)
     return value.text, end
 
 
 def canonical_json(text: str) -> str:
-    r"""Return the same value with the spacing of Python's encoder; numbers keep their spelling.
+    r"""Return JSON text with the spacing and escapes of Python's encoder; numbers are copied unchanged.
 
     >>> canonical_json('{"a":1.0,"b" : [1e999,"\u00e9"]}')
     '{"a": 1.0, "b": [1e999, "é"]}'

@@ -1,16 +1,17 @@
-"""Codec for nested parameters: tagged parameters whose values may be made of further parameters.
+"""Codec for nested parameters: tagged parameters whose values may consist of further parameters.
 
 ``<value name="to"><value name="city">Paris</value></value>`` becomes ``{"to": {"city": "Paris"}}``.
 
 Theory of operation:
 
-* A list holds the open elements, so that only memory bounds the nesting.
-* The shape of an element is open until its first content: text makes it a scalar (``_TEXT``), a child
-  makes it an object or a list.  Which of these, an attribute says, or the schema, or the name
-  of the child: children called by the dialect's ``list_key`` are items.
-* Whitespace before the first content is held back, because it is data in a scalar only.
-* Inside text, as in ``tagged_parameters``, a closing tag counts only if the text after it fits, and strings
-  are passed on as they arrive.
+* A list holds the open elements, so that only memory limits the nesting.
+* The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a
+  scalar (``_TEXT``); a child makes it an object or a list.  An attribute or the schema determines
+  whether it is an object or a list, and otherwise the child's name: list items have the name ``list_key``
+  of the dialect.
+* Whitespace before the first content is held back, because it is part of the value only in a scalar.
+* A closing tag inside text ends the value only if the text after the tag can follow a value.
+  Strings are output as they arrive.  Both are the same as in ``tagged_parameters``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ..compiler.compiled_dialect import CompiledDialect
     from ..schema.tools import Tools, ValueType
 
-# Shapes of an element.  Plain integers, because the compiler handles these in registers.
+# Shapes of an element.  Plain integers, because compiled code keeps them in registers.
 _OPEN: Final = 0
 _TEXT: Final = 1
 _OBJECT: Final = 2
@@ -40,18 +41,18 @@ _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array"
 
 
 class _Element:
-    """Open parameter."""
+    """Parameter whose closing tag has not been read yet."""
 
     __slots__ = ("count", "declared", "discards", "raw", "seen", "shape", "slot", "type")
 
     def __init__(self, kind: ValueType, declared: str, slot: Slot, discards: bool) -> None:
         self.type = kind
         self.declared = declared
-        """Type of the value by an attribute of the tag, or empty."""
+        """Type that an attribute of the tag declares, or an empty string."""
         self.slot = slot
-        """Interpretation of its text, if it is a scalar."""
+        """Conversion of the element's text, if the element is a scalar."""
         self.discards = discards
-        """Whether the parameter is a repetition, which is read and discarded."""
+        """Whether the parameter is a repetition, so that its value is read but not output."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
@@ -140,7 +141,7 @@ class NestedParameters(Parameters):
         return pos + matcher.offset
 
     def _open_child(self, parent: _Element, matcher: Matcher, at: int) -> None:
-        """Open a child element, and write its key or separator."""
+        """Open a child element, and output the bracket, comma and key before its value."""
         fields = matcher.fields
         key = fields.get("key", "")
         discards = parent.discards or (parent.shape == _OBJECT and key in parent.seen)
@@ -186,11 +187,11 @@ class NestedParameters(Parameters):
             at += 1
 
     def _judge_marker(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
-        """Judge the marker at ``at``: MATCH if it closes the element, FAIL if not, NEED_MORE for more input.
+        """Return MATCH if the marker at ``at`` closes the element, else FAIL; NEED_MORE if undecided.
 
-        The first child of an element gives FAIL as well, and turns the element into a container.
+        If the marker opens the first child of the element, make the element a container, and return FAIL.
 
-        :param first: only whitespace stands before the marker.
+        :param first: whether only whitespace precedes the marker.
         """
         syntax = self._syntax
         closer = syntax.follow.call_closers.literal_at(buf, at)
@@ -221,7 +222,10 @@ class NestedParameters(Parameters):
             element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
-        """Take text of a value, unless it may still be whitespace before the first child."""
+        """Output or collect text of a value, and return its end.
+
+        Whitespace is held back if it may be whitespace before the first child.
+        """
         text = buf[pos:end]
         if not text:
             return end

@@ -1,4 +1,4 @@
-"""Base of the codecs for parameters in tags, flat and nested."""
+"""Base class of the codecs for flat and nested tagged parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Parameters(Codec):
-    """Base codec for the parameters of one call, up to its closing marker."""
+    """Base class of codecs for the tagged parameters of one call, up to the call's closing marker."""
 
     __slots__ = (
         "_confirms",
@@ -42,7 +42,10 @@ class Parameters(Codec):
         policies: Policies,
         programs: list[Program],
     ) -> None:
-        """Take ``programs``: the compiled templates of all that may stand between values."""
+        """Create a codec.
+
+        :param programs: compiled templates of everything that may appear between two values.
+        """
         super().__init__()
         self._syntax: Final = syntax
         self._tools: Final = tools
@@ -50,27 +53,27 @@ class Parameters(Codec):
         self._programs: Final = programs
         self._confirms: Final = policies.close_in_value == "confirmed"
         self._untyped: Final = policies.schemaless_value == "string"
-        self._matcher: Matcher | None = None  # a match that needs more input
-        self._held = False  # the step has stopped at text that more input must decide
-        self._cut = False  # the input or the turn ended where more was to follow
+        self._matcher: Matcher | None = None  # An unfinished match that needs more input.
+        self._held = False  # The step stopped at text whose meaning depends on input that has not arrived.
+        self._cut = False  # The input or the turn ended before the call was complete.
 
     def _new_matcher(self) -> Matcher:
         return Matcher(self._programs, self._syntax.unescape)
 
     def _ends_in_tag(self, buf: str, pos: int) -> bool:
-        """Return whether the input ended inside a tag other than the call's closing marker."""
+        """Return whether the input may end inside a tag that is not the closing marker of the call."""
         if self._syntax.follow.call_closers.pending(buf, pos):
             return False
         return self._new_matcher().run(buf, pos, False) == NEED_MORE
 
     def _lacks(self, keys: AbstractSet[str]) -> bool:
-        """Return whether a required parameter of the function is not among the keys ones."""
+        """Return whether ``keys`` lacks a required parameter of the function."""
         return not self._tools.required(self._function) <= keys
 
     def _wait_for_turn_end(self, buf: str, end: int, final: bool) -> None:
-        """Treat the call as truncated: the turn seems to end at ``end``, but a required parameter is missing.
+        """Treat a call as truncated if its turn ends at ``end`` before a required parameter.
 
-        If anything follows, the turn did not end, and the call is malformed.
+        If more text follows, the turn did not end there, and the call is malformed.
         """
         after = skip_whitespace(buf, end)
         if after < len(buf) or after - end > BOUND:
@@ -79,7 +82,7 @@ class Parameters(Codec):
         self._held = True
 
     def _slot_for(self, kind: ValueType, attributes: dict[str, str]) -> Slot:
-        """Return the interpretation of a value, by its schema and the attributes of its tag."""
+        """Return the conversion for a value, which depends on its schema and the attributes of its tag."""
         return Slot(
             kind,
             declared_type(attributes),
@@ -88,7 +91,7 @@ class Parameters(Codec):
         )
 
     def _value_of(self, slot: Slot, raw: str, at: int) -> str:
-        """Return JSON for the complete text of a value, and add notes about it."""
+        """Convert the complete text of a value to JSON, and add notes about problems with the value."""
         value, note = slot.value(raw)
         if note:
             self.notes.append((note, raw.strip(" \t\r\n")[:80], at))

@@ -1,33 +1,33 @@
-r"""Codecs for Python literals: the arguments of a call, or one value, written as JSON.
+r"""Codecs that convert Python literals to JSON: the arguments of a call, or a single value.
 
 ``(city='Paris', days=[1, 2], dry=True)`` becomes ``{"city": "Paris", "days": [1, 2], "dry": true}``.
 
 Theory of operation:
 
-* A state says what is expected next, and a list holds the open brackets, so that only memory
-  bounds the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
-* The contents of a string are passed on as they arrive.  Held back are its closing quote, since
-  an adjacent string may continue it, and escapes that the input cuts.
+* Each codec is a state machine, and a list holds the open brackets, so that only memory limits
+  the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
+* The contents of a string are output as they arrive.  The closing quote is held back, because an
+  adjacent string may continue the string.  An escape sequence is held back until it is complete.
 * Numbers and words (*atoms* below) are held back until the next character: ``1`` may become
   ``1.5``, and ``r`` may be the prefix of a string.
-* The separator after the first element decides what a ``(`` or ``{`` is: ``(1)`` is the
-  number, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until then the output
-  is held back, with an empty entry where the JSON bracket goes (``_mark`` and ``_decide``).
-* Whitespace is not copied.  A comma is only a flag until the next element begins, which makes
-  trailing commas disappear.
-* What has been written never depends on later input, so a prefix of the input gives a prefix
-  of the output.
+* The meaning of ``(`` and ``{`` depends on the separator after the first element: ``(1)`` is the
+  number, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until the separator, the output
+  is held back, with an empty entry in place of the JSON bracket (``_mark`` and ``_decide``).
+* Whitespace is not copied.  A comma only sets a flag, and is written when the next element begins.
+  In this way trailing commas disappear.
+* Later input never changes the output so far, so a prefix of the input yields a prefix of the output.
 
-The codec accepts more than Python: JSON's words, leading zeros, line breaks in any string,
-unknown escapes (they stand for themselves), bare keys, and bare words as strings.  Numbers
-that are out of range (``schema/numbers.py``) become strings.  A repeated argument keeps its first
-value, a repeated key of a dict its last one; both are reported in ``notes``.
+The codecs accept more than Python: ``true``, ``false`` and ``null``, leading zeros, line breaks in any
+string, unknown escapes (copied unchanged), unquoted keys, and unquoted words as strings.  Numbers that
+are out of range (``schema/numbers.py``) become strings.  If an argument is repeated, only its
+first value is output.  If a dict key is repeated, all values are output, and clients use the last one.
+``notes`` reports both kinds of repetition.
 
-``loose`` is for templates that write strings without escaping them, so that ``x='print('a')'``
-has one closing quote only.  A quote then ends a string only if the text after it fits: the
-bracket that closes the container, or a comma and the next element (in arguments, a comma and
-``key=``).  The bracket that closes the arguments counts only if the list of calls or the
-input ends after it, or a marker or another call follows.
+``loose`` is for templates that do not escape strings, so that ``x='print('a')'`` has only one closing
+quote.  In this notation a quote ends a string only if the text after the quote can follow a string.
+This is either the closing bracket of the container, or a comma and the next element (in arguments, a
+comma and ``key=``).  After the closing bracket of the arguments there must be the end of the list of
+calls, the end of the input, a marker, or another call.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _SIMPLE_ESCAPES: Final = {
 """JSON for each simple escape, by the character after the backslash."""
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
-"""A superset of the characters of identifiers; ``str.isidentifier`` decides about the whole word."""
+"""A superset of the characters in identifiers; the whole word is checked with ``str.isidentifier``."""
 _NOT_FINITE: Final = frozenset(
     sign + word for sign in ("", "+", "-") for word in ("inf", "nan", "Infinity", "NaN")
 )
@@ -89,9 +89,9 @@ _GROUPING: Final = re.compile(r"(?<=[0-9a-fA-FxXoO])_(?=[0-9a-fA-F])")
 _AFTER_WORD: Final = ",)]}:"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
-# Constants of the state machine.  They are plain integers, because the compiler handles these in registers.
+# Constants of the state machine.  They are plain integers, because compiled code keeps these in registers.
 #
-# States: what is expected next.  The last two only select an error message.
+# States, named after what the codec expects next.  The last two only select an error message.
 _VALUE: Final = 0
 _ITEM: Final = 1
 _OPEN: Final = 2
@@ -118,12 +118,13 @@ _EXPECTED: Final = (
     "an argument's name or ')'",
     "')'",
 )
-# Roles of a string or an atom.  _AS_ARGUMENT: either the name of an argument or a value without a name.
+# Roles of a string or an atom.  _AS_ARGUMENT: either the name of an argument or a positional value.
 _AS_VALUE: Final = 0
 _AS_KEY: Final = 1
 _AS_ARGUMENT: Final = 2
-# Kinds of open brackets: the call's own, an object in place of its arguments, and containers.  The first
-# separator turns the undecided _PAREN and _BRACE into one of the others.
+# Kinds of open brackets: the parenthesis of the call (_CALL), the brace of an object that replaces the
+# arguments (_MEMBERS), and containers.  _PAREN and _BRACE are undecided until the first separator, which
+# turns them into one of the other kinds.
 _CALL: Final = 0
 _MEMBERS: Final = 1
 _DICT: Final = 2
@@ -134,7 +135,8 @@ _PAREN: Final = 6
 _BRACE: Final = 7
 _CLOSERS: Final = ")}}])})}"
 _JSON_CLOSERS: Final = ("}", "", "}", "]", "]", "]")
-# Results of a look-ahead: whether a quote closes a loose string, or more input must decide.
+# Answers to whether a quote closes a string in loose notation.  _MORE: the answer depends on input that
+# has not arrived.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
@@ -176,31 +178,31 @@ class PythonValue(Value):
         self._state: i64 = _VALUE
         self._stack: list[int] = []
         self._comma = False
-        self._simple = False  # the last value is a scalar, so it may be a key
-        # Output: the certain part, and the part that is held back, with marks at the undecided brackets.
-        # _sink is one of the two lists.
+        self._simple = False  # The last value is a scalar, so it may turn out to be a dict key.
+        # _out is output that is final.  _held is output that is held back, and _marks are the indices of its
+        # undecided brackets.  _sink is the one of the two lists to which output is appended.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
         self._sink = self._out
-        self._discards = False  # the argument is a repetition: its value is read and discarded
-        # Keys of each open dict.  Of the current key: where it begins in the output, and the part that
-        # earlier steps have passed on.
+        self._discards = False  # The argument is a repetition, so its value is read but not output.
+        # Keys of each open dict; the index in the output at which the current key begins, or -1; and the
+        # part of the current key that earlier steps have output.
         self._objects: Final[list[Keys]] = []
         self._key_from: i64 = -1
         self._key: list[str] = []
-        # The current string or atom.
+        # State of the current string or atom.
         self._role = _AS_VALUE
         self._quote = ""
         self._prefix = ""
-        self._stops = ""  # characters of the string that are not copied
-        self._may_continue = False  # an adjacent string may continue this one
+        self._stops = ""  # Characters that must not be copied from the string.
+        self._may_continue = False  # A string has just ended, and an adjacent string may continue it.
         self._atom: list[str] = []
         self._numeric = False
 
     def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - one branch for each state
         n = len(buf)
-        # Fast path: the whole delta lies inside a string and is the same in JSON.
+        # Fast path: the whole delta lies inside a string, and none of it has to be escaped for JSON.
         if not pos and self._state == _STRING and not self._marks and not self._prefix and self._key_from < 0:
             end: i64 = same_run(buf, 0, self._quote)
             if end == n or (end == n - 1 and buf[end] == "\\" and not final):
@@ -256,7 +258,7 @@ class PythonValue(Value):
     def finish(self, cut: bool) -> Status:
         self.text = ""
         if not self._stack and self._state in (_ATOM, _ATOM_END) and not cut:
-            # A bare word could be cut here, so that only a complete literal counts.
+            # An unquoted word may be truncated here, so it is not accepted as a string.
             text = _literal_to_json("".join(self._atom))
             if text:
                 self._atom.clear()
@@ -285,7 +287,7 @@ class PythonValue(Value):
     # -- output
 
     def _flush(self) -> None:
-        """Set ``text`` to the output that is certain."""
+        """Move the output that is final to ``text``."""
         out = self._out
         if self._key_from >= 0 and not self._marks:
             self._key += out[self._key_from :]
@@ -299,19 +301,19 @@ class PythonValue(Value):
             self.kind = self.text[:1]
 
     def _separate(self) -> None:
-        """Write the comma before an element, now that it is not a trailing one."""
+        """Write the pending comma, which is not a trailing comma because another element follows."""
         if self._comma:
             self._comma = False
             self._sink.append(", ")
 
     def _mark(self) -> None:
-        """Hold back the output from here on, with a gap for a bracket."""
+        """Start to hold back output, beginning with an empty entry for an undecided bracket."""
         self._sink = self._held
         self._marks.append(len(self._held))
         self._held.append("")
 
     def _decide(self, text: str, *, drop: bool = False) -> None:
-        """Fill the last gap with ``text``, or drop everything after the gap."""
+        """Write ``text`` into the last empty entry; with ``drop``, remove everything from this entry on."""
         mark = self._marks.pop()
         if drop:
             del self._held[mark:]
@@ -326,7 +328,7 @@ class PythonValue(Value):
         self.error = _EXPECTED[state]
         return -1
 
-    # -- structure: each method returns the position after what it has read, or -1 to stop the step
+    # -- structure: each method returns the position up to which it has read, or -1 to stop the step
 
     def _begin_value(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
@@ -370,7 +372,7 @@ class PythonValue(Value):
         return self._fail(_KEY)
 
     def _read_next(self, char: str, pos: int) -> int:
-        """Read what follows a value: a comma, a colon or a closing bracket."""
+        """Read the comma, colon or closing bracket after a value."""
         top = self._stack[-1]
         if char == _CLOSERS[top]:
             self._close_bracket()
@@ -394,7 +396,10 @@ class PythonValue(Value):
         return pos + 1
 
     def _close_bracket(self) -> None:
-        """Close the innermost bracket; one that is still undecided becomes a list, an object or nothing."""
+        """Close the innermost bracket.
+
+        If its kind is undecided, it becomes a list or an object, or a pair of parentheses is removed.
+        """
         top = self._stack.pop()
         if top in (_DICT, _MEMBERS):
             self._objects.pop()
@@ -424,7 +429,7 @@ class PythonValue(Value):
         quote = buf[pos]
         available = len(buf) - pos
         if available == 1 or buf[pos + 1] == quote:
-            if available <= 2 and not final:  # one quote, or the first of three?
+            if available <= 2 and not final:  # may be the beginning of a triple quote
                 return -1
             if buf.startswith(quote * 3, pos):
                 quote *= 3
@@ -475,7 +480,7 @@ class PythonValue(Value):
         if pos + 1 == len(buf):
             return -1
         if "r" in self._prefix:
-            end = pos + (1 if buf[pos + 1] in "{}" else 2)  # braces are doubled in an f-string
+            end = pos + (1 if buf[pos + 1] in "{}" else 2)  # {{ and }} of an f-string are read later
             self._sink.append(escaped(buf[pos:end]))
             return end
         simple = _SIMPLE_ESCAPES.get(buf[pos + 1])
@@ -490,7 +495,7 @@ class PythonValue(Value):
         return escape.end()
 
     def _after_string(self, buf: str, pos: int, final: bool) -> int:
-        """Continue with an adjacent string, which may have a prefix, or end the string."""
+        """Start to read an adjacent string, or a possible prefix of one; else end the string."""
         char = buf[pos]
         if char in _QUOTES:
             return self._begin_string(buf, pos, final, "")
@@ -513,13 +518,16 @@ class PythonValue(Value):
             self._end_value(simple=True)
 
     def _end_key(self, text: str, at: int) -> None:
-        """Register a complete key of a dict, given as a JSON string."""
+        """Record a complete dict key, which is passed as a JSON string."""
         key: str = json.loads(text) if "\\" in text else text[1:-1]
         if is_repeated_key(self._objects, key):
             self.notes.append(("duplicate_argument", key[:80], at))
 
     def _ends_loose_string(self, buf: str, at: int, final: bool) -> int:
-        """Return whether a loose string ends in front of ``at``: the text there must fit after a string."""
+        """Return whether a string in loose notation ends before ``at``, depending on the text at ``at``.
+
+        It ends before a closing bracket, before a colon after a key, and before a comma and another element.
+        """
         limit = at + BOUND
         n = min(len(buf), limit)
         undecided = _NO if len(buf) >= limit else _YES if final else _MORE
@@ -544,7 +552,7 @@ class PythonValue(Value):
         return _fits_after_call(buf, at + 1, n, undecided) if top == _CALL else _YES
 
     def _begins_element(self, buf: str, at: int, n: int, undecided: int) -> int:
-        """Return whether an element begins at ``at``, after a comma."""
+        """Return whether the text at ``at``, which follows a comma, begins another element."""
         top = self._stack[-1]
         char = buf[at]
         if top != _CALL and (char in _QUOTES or (char in _LOOSE_STARTS and top >= _LIST)):
@@ -575,10 +583,10 @@ class PythonValue(Value):
         return pos + 1
 
     def _after_atom(self, buf: str, pos: int, final: bool) -> int:
-        """Look at the first character after the run of an atom's characters."""
+        """Process the first character that cannot belong to the number or word before it."""
         char = buf[pos]
         if self._numeric and char in "+-" and self._atom[-1][-1] in "eE":
-            self._numeric = False  # there is at most one exponent
+            self._numeric = False  # a number has at most one exponent
             self._atom.append(char)
             return pos + 1
         if char in _QUOTES:
@@ -597,14 +605,14 @@ class PythonValue(Value):
         return atom[0] if len(atom) == 1 else "".join(atom)
 
     def _take_positional(self, pos: int) -> bool:
-        """Turn what looked like the name of an argument into the value of a positional one.
+        """Treat a word that looked like the name of an argument as a positional argument.
 
-        Return False if there is no positional argument here.
+        Return False if a positional argument is not allowed here.
         """
         raise NotImplementedError
 
     def _end_atom(self, buf: str, pos: int) -> int:
-        """Decide what an atom is by the next character that is not whitespace."""
+        """Convert a complete number or word; its role depends on the next character except whitespace."""
         char = buf[pos]
         if self._may_continue:
             return self._fail(_NEXT)
@@ -636,16 +644,18 @@ class PythonValue(Value):
 class PythonArguments(PythonValue):
     """Codec for the arguments of a call, from the opening to the closing parenthesis.
 
-    An object as the only argument stands for its members.
+    If the only argument is an object, its members become the arguments.
     """
 
     __slots__ = ("_function", "_has_object", "_named", "_seen", "_tools")
 
     def __init__(self, *, loose: bool = False, tools: Tools | None = None, function: str = "") -> None:
-        """Take the tools whose schemas name positional arguments, in order.
+        """Create a codec.
 
-        Without tools a positional argument is an error.  It is one in ``loose`` notation, too, where
-        ``, 'b'`` continues the string before it.
+        :param loose: whether strings are not escaped.  Positional arguments are errors in this notation,
+            because ``, 'b'`` continues the string before it.
+        :param tools: tools of the request, whose schemas give the names of positional arguments, in order.
+            Without tools a positional argument is an error.
         """
         super().__init__(loose=loose)
         self._state = _OPEN
@@ -653,7 +663,7 @@ class PythonArguments(PythonValue):
         self._function: Final = function
         self._seen: set[str] = set()
         self._named = False
-        self._has_object = False  # an object stood in place of the arguments, so no other argument may follow
+        self._has_object = False  # an object replaced the arguments, so no other argument may follow
 
     def _begin_key(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
@@ -712,7 +722,7 @@ class PythonArguments(PythonValue):
 
 
 def _skip_whitespace(buf: str, at: int, end: int) -> int:
-    """Return the position after whitespace."""
+    """Return the position after any whitespace at ``at``."""
     return _SPACE.match(buf, at, end).end()  # type: ignore[union-attr]
 
 
@@ -739,7 +749,7 @@ def _fits_after_call(buf: str, at: int, n: int, undecided: int) -> int:
 
 
 def _escape_to_json(escape: re.Match[str]) -> str:
-    """Return JSON for an escape sequence; an unknown one stands for itself."""
+    """Return an escape sequence of a Python string in JSON; an unknown escape is copied unchanged."""
     kind = escape.lastgroup or ""
     source = escape[kind]
     char = escape.group()
@@ -751,7 +761,8 @@ def _escape_to_json(escape: re.Match[str]) -> str:
     elif kind != "other":
         code = int(source, 8 if kind == "octal" else 16)
         if 0xD800 <= code <= 0xDFFF:
-            return f"\\u{code:04x}"  # stays an escape, so that the two halves of a pair still join
+            # A surrogate stays an escape, so that both halves of a pair still form one character in JSON.
+            return f"\\u{code:04x}"
         if code <= sys.maxunicode:
             char = chr(code)
     return escaped(char)
@@ -762,7 +773,7 @@ def _is_word(text: str) -> bool:
 
 
 def _literal_to_json(text: str) -> str:
-    """Return JSON for a number or for a word of Python or JSON, or an empty string for other text.
+    """Return JSON for a number, or for true, false or null in Python or JSON; else an empty string.
 
     Numbers that JSON cannot express become strings.
     """
@@ -779,7 +790,7 @@ def _literal_to_json(text: str) -> str:
     if _DECIMAL.fullmatch(digits):
         number = number_to_json(digits)
     elif _RADIX.fullmatch(digits):
-        # Conversion takes quadratic time, and Python itself refuses very long numbers.
+        # Converting a long number takes quadratic time, and Python itself rejects very long numbers.
         number = str(int(digits, 0)) if len(digits) <= BOUND else None
     else:
         return ""

@@ -1,7 +1,7 @@
 """Codec for raw text as the only argument of a call: ``print(1)`` becomes ``{"code": "print(1)"}``.
 
-The text has no syntax apart from the markers that end it.  It is passed on as it arrives,
-including whitespace.  Only what may be the beginning of a marker is held back.
+The text has no syntax apart from the markers that end it.  It is output as it arrives, including
+whitespace.  Only text that may be the beginning of a marker is held back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOSING: Final = '"}'
 
 
 class RawCode(Codec):
-    """Codec for text up to one of the markers ``ends``, or to the end of the input."""
+    """Codec for text that ends at one of the markers ``ends``, or at the end of the input."""
 
     __slots__ = ("_ends", "_started")
 
@@ -46,7 +46,7 @@ class RawCode(Codec):
         return end
 
     def finish(self, cut: bool) -> Status:
-        # The end of the input ends the text as well as a marker does, unless generation was cut.
+        # The end of the input completes the text like a marker, unless the output was truncated.
         self.text = ""
         if not self.done and not cut:
             self.text = self._opening() + CLOSING
@@ -54,7 +54,7 @@ class RawCode(Codec):
         return "complete" if self.done else "truncated"
 
     def _opening(self) -> str:
-        """Return the beginning of the JSON object the first time, then an empty string."""
+        """Return the beginning of the JSON object on the first call, and an empty string afterwards."""
         opening = "" if self._started else OPENING
         self._started = True
         return opening

@@ -1,4 +1,4 @@
-"""Choice of the codec that reads the arguments of a call."""
+"""Selection of the codec that reads the arguments of a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def envelope_factory(dialect: Dialect, repair: bool) -> EnvelopeFactory:
-    """Return a function that creates the codecs of envelopes in a dialect."""
+    """Return a function that creates codecs for the envelopes of a dialect."""
     json = [EnvelopeForm(dialect, repair, False, unmarked) for unmarked in (False, True)]
     python = [EnvelopeForm(dialect, repair, True, unmarked) for unmarked in (False, True)]
 

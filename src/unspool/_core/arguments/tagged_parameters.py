@@ -2,26 +2,26 @@
 
 Theory of operation:
 
-* ``_SEEK`` is the state between parameters.  A ``Matcher`` over the dialect's templates reads the
-  next opening tag with its key and attributes; another marker ends the arguments.
-* ``_VALUE`` is the state inside a value.  One search finds the next literal that may end it
-  (``ParamForm.watch``), and ``_ends_value`` judges the literal.
-* ``_WRAPPER`` is the state inside a parameter that may hold all arguments as one JSON object,
-  which some models write under names such as ``arguments``.
+* ``_SEEK`` is the state between parameters.  A ``Matcher`` for the dialect's templates reads the
+  next opening tag with its key and attributes.  Any other marker ends the arguments.
+* ``_VALUE`` is the state inside a value.  One search finds the next literal that may end the value
+  (``ParamForm.value_markers``), and ``_ends_value`` decides whether it does.
+* ``_WRAPPER`` is the state inside a parameter that may hold all arguments as one JSON object.
+  Some models write such a parameter under names such as ``arguments``.
 
-Values are not escaped, so that a value may contain its own closing tag, or a whole call that
-it quotes.  Three rules decide where a value ends:
+Values are not escaped, so a value may contain the text of its own closing tag, or quote a whole
+call.  Three rules determine where a value ends:
 
-1. A closing tag counts only if the text after it fits: another parameter or the end of the
-   call (*confirmed close*).  The policy ``close_in_value`` turns this check off.
-2. A value without a closing tag ends where the next parameter begins, if the function declares
-   that parameter and does not have it yet, or where the call certainly ends.
-3. Inside a call that the value quotes, all tags are data.  ``_level`` tracks these.
+1. A closing tag ends the value only if another parameter or the end of the call follows
+   (*confirmed close*).  The policy ``close_in_value`` turns this check off.
+2. A value without a closing tag ends at the next parameter, if the function declares this parameter
+   and the call does not have it yet, or at the certain end of the call.
+3. All tags of a call that the value quotes are data.  ``_level`` tracks such calls.
 
-The text of a parameter becomes a value by its schema (``Slot``).  A string is escaped and passed on as
-it arrives; any other value is held back until it is closed.  Also held back is a literal that
-may end a value until more input decides about it.  What has been written never depends on later
-input, so a prefix of the input gives a prefix of the output.
+The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
+output as it arrives; any other value is held back until its end.  A literal that may end a value is
+held back, too, until more input shows whether it does.  Later input never changes the output so
+far, so a prefix of the input yields a prefix of the output.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from ..compiler.template_forms import ParamForm
     from ..schema.tools import Tools
 
-# States.  Plain integers, because the compiler handles these in registers.
+# States.  Plain integers, because compiled code keeps them in registers.
 _SEEK: Final = 0
 _VALUE: Final = 1
 _WRAPPER: Final = 2
 
 
 class TaggedParameters(Parameters):
-    """Codec for the parameters of one call, up to its closing marker."""
+    """Codec for the tagged parameters of one call, up to the call's closing marker."""
 
     __slots__ = (
         "_all_arguments",
@@ -76,15 +76,19 @@ class TaggedParameters(Parameters):
         self._form: ParamForm = syntax.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
-        self._discards = False  # the parameter is a repetition: its value is read and discarded
+        self._discards = False  # the parameter is a repetition, so its value is read but not output
         self._at_start = True
-        self._closer = ""  # the literal that the last step stopped at, undecided whether it ends the value
+        # The literal at which the last step stopped because it may end the value, or an empty string.
+        self._closer = ""
         self._raw: list[str] = []
-        self._level = 0  # depth in quoted calls: odd between their parameters, even inside a value
-        # Spelling of line breaks in this call, once the model has written one as a backslash and an n between
-        # a key and a value.  Before that, such a spelling inside a value is data.
+        # Nesting depth in calls that the value quotes.  Between the parameters of a quoted call the depth is
+        # odd; inside a value it is even.
+        self._level = 0
+        # Text that the model uses for line breaks between tags, such as a backslash and an n.  It is an empty
+        # string until the model has written one; until then, the same text inside a value is data.
         self._spelled_break = ""
-        # A parameter that may hold all arguments, and the codec for them once it is certain that it does.
+        # Key and attributes of a parameter that may hold all arguments, and the codec for the arguments once
+        # the parameter is known to hold them.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
@@ -155,7 +159,10 @@ class TaggedParameters(Parameters):
         return self._skip_head(buf, pos, matcher, final)
 
     def _end_params(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """End the arguments where no parameter follows; the end of the input may have cut a marker here."""
+        """Process text between parameters that does not begin a parameter.
+
+        The text ends the arguments, is an error, or is a marker that the end of the input has truncated.
+        """
         follow = self._syntax.follow
         closing = final and follow.call_closers.pending(buf, pos)
         if final and follow.heads.pending(buf, pos) and not closing:
@@ -175,25 +182,26 @@ class TaggedParameters(Parameters):
         return pos
 
     def _completion(self) -> str:
-        """Return the JSON that completes the arguments."""
+        """Return the JSON text that completes the arguments: closing brackets, or an empty string."""
         if self._all_arguments is not None:
             return ""
         return "}" if self._seen else "{}"
 
     def _lacks_required(self) -> bool:
-        """Return whether a required argument is missing."""
+        """Return whether a required parameter is missing."""
         return self._all_arguments is None and self._lacks(self._seen)
 
     def _stop_at_cut(self, pos: int) -> int:
-        """Stop at a marker that the end of the input has cut."""
+        """Stop at a marker that the end of the input has truncated, and return its position."""
         self._cut = True
         self._held = True
         return pos
 
     def _skip_head(self, buf: str, pos: int, matcher: Matcher, final: bool) -> int:
-        """Skip the head of a parameter that has no value, with a note.
+        """Skip the opening tag of a parameter without a value, and add a note.
 
-        Only markup is skipped.  If other text follows, the call is malformed: it would run without that text.
+        If text other than markup follows the tag, set an error instead.  Otherwise the call would run without
+        that text.
         """
         at = -1
         if matcher.failed_at:
@@ -211,14 +219,14 @@ class TaggedParameters(Parameters):
         return at
 
     def _after_gap(self, buf: str, pos: int) -> int:
-        """Return the position after whitespace, including line breaks that are spelled out."""
+        """Return the position after whitespace and after line breaks written as a backslash and an n."""
         pos = skip_whitespace(buf, pos)
         while self._spelled_break and buf.startswith(self._spelled_break, pos):
             pos = skip_whitespace(buf, pos + len(self._spelled_break))
         return pos
 
     def _in_spelled_break(self, buf: str, pos: int) -> bool:
-        """Return whether the buffer ends inside the spelling of a line break."""
+        """Return whether the buffer ends inside a line break written as a backslash and an n."""
         return (
             bool(self._spelled_break)
             and pos < len(buf)
@@ -228,7 +236,7 @@ class TaggedParameters(Parameters):
     def _begin_param(
         self, form: ParamForm, key: str, attributes: dict[str, str], at: int, out: list[str]
     ) -> None:
-        """Begin a parameter, which may hold all arguments if it is the first one."""
+        """Begin a parameter; the first parameter of a call may hold all arguments."""
         self._form = form
         if form.forgotten:
             self.notes.append(("slip", f"{form.forgotten} is missing", at))
@@ -257,14 +265,14 @@ class TaggedParameters(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Return whether a parameter of this name may hold all arguments; the tool must not declare it."""
+        """Return whether the parameter ``key`` may hold all arguments; the tool must not declare ``key``."""
         if key not in self._syntax.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)
         return keys is not None and key not in keys and not self._tools.value_type(self._function, key).types
 
     def _read_wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Read a parameter that may hold all arguments: it does if its value begins like an object."""
+        """Read a parameter that holds all arguments if its value begins with a brace."""
         inner = self._all_arguments
         after = skip_whitespace(buf, pos)
         if inner is None:
@@ -301,7 +309,7 @@ class TaggedParameters(Parameters):
     # -- inside a value
 
     def _read_value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Read a value up to the literal that ends it, or to one that needs more input."""
+        """Read a value up to the literal that ends it, or to a literal whose meaning is still undecided."""
         ends = self._form.value_markers
         at, literal = (pos, self._closer) if self._closer else ends.seek(buf, pos, final)
         self._closer = ""
@@ -324,9 +332,9 @@ class TaggedParameters(Parameters):
         return at
 
     def _ends_value(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
-        """Return whether the literal at ``at`` ends the value: MATCH, FAIL or NEED_MORE (more input).
+        """Return MATCH if the literal at ``at`` ends the value, else FAIL; NEED_MORE if undecided.
 
-        :param at_start: nothing of the value stands before the literal.
+        :param at_start: whether the literal is at the beginning of the value.
         """
         syntax = self._syntax
         end = at + len(literal)
@@ -340,10 +348,11 @@ class TaggedParameters(Parameters):
             self.error = f"{literal} directly after the key"
             return MATCH
         if literal in syntax.dialect.stop:
-            # The end of the turn counts only at the end of the input: elsewhere the value quotes it.
+            # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
-        # From here on the closing tag is missing.  Only what begins a line, or the value, can replace it.
+        # The literal can end the value only if the closing tag is missing.  In that case the literal must be
+        # at the beginning of a line or of the value.
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
             return FAIL
@@ -358,14 +367,15 @@ class TaggedParameters(Parameters):
         return follows(syntax.follow.after_call, buf, end, final)
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
-        """Return FAIL if a literal belongs to a call that the value quotes, and is data; else MATCH.
+        """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
 
-        ``_level`` counts up at the opening marker of a call and at that of a parameter, and down at
-        the closing tag of a parameter.  The closing marker of a call leaves the innermost call.
+        ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at
+        the closing tag of a parameter.  At the closing marker of a call, ``_level`` returns to its value
+        before that call.
         """
         syntax = self._syntax
         marker = literal.lstrip("\n")
-        inside = self._level % 2 == 0  # inside a value, not between parameters
+        inside = self._level % 2 == 0  # inside a value, not between the parameters of a quoted call
         answer = MATCH
         if literal in self._form.closers:
             if not inside:
@@ -393,7 +403,10 @@ class TaggedParameters(Parameters):
         return NEED_MORE if answer == NEED_MORE else FAIL
 
     def _confirmed(self, buf: str, end: int, final: bool) -> int:
-        """Return whether the text after a closing tag fits: another parameter, or the end of the call."""
+        """Return MATCH if another parameter or the end of the call follows a closing tag, else FAIL.
+
+        Return NEED_MORE if the answer depends on input that has not arrived.
+        """
         after = self._after_gap(buf, end)
         if after - end > BOUND:
             return FAIL
@@ -411,7 +424,7 @@ class TaggedParameters(Parameters):
             self._collect(text)
 
     def _collect(self, text: str) -> None:
-        """Collect text of a value that is not a string, unless the parameter is a repetition."""
+        """Collect text of a value that is not a string; the text of a repeated parameter is discarded."""
         if not self._discards:
             self._raw.append(text)
 
@@ -421,7 +434,7 @@ class TaggedParameters(Parameters):
             if literal == self._form.unended:
                 self.notes.append(("slip", f"{literal} is not ended", at))
         elif literal in self._syntax.dialect.stop:
-            # The turn ended inside the value, which stays open: the call is truncated.
+            # The turn ended inside the value.  The value stays open, so the call is reported as truncated.
             return at + len(literal)
         else:
             end = at + len(literal) - len(literal.lstrip("\n"))
@@ -435,9 +448,9 @@ class TaggedParameters(Parameters):
 
 
 def _skip_length(literal: str) -> int:
-    """Return how far to advance past a literal that does not end the value.
+    """Return the number of characters to skip after a literal that does not end the value.
 
-    A literal that begins with a newline is skipped together with the character after it: without the
-    newline the literal does not end the value, either.
+    If the literal begins with a newline, the next character is skipped as well, so that the search does
+    not find the same marker again without its newline.
     """
     return 2 if literal[0] == "\n" else 1

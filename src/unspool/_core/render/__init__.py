@@ -1,1 +1,1 @@
-"""Rendering of messages and arguments as the text that a model would write."""
+"""Conversion of messages and arguments to the text that a model would write."""

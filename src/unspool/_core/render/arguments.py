@@ -1,6 +1,6 @@
-"""Encoders for arguments: JSON text in, the notation of a dialect out.
+"""Encoders that convert arguments from JSON text to the notation of a dialect.
 
-The codecs in ``_core/arguments`` read the result back as the same values.  ``render`` and the
+The codecs in ``_core/arguments`` parse the result to the same values.  ``render`` and the
 property tests rely on this.
 """
 
@@ -24,7 +24,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
-    """Return arguments, which are JSON text, in a notation."""
+    """Convert arguments from JSON text to a notation."""
     if notation == "bare":
         return encode_bare(arguments, dialect.values.quote)
     if notation == "code":
@@ -36,7 +36,7 @@ def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
 
 
 def encode_code(arguments: str) -> str:
-    r"""Return the text under the key ``code``, which must be the only argument.
+    r"""Return the value of the argument ``code``, which must be the only argument.
 
     >>> encode_code('{"code": "print(1)\\n"}')
     'print(1)\n'
@@ -44,7 +44,7 @@ def encode_code(arguments: str) -> str:
     members = object_members(arguments)
     if members is None or [key for key, _ in members] != [KEY] or not members[0][1].startswith('"'):
         raise UsageError(
-            f"a call of raw code needs the arguments {OPENING}...{CLOSING}, got {arguments[:80]!r}"
+            f"arguments of a raw code call must have the form {OPENING}...{CLOSING}, got {arguments[:80]!r}"
         )
     text: str = json.loads(members[0][1])
     return text
@@ -59,7 +59,8 @@ _PYTHON_TOKENS: Final = {**JSON_TO_PYTHON, ",": ", ", ":": ": "}
 def encode_python(arguments: str) -> str:
     r"""Return a JSON object as the arguments of a Python call.
 
-    Keys become keywords.  If one is not an identifier, or is repeated, the object is the only argument.
+    Keys become keywords.  If a key is not an identifier, or is repeated, a dict with all arguments becomes
+    the only argument.
 
     >>> encode_python('{"city": "Paris", "days": [1, null], "dry": true}')
     '(city="Paris", days=[1, None], dry=True)'
@@ -94,7 +95,7 @@ def encode_python(arguments: str) -> str:
 
 
 def _encode_string(token: str) -> str:
-    """Return a JSON string as a Python string, without unnecessary escapes."""
+    """Convert a JSON string to a Python string literal without unnecessary escapes."""
     if "\\" not in token:
         return token
     text = encode_basestring(json.loads(token))
@@ -102,7 +103,7 @@ def _encode_string(token: str) -> str:
 
 
 def python_literal(value: str) -> str:
-    """Return a JSON value as a Python literal.
+    """Convert a JSON value to a Python literal.
 
     >>> python_literal('{"a": [true, null]}')
     '{"a": [True, None]}'
@@ -117,10 +118,11 @@ def python_literal(value: str) -> str:
 
 
 def encode_bare(arguments: str, quote: str) -> str:
-    r"""Return arguments in bare notation, like the models' templates: sorted keys, no whitespace.
+    r"""Convert arguments to bare notation, with sorted keys and no whitespace, as in chat templates.
 
-    A string or key that contains the delimiter is written as in JSON, because it could not be read
-    back otherwise.  A key stands between delimiters if its characters could end it, or belong to a marker.
+    A string or key that contains the delimiter is written as a JSON string, because it could not be parsed
+    otherwise.  A key is written between delimiters if it contains a character that could end the key or
+    belong to a marker.
 
     >>> encode_bare('{"n": 1, "city": "Paris", "in:ner": [null, true]}', '<|"|>')
     '{city:<|"|>Paris<|"|>,<|"|>in:ner<|"|>:[None,true],n:1}'
@@ -156,7 +158,7 @@ class _OpenValue:
     def tree(self, quote: str) -> _Tree:
         keys = list(self.members)
         if not self.is_array:
-            keys.sort(key=lambda key: str(key).lower())  # the order of Jinja's dictsort
+            keys.sort(key=lambda key: str(key).lower())  # the order of Jinja's dictsort filter
         tree: _Tree = ["[" if self.is_array else "{"]
         for number, key in enumerate(keys):
             if number:
@@ -169,7 +171,7 @@ class _OpenValue:
 
 
 def _tree(arguments: str, quote: str) -> _Tree:
-    """Return the pieces of valid JSON text, rewritten and sorted, as nested lists."""
+    """Convert valid JSON text to bare notation; return the pieces of the result as nested lists."""
     stack = [_OpenValue(is_array=True)]
     at = 0
     while len(stack) > 1 or not at:
@@ -190,12 +192,12 @@ def _tree(arguments: str, quote: str) -> _Tree:
             top.add(quote + value + quote if _fits(value, quote) else string)
         else:
             word = token.group().lstrip(" \t\r\n,:")
-            top.add(JSON_TO_PYTHON["null"] if word == "null" else word)  # Jinja prints None
+            top.add(JSON_TO_PYTHON["null"] if word == "null" else word)  # Jinja prints null as None
     return [*stack[0].members.values()]
 
 
 def _flatten(tree: _Tree) -> Iterator[str]:
-    """Yield the strings in nested lists, which may be too deep for recursion."""
+    """Yield the strings in nested lists, without recursion because the lists may be deeply nested."""
     stack: list[Iterator[str | _Tree]] = [iter(tree)]
     while stack:
         piece = next(stack[-1], None)
@@ -208,7 +210,7 @@ def _flatten(tree: _Tree) -> Iterator[str]:
 
 
 def _fits(text: str, quote: str) -> bool:
-    """Return whether ``text`` between delimiters ends at the second one and not before."""
+    """Return whether ``text`` can be written between delimiters, because it contains no delimiter itself."""
     return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
 
 

@@ -1,7 +1,8 @@
-"""Example output of a dialect, and the message that the parser reads from it.
+"""Example output of a dialect, and the message that the parser returns for it.
 
-An example that users see must parse.  Not every dialect can combine all parts of a message: in some, content
-before a call turns the call into prose.  So the example has as many parts as the parser reads back.
+An example that users see must be parsed correctly.  Some dialects cannot combine all parts of a message;
+for instance, a call after content may be read as prose.  So the example contains only as many parts as
+the dialect can express.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EXAMPLE: Final = Message(
         ToolCall("1", "now", "{}"),
     ),
 )
-"""The complete message, for dialects that can express all of it."""
+"""Example message for dialects that can express all of its parts."""
 
 
 def _tool(name: str, **types: str) -> Mapping[str, Any]:
@@ -35,11 +36,11 @@ def _tool(name: str, **types: str) -> Mapping[str, Any]:
 
 
 EXAMPLE_TOOLS: Final = (_tool("get_weather", city="string", days="integer"), _tool("now"))
-"""The tools that the example calls."""
+"""Tools that the example message calls."""
 
 
 def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
-    """Return an output with as many parts of the example as the dialect can express, and its message.
+    """Return an example output of a dialect, and its message, with as many parts as the dialect can express.
 
     :param reasoning: whether the output may contain reasoning.
     """
@@ -61,17 +62,17 @@ def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
 
 
 def read_example(text: str, dialect: Dialect) -> Message:
-    """Parse an output with the example's tools."""
+    """Parse an output, with the tools of the example, and return the message."""
     return parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
 
 
 def calls_of(message: Message) -> list[tuple[str, object]]:
-    """Return the calls of a message for comparison: names, and arguments as values."""
+    """Return the name and the decoded arguments of each call in a message, in a form that can be compared."""
     return [(call.name, json_value(call.arguments)) for call in message.tool_calls]
 
 
 def json_value(text: str) -> object:
-    """Return the value of a JSON text, or the text itself if it is not JSON."""
+    """Return the value of JSON text, or the text itself if it is not valid JSON."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Rendering of a message as the text that a model would write.
+"""Conversion of a message to the text that a model would write.
 
-The templates of the dialect are filled in, the first of each kind, which is the model's own.  Then the text
-is parsed again: ``parse(render(dialect, message), dialect)`` must give the same message, or else rendering
-fails with an error.
+The text is made from the dialect's templates.  Of each kind, the first template is used, which is the one
+that the model itself uses.  The text is then parsed as a check.  If ``parse(render(dialect, message),
+dialect)`` does not return the same message, ``render`` raises an error.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route
     from ...parser import ToolList
 
-# Index into ``Values.type_words``, by the first character of a JSON value; the others begin numbers.
+# Index into ``Values.type_words`` by the first character of a JSON value.  Characters that are missing here
+# begin numbers.
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
 def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> str:
     r"""Return the text that the model would have written for this message.
 
-    The text is parsed again.  If the message changes, ``UsageError`` names the part that caused it: for
-    example prose that contains a marker, or text before a call that may only begin an output.
+    The text is parsed as a check.  If the result differs from the message, a ``UsageError`` describes the
+    part that changed.  Such a part may be prose that contains a marker, or text before a call in a dialect
+    whose calls must come first.
 
     >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
     '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
-    :param check: whether to parse the text again; False writes messages that cannot be read back, too.
+    :param check: whether to check the text.  If False, the text may not be parsed to the same message.
     """
     spec = find(dialect)
     text, wrong = render_checked(spec, message, prove=check)
     if wrong:
         raise UsageError(
-            f"dialect {spec.name!r} cannot write this message so that it reads back: {wrong}; "
-            "pass check=False to write it anyway"
+            f"dialect {spec.name!r} cannot express this message: when the text is parsed again, {wrong}; "
+            "pass check=False to render it anyway"
         )
     return text
 
@@ -52,10 +54,12 @@ def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> s
 def render_checked(
     spec: Dialect, message: Message, *, prove: bool, tools: ToolList | None = None
 ) -> tuple[str, str]:
-    """Return the text for a message, and the part that does not read back, or an empty string.
+    """Return the text for a message, and a description of the first part that changes when it is parsed.
 
-    :param prove: whether to parse the text again.
-    :param tools: tools to parse it with; None: tools that fit the calls of the message.
+    The description is an empty string if no part changes.
+
+    :param prove: whether to check the text by parsing it.
+    :param tools: tools for this check; None for tools that match the calls of the message.
     """
     if not isinstance(message, Message):
         raise UsageError(f"render() takes a Message, got {type(message).__name__}")
@@ -64,13 +68,13 @@ def render_checked(
     text = writer.write(parts)
     if not prove:
         return text, ""
-    # A malformed call reads back as the text that the policies made of it.
+    # By default the parser turns a malformed call into text, so the check expects text in place of the call.
     read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
     return text, difference(spec, text, read, writer.ids, tools)
 
 
 class _Writer:
-    """Writer of calls in sections, and of text in wrappers."""
+    """Writer of messages in a dialect without headers: calls are in sections, and text is in wrappers."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -79,7 +83,7 @@ class _Writer:
         self.follows_content = False
         """Whether the last part was content without a wrapper."""
         self.ids: set[str] = set()
-        """Ids that the text contains."""
+        """Call ids that the text contains."""
 
     def write(self, parts: Sequence[Part]) -> str:
         at = 0
@@ -105,10 +109,11 @@ class _Writer:
             before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
             opening = "".join(piece.text for piece in before if not isinstance(piece, Hole))
             if part.channel == "reasoning" and self.follows_content and not self.out[-1].endswith("\n"):
-                opening = f"\n{opening}"  # the opener counts at the beginning of a line only
+                # After content, an opening marker is recognised only at the beginning of a line.
+                opening = f"\n{opening}"
             self.out += [opening, part.text, "".join(piece.text for piece in after)]
         elif part.channel == "reasoning":
-            raise UsageError(f"dialect {self.dialect.name!r} cannot express reasoning; leave it out")
+            raise UsageError(f"dialect {self.dialect.name!r} cannot express reasoning: leave it out")
         else:
             self.out.append(part.text)
         self.follows_content = part.channel == "content" and bool(part.text) and not wrappers
@@ -142,7 +147,7 @@ class _Writer:
 
     def name(self, call: ToolCall) -> str:
         form = self.dialect.names.forms[0]
-        if form.count("{name}") > 1:  # such forms are read, but never written
+        if form.count("{name}") > 1:  # a form that repeats the name is only for parsing
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 
@@ -185,7 +190,7 @@ class _Writer:
         return self.fill(template or self.dialect.param[0], fields)
 
     def nested(self, value: str, body: str) -> str:
-        """Return the text for a value: an object or array becomes parameters, a scalar stays as it is."""
+        """Return the text for a value: parameters for an object or array, and ``body`` for a scalar."""
         members = object_members(value)
         if members is not None:
             return "".join(self.param(key, member) for key, member in members)
@@ -218,7 +223,7 @@ class _Writer:
 
 
 class _FrameWriter(_Writer):
-    """Writer of a framed message, with a header for each part."""
+    """Writer of messages in a dialect with headers: each part becomes a message with its own header."""
 
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
         super().__init__(dialect)
@@ -256,11 +261,12 @@ class _FrameWriter(_Writer):
         for route in self.frame.routes:
             if route.into in into and route.header:
                 return route
-        raise UsageError(f"dialect {self.dialect.name!r} cannot express {into[0]}")
+        part = "tool calls" if into[0].startswith("{") else into[0]
+        raise UsageError(f"dialect {self.dialect.name!r} cannot express {part}")
 
 
 def _members(call: ToolCall) -> list[tuple[str, str]]:
-    """Return the arguments of a call as pairs of key and JSON text."""
+    """Return the arguments of a call as pairs of a key and the JSON text of its value."""
     members = object_members(call.arguments.strip() or "{}")
     if members is None:
         kind = json_kind(call.arguments)

@@ -1,9 +1,9 @@
-"""Check that a rendered message reads back as the same message.
+"""Check that parsing a rendered message returns the same message.
 
-Content is not escaped, and some dialects allow calls only before any text.  So a message may have
-only parts that the dialect can express and still change when it is parsed.  The templates do not
-show this, so the check runs the parser.  Whitespace at the ends of a text is not compared, because the
-templates add some.
+Content is not escaped, and some dialects allow calls only before any text.  So a message may change
+when it is parsed, even if the dialect can express each of its parts.  The templates do not
+show this, so the check runs the parser.  Leading and trailing whitespace of a text is not compared,
+because templates add whitespace there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...policies import Policies
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
 
-# Calls are reported when they are complete, so that an id after the arguments still counts.
+# Calls are reported when they are complete, so that an id after the arguments is used.
 _POLICIES = Policies(commit="call")
 
 
@@ -31,16 +31,17 @@ def difference(
     ids: AbstractSet[str],
     tools: ToolList | None = None,
 ) -> str:
-    """Describe the first part that ``text`` does not read back as, or return an empty string.
+    """Return a description of the first part that changes when ``text`` is parsed, or an empty string.
 
-    :param parts: the parts of the message that ``text`` was rendered from.
-    :param ids: ids of calls that the text contains.
-    :param tools: tools to parse with; None: tools that fit the calls.
+    :param parts: the parts of the message from which ``text`` was rendered.
+    :param ids: call ids that the text contains.
+    :param tools: tools for the parser; None for tools that match the calls.
     """
     if tools is None:
         tools = fitting_tools([part for part in parts if isinstance(part, ToolCall)]) or None
     read = parse(text, dialect, tools=tools, policies=_POLICIES)
-    found = [part for part in read.parts if not isinstance(part, BrokenCall)]  # the policy leaves none
+    # There are no broken calls under this policy, but the type checker cannot infer this.
+    found = [part for part in read.parts if not isinstance(part, BrokenCall)]
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):
             problem = _text_problem(part, found)
@@ -56,7 +57,10 @@ def difference(
 
 
 def _text_problem(part: TextPart, found: list[TextPart | ToolCall]) -> str:
-    """Describe the problem with a text part, and remove the part from ``found``."""
+    """Return a description of how a text part changed, or an empty string.
+
+    The text is removed from ``found``, the parts that the parser returned.
+    """
     text = part.text.strip()
     if not text:
         return ""
@@ -70,7 +74,11 @@ def _text_problem(part: TextPart, found: list[TextPart | ToolCall]) -> str:
 
 
 def _call_problem(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> str:
-    """Describe the problem with a call, and remove it from ``found``; text before the call is a problem."""
+    """Return a description of how a call changed, or an empty string.
+
+    The call is removed from ``found``, the parts that the parser returned.  Text before the call is also
+    reported as a change.
+    """
     _skip_whitespace(found)
     first = found.pop(0) if found else None
     if first is None:
@@ -88,7 +96,7 @@ def _skip_whitespace(found: list[TextPart | ToolCall]) -> None:
 
 
 def _same(expected: str, found: str) -> bool:
-    """Return whether two JSON texts are the same arguments; 1, 1.0, "1" and true differ."""
+    """Return whether two JSON texts represent the same arguments; 1, 1.0, "1" and true are all different."""
     if expected == found:
         return True
     try:
@@ -98,7 +106,7 @@ def _same(expected: str, found: str) -> bool:
 
 
 def _canonical(arguments: str) -> str:
-    # Keys are sorted because some templates sort them, and JSON objects have no order.
+    # Keys are sorted, because some templates sort them, and the order of keys has no meaning in JSON.
     return json.dumps(json.loads(arguments), sort_keys=True)
 
 
@@ -118,7 +126,10 @@ _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", dict:
 
 
 def fitting_tools(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """Return tools that declare the types of all arguments; in tags, a number and its text look alike."""
+    """Return tools whose schemas declare the types of all arguments in these calls.
+
+    Without types, a number and a string look the same in tagged parameters.
+    """
     arguments_by_name: dict[str, list[object]] = {}
     for call in calls:
         arguments = arguments_by_name.setdefault(call.name, [])
@@ -135,7 +146,7 @@ def fitting_tools(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
 def _schema(values: Sequence[object]) -> dict[str, Any]:
     """Return a schema that all of these values satisfy."""
     types = {_TYPES.get(type(value), "null") for value in values}
-    # Integers keep their spelling as numbers, while the type integer would change 0.0.
+    # The type "number" keeps the text of integers, while the type "integer" would change 0.0 to 0.
     schema: dict[str, Any] = {"type": sorted(types - {"integer"} if "number" in types else types)}
     objects = [value for value in values if isinstance(value, dict)]
     if objects:

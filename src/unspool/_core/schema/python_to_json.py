@@ -1,12 +1,12 @@
 """Conversion of complete Python literals to JSON: ``{'k': (1, None)}`` becomes ``{"k": [1, null]}``.
 
-Models write such values if their templates printed values with ``str()``.  The conversion is
-stricter than the codec of Python arguments (``arguments/python_literal.py``), because text that is
-not a literal can still be a string here.
+Models write such values if their chat templates print values with Python's ``str()``.  The conversion is
+stricter than the codec for Python arguments (``arguments/python_literal.py``), because here the caller
+can still treat text that is not a literal as a string.
 
-One loop reads the tokens, with the open brackets in a list, so that only memory bounds the
-nesting.  All repetitions in the patterns are possessive, so the time is linear.  Digits are copied,
-never computed.
+One loop reads the tokens and keeps the open brackets in a list, so that only memory limits the
+nesting.  All repetitions in the patterns are possessive, so the running time is linear.  Digits are
+copied, and never converted to a number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .numbers import number_to_json
 from .true_false_null import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
-# (?>...*) and not *+: see _core/scan/character_runs.py.
+# (?>...*) is used instead of *+ for the reason in _core/scan/character_runs.py.
 _TOKEN: Final = re.compile(
     rf"""[ \t\n\r\f]*+(?:
       (?P<open>[\[({{])
@@ -52,8 +52,8 @@ _SIMPLE_ESCAPES: Final = {
     "v": "\v",
 }
 
-# Kinds of open brackets.  A separator decides `paren` and `brace`: (1) is a number and (1,) a tuple.
-# A dict is a `pair` after its colon and a `key` after its comma.
+# Kinds of open brackets.  `paren` and `brace` are undecided until a separator: (1) is a number and (1,) is
+# a tuple.  The kind of a dict alternates between `pair` after a colon and `key` after a comma.
 _KIND_OF_OPENER: Final = {"[": "list", "(": "paren", "{": "brace"}
 _AFTER_COMMA: Final = {
     "list": "list",
@@ -64,7 +64,7 @@ _AFTER_COMMA: Final = {
     "pair": "key",
 }
 _AFTER_COLON: Final = {"brace": "pair", "key": "pair"}
-# JSON brackets, by the closing bracket, the kind, and whether a value stands before the closing bracket.
+# JSON brackets, by Python's closing bracket, its kind, and whether a value precedes the closing bracket.
 _JSON_BRACKETS: Final = {
     ("]", "list", True): ("[", "]"),
     ("]", "list", False): ("[", "]"),
@@ -85,7 +85,7 @@ def python_to_json(text: str) -> str | None:
     r"""Return JSON for a Python literal, or ``None`` if ``text`` is not one.
 
     Tuples and sets become arrays, and keys become strings.  JSON's ``true``, ``false`` and ``null`` are
-    accepted as well.  Not accepted are strings with prefixes, adjacent strings, ``\N{...}``, and
+    accepted as well.  The function rejects strings with prefixes, adjacent strings, ``\N{...}``, and
     numbers that are not decimal.
 
     >>> python_to_json("{'k': (True, 1.), 2: {None, 'x'}}")
@@ -122,7 +122,7 @@ def python_to_json(text: str) -> str | None:
                 return None
             if role == "colon":
                 if openers[-1] != len(out) - 2 and out[-2] != ", ":
-                    return None  # a container as key
+                    return None  # a container cannot be a key
                 if not out[-1].startswith('"'):
                     out[-1] = f'"{out[-1]}"'
             kinds[-1] = kind_after
@@ -143,7 +143,7 @@ def python_to_json(text: str) -> str | None:
 
 
 def _scalar(role: str, source: str) -> str | None:
-    """Return JSON for a word, number or string, or ``None`` if JSON cannot express it."""
+    """Return JSON for the source text of a word, number or string, or ``None`` if it has no equivalent."""
     if role == "word":
         return WORDS[source]
     if role == "number":
@@ -153,13 +153,13 @@ def _scalar(role: str, source: str) -> str | None:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """Return JSON for a Python escape, or for a character that JSON requires to be escaped."""
+    """Return the JSON form of a Python escape, or of a character that must be escaped in JSON."""
     source = match[0]
     kind = source[1:2]
     if source[0] != "\\":
         char = source
     elif kind == "u":
-        return source  # stays an escape, so that the two halves of a surrogate pair still join
+        return source  # a surrogate stays an escape, so that both halves of a pair still form one character
     elif kind in "xU":
         char = chr(int(source.lstrip("\\xU"), 16))
     elif kind in "01234567":

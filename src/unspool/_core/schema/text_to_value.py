@@ -1,11 +1,11 @@
-"""Conversion of a parameter's text to a JSON value, by its schema.
+"""Conversion of a parameter's text to a JSON value, according to its schema.
 
-This is the only place where text becomes a typed value, for all notations without types.  Three rules apply:
+All notations without types use this module.  Three rules apply:
 
-* The result is JSON text that keeps all information: digits are copied, never computed, and
-  objects and arrays keep their spelling.
-* Numbers are in range: finite, and not too long for clients (``numbers.py``).
-* Text that does not fit its schema stays a string.  Nothing is dropped.
+* The result is JSON text without loss of information.  Digits are copied, not converted to a number, and
+  the text of objects and arrays is unchanged.
+* Numbers are in range: finite, and short enough for clients (``numbers.py``).
+* Text that does not match its schema becomes a string.  No text is removed.
 """
 
 from __future__ import annotations
@@ -34,37 +34,38 @@ _KINDS: Final = {
     "n": "null",
     **dict.fromkeys("-0123456789", "number"),
 }
-"""JSON type by the first character of a value."""
+"""JSON types by the first character of a value."""
 _STRINGS: Final = ("string", "str", "raw", "true")
-"""Words for strings in the attributes of tags; ``true`` answers the attribute ``string``."""
+"""Attribute values that declare a string, such as ``type="str"`` or ``string="true"``."""
 _EMPTY: Final = {"dict": "{}", "object": "{}", "list": "[]", "array": "[]"}
-"""Empty containers, by the words for containers in the attributes of tags."""
+"""Empty JSON objects and arrays, by the type that an attribute declares, such as ``type="list"``."""
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 
 
 class Slot:
-    """Interpretation of a parameter's text, by its schema and the attributes of its tag."""
+    """Conversion of a parameter's text, according to its schema and the attributes of its tag."""
 
     __slots__ = ("_declared", "_kind", "_python_values", "streams")
 
     def __init__(
         self, kind: ValueType, declared: str, *, untyped_is_string: bool, python_values: bool
     ) -> None:
-        """Take all that is known before the value arrives.
+        """Select the conversion, before the value arrives.
 
-        :param declared: type by an attribute of the tag, or empty.
+        :param kind: type according to the schema.
+        :param declared: type that an attribute of the tag declares, or an empty string.
         :param untyped_is_string: whether a value without any type is a string.
-        :param python_values: whether the text may be a Python literal, as in ``coerce``.
+        :param python_values: whether to accept Python literals; see :func:`coerce`.
         """
         self._kind: Final = kind
         self._declared: Final = declared
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """Whether the value is certainly a string, so that its text can be passed on as it arrives."""
+        """Whether the value is certainly a string, so that its text can be output as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
-        """Return JSON for the complete text of a value, and the kind of the note to make, if any."""
+        """Return JSON for the complete text of a value, and the kind of note to add, or an empty string."""
         kind, declared = self._kind, self._declared
         text = raw.strip(" \t\r\n")
         if not text and declared in _EMPTY:
@@ -85,14 +86,15 @@ class Slot:
 
 
 def is_text(kind: ValueType, declared: str) -> bool:
-    """Return whether a value is certainly a string, so that markup in it is data."""
+    """Return whether a value is certainly a string, so that any markup in the value is data."""
     return declared in _STRINGS or kind.types == {"string"}
 
 
 def value_by_spelling(text: str, kind: ValueType) -> str:
-    """Return JSON for unquoted text in a notation that quotes strings.
+    """Return JSON for unquoted text in a notation with quoted strings.
 
-    The spelling decides whether it is a number, a word or a string, unless the schema says otherwise.
+    The schema determines the type of the value.  If the text does not match its schema, text that looks
+    like a number, or like true, false or null, becomes that value, and any other text becomes a string.
     """
     value = word_or_number(text)
     types = kind.types
@@ -103,14 +105,14 @@ def value_by_spelling(text: str, kind: ValueType) -> str:
 
 
 def word_or_number(text: str) -> str | None:
-    """Return JSON for a number, or for a spelling of true, false or null; None for other text."""
+    """Return JSON for a number, or for any spelling of true, false or null; None for other text."""
     return LOOSE_WORDS.get(text) or (number_to_json(text) if text and text[0] in _NUMBER_STARTS else None)
 
 
 def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
-    """Return ``raw`` as JSON text, and whether it fits the schema.
+    """Return ``raw`` as JSON text, and whether the value matches the schema.
 
-    :param python_values: whether to accept ``True``, ``None`` and ``{'k': 1}`` as well.
+    :param python_values: whether to accept Python literals such as ``True``, ``None`` and ``{'k': 1}``.
 
     >>> coerce("007", ValueType({"type": "integer"}), False)
     ('7', True)
@@ -134,12 +136,12 @@ def quote(text: str) -> str:
 
 
 def _json_value(text: str, kind: ValueType) -> str | None:
-    """Return JSON for ``text`` by the first type that fits, or None if only a string may fit."""
+    """Return JSON for ``text`` in a type that the schema allows, or None if only a string is possible."""
     types = kind.types
     if kind.is_any:
         return text if _json_kind(text) not in (None, "string") else None
     if "string" in types and _PADDED.match(text):
-        return None  # a phone number or postal code, which would lose its leading zeros as a number
+        return None  # probably a phone number or postal code, whose leading zeros must not be lost
     word = text.lower()
     if "null" in types and word == "null":
         return word
@@ -160,12 +162,12 @@ def _python_value(text: str, types: frozenset[str]) -> str | None:
     value = PYTHON_TO_JSON.get(text)
     if value is None and text.startswith(("{", "[", "(")):
         value = python_to_json(text)
-    # "(5)" is a number in Python, but the model hardly means one.
+    # In Python "(5)" is a number, but the model is unlikely to mean a number.
     return value if value and _KINDS[value[0]] in types - {"number", "string"} else None
 
 
 def _unescape_container(text: str, kinds: frozenset[str]) -> str | None:
-    r"""Return the object or array in text that is escaped once too often: ``[\"a\"]``."""
+    r"""Return the object or array in text with an extra level of escapes, such as ``[\"a\"]``, or None."""
     if "\\" not in text or _KINDS.get(text[:1]) not in kinds:
         return None
     try:
@@ -176,7 +178,7 @@ def _unescape_container(text: str, kinds: frozenset[str]) -> str | None:
 
 
 def _json_kind(text: str) -> str | None:
-    """Return the JSON type of ``text``, which has no whitespace around it, or ``None`` if it is not JSON."""
+    """Return the JSON type of ``text``, or ``None`` if it is not JSON or begins with whitespace."""
     kind = _KINDS.get(text[:1])
     if kind is None:
         return None
@@ -190,7 +192,7 @@ def _json_kind(text: str) -> str | None:
 
 
 def _is_deep_json(text: str) -> bool:
-    """Return whether ``text`` is JSON, for nesting that the standard library's decoder gives up on.
+    """Return whether ``text`` is JSON, even if it is nested too deeply for the standard library's decoder.
 
     The loop reads the brackets, and the decoder reads one scalar at a time.
     """
@@ -220,13 +222,13 @@ def _is_deep_json(text: str) -> bool:
 
 
 def _after_key(text: str, at: int) -> int:
-    """Return the position after the key and colon at ``at``; raise ``ValueError`` if there are none."""
+    """Return the position after the key and colon at ``at``; raise ``ValueError`` if either is missing."""
     at = _after_whitespace(text, at)
     if text[at] != '"':
-        raise ValueError("no key")
+        raise ValueError("expected a key in quotes")
     at = _after_whitespace(text, _DECODER.raw_decode(text, at)[1])
     if text[at] != ":":
-        raise ValueError("no colon")
+        raise ValueError("expected a colon after the key")
     return at + 1
 
 
@@ -238,13 +240,13 @@ def _after_whitespace(text: str, at: int) -> int:
 
 def _in_range(text: str) -> str:
     if not in_range(text):
-        raise ValueError("out of range")
+        raise ValueError("number out of range")
     return text
 
 
 def _reject(constant: str) -> str:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 _DECODER: Final = JSONDecoder(parse_int=_in_range, parse_float=_in_range, parse_constant=_reject)
-"""Decoder that checks numbers without converting integers."""
+"""Decoder that checks the range of numbers without converting them."""

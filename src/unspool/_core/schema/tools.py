@@ -14,12 +14,12 @@ from ...errors import UsageError
 from .json_pointer import resolve_reference
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,256}")
-"""Names that at least one API accepts.  Letters may be of any script, as in local engines."""
+"""Pattern of function names that at least one API accepts.  Local engines accept letters of any script."""
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
 _COMPOUND: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "nullable"})
-"""Keywords that add further schemas to the schema's own type."""
+"""Keywords that can allow types in addition to those in ``type``."""
 CONTAINERS: Final = frozenset({"array", "object"})
 
 _NAMES: Final = {
@@ -39,11 +39,11 @@ _SHAPES: Final = {
     "items": "array",
     "prefixItems": "array",
 }
-"""Types by the keywords that imply them in schemas without ``type``."""
+"""JSON types by the keywords that imply them in a schema without ``type``."""
 _INFORMATIVE: Final = _COMPOUND.union(_SHAPES)
-"""Keywords that tell more about a value than ``type``."""
+"""Keywords that describe a value in more detail than ``type``."""
 _DEEPEST: Final = 100
-"""Maximum depth of unions and references; schemas below it are ignored."""
+"""Maximum nesting depth of unions and references; schemas at greater depth are ignored."""
 
 
 class Tools:
@@ -62,7 +62,7 @@ class Tools:
         for index, tool in enumerate(_listed(tools)):
             if not _is_mapping(tool):
                 raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
-            kind = _get(tool, "type")  # Pydantic dumps absent fields as None.
+            kind = _get(tool, "type")  # Pydantic's model_dump() writes absent fields as None.
             is_function = kind is None or (isinstance(kind, str) and kind == "function")
             if not is_function and _get(tool, "input_schema") is None:
                 continue
@@ -75,51 +75,51 @@ class Tools:
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             self._functions[name] = body
         self.known: bool = tools is not None
-        """Whether the caller gave a list of tools, which may be empty."""
+        """Whether the caller passed a list of tools, which may be empty."""
         self.declared: bool = bool(self._functions)
         """Whether the list of tools is not empty."""
         self.refused: bool = self.known and not self.declared
-        """Whether the caller gave an empty list: the model has no tools."""
+        """Whether the caller passed an empty list, so that the model has no tools."""
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:
-        """Iterate over the function declarations, so that this can be passed on as a list of tools."""
+        """Iterate over the function declarations, so that a ``Tools`` object can replace a list of tools."""
         return iter(self._functions.values())
 
     @property
     def names(self) -> AbstractSet[str]:
-        """Names of the functions; tools of other kinds do not count."""
+        """Names of the functions; tools that are not functions are not included."""
         return self._functions.keys()
 
     def declares(self, name: str) -> bool:
-        """Return whether the request offers a function of this name."""
+        """Return whether the request offers a function with this name."""
         return name in self._functions
 
     def could_be(self, name: str) -> bool:
-        """Return whether this is a valid name of a function, declared or not."""
+        """Return whether ``name`` is a valid function name; the function need not be declared."""
         return name in self._functions or _NAME.fullmatch(name) is not None
 
     def could_become(self, prefix: str) -> bool:
-        """Return whether a function's name may begin with ``prefix``; always true without a list of tools."""
+        """Return whether a declared function's name begins with ``prefix``; True without a list of tools."""
         return not self.known or any(name.startswith(prefix) for name in self._functions)
 
     def parameters(self, function: str) -> ValueType:
         """Return the type of a function's arguments."""
         if function not in self._parameters:
-            # Read on demand: most requests offer more tools than the model calls.
+            # Schemas are read on demand, because most requests offer more tools than the model calls.
             body = self._functions.get(function)
             self._parameters[function] = UNKNOWN if body is None else ValueType(_schema(body))
         return self._parameters[function]
 
     def value_type(self, function: str, key: str) -> ValueType:
-        """Return the type of one parameter."""
+        """Return the type of the parameter ``key`` of a function."""
         return self.parameters(function).member(key)
 
     def keys(self, function: str) -> tuple[str, ...] | None:
-        """Return the parameters that a function declares, in order, or ``None`` if they are not known."""
+        """Return the names of a function's declared parameters, in order, or ``None`` if they are unknown."""
         return self.parameters(function).keys()
 
     def fitting(self, keys: tuple[str, ...]) -> str:
-        """Return the only function that takes all of these keys, or an empty string."""
+        """Return the name of the only function that accepts all of these keys, or an empty string."""
         names = list(self._functions)
         if len(names) > 1:
             declared = [(name, self.keys(name)) for name in names]
@@ -127,12 +127,15 @@ class Tools:
         return names[0] if len(names) == 1 else ""
 
     def required(self, function: str) -> frozenset[str]:
-        """Return the parameters that every call of a function must have, by its schema."""
+        """Return the names of a function's required parameters."""
         return self.parameters(function).required()
 
 
 def as_tools(tools: Iterable[Mapping[str, object]] | None) -> Tools:
-    """Return tools as ``Tools``, so that callers with many outputs can read the schemas once."""
+    """Convert a list of tools to ``Tools``.
+
+    Callers that parse many outputs can pass the result each time, so that the schemas are read only once.
+    """
     return tools if isinstance(tools, Tools) else Tools(tools)
 
 
@@ -147,7 +150,7 @@ def _is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def _get(mapping: Mapping[str, object], key: str) -> object:
-    """Return a member or None, with a fast path for dictionaries, which the compiler knows."""
+    """Return a member of a mapping, or None.  Dictionaries have a fast path, for compiled code."""
     if isinstance(mapping, dict):
         found: object = mapping.get(key)
         return found
@@ -155,7 +158,7 @@ def _get(mapping: Mapping[str, object], key: str) -> object:
 
 
 def _listed(tools: object) -> list[object]:
-    """Return the tools as a list; other types than lists are common mistakes, and get an explanation."""
+    """Return the tools as a list, or raise ``UsageError`` for a type that callers often pass by mistake."""
     if isinstance(tools, list):
         return tools
     if tools is None:
@@ -166,21 +169,22 @@ def _listed(tools: object) -> list[object]:
 
 
 def tool_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object that holds the name and the schema of a tool, or of a tool choice.
+    """Return the part of a tool, or of a tool choice, that contains its name and schema.
 
-    Chat Completions and Ollama nest it under ``function``.  In Responses and Messages it is the tool itself.
+    In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages it is
+    the tool itself.
     """
     function = tool.get("function")
     return function if isinstance(function, Mapping) else tool
 
 
 def tool_name(tool: Mapping[str, Any]) -> Any:
-    """Return the name of a tool, or of the tool that a tool choice names; None if it has none."""
+    """Return the name in a tool or in a tool choice, or None if there is no name."""
     return tool_function(tool).get("name")
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """Return the schema of a function's arguments; APIs differ in the key."""
+    """Return the schema of a function's arguments, which has a different key in each API."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 
@@ -205,11 +209,11 @@ class ValueType:
     def __init__(self, schema: object, root: object = None) -> None:
         """Read a schema.
 
-        :param root: the document that references point into, if not ``schema`` itself.
+        :param root: the document that references in ``schema`` refer to; by default, ``schema`` itself.
         """
         self._schema = schema
         self._root = schema if root is None else root
-        # Read on demand: a schema may contain itself, and most of it is never needed.
+        # The rest of the schema is read on demand.  It may contain itself, and most of it is never needed.
         self._known_parts: list[Mapping[str, object]] | None = None
         self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None
@@ -218,11 +222,11 @@ class ValueType:
         self._known_items: _Items | None = None
         types = _types(schema, self._root, {}, 0)
         self.types: frozenset[str] = types
-        """Names of JSON types: all if the schema does not restrict the type, none without a schema."""
+        """Names of the JSON types that are allowed; empty if there is no schema."""
         self.is_any: bool = types == _EVERYTHING
-        """Whether the schema allows any type: text is a JSON value if it parses as one, else a string."""
+        """Whether the schema allows any type, so that text is a string unless it is valid JSON."""
         self.is_string: bool = types <= _ONE["string"]
-        """Whether only strings are allowed, so that text can be passed on as it arrives."""
+        """Whether the schema allows only strings, so that text can be output as it arrives."""
 
     def __repr__(self) -> str:
         return f"ValueType({' | '.join(sorted(self.types))})"
@@ -232,24 +236,24 @@ class ValueType:
         found = self._members.get(key)
         if found is None:
             found = self._look_for(key)
-            if found is not UNKNOWN:  # keys that the model makes up are not cached
+            if found is not UNKNOWN:  # not cached: a model may invent any number of keys
                 self._members[key] = found
         return found
 
     def items(self, index: int = 0) -> ValueType:
-        """Return the type of an array's item; ``index`` matters if the items have schemas of their own."""
+        """Return the type of the item at ``index``, because each item may have a schema of its own."""
         if self._known_items is None:
             self._known_items = _Items(self._parts(), self._root)
         items = self._known_items
         return items.prefix[index] if index < len(items.prefix) else items.rest
 
     def keys(self) -> tuple[str, ...] | None:
-        """Return the declared properties, in order, or ``None`` if the schema declares none."""
+        """Return the names of the declared properties, in order, or ``None`` if ``properties`` is missing."""
         self._properties()
         return self._keys
 
     def required(self) -> frozenset[str]:
-        """Return the properties that are required in all alternatives of the schema."""
+        """Return the names of the properties that every value must have."""
         found: list[object] = []
         todo: list[object] = [self._schema]
         for part in todo:
@@ -272,7 +276,7 @@ class ValueType:
         return self._others
 
     def _properties(self) -> dict[str, list[object]]:
-        """Return the schemas of each property, from all parts of this schema."""
+        """Return the schemas of each property by its name; a property may have several alternatives."""
         if self._declared is None:
             declared: dict[str, list[object]] = {}
             has_properties = False
@@ -293,7 +297,7 @@ class ValueType:
 
 
 class _Items:
-    """Types of an array's items: the leading ones, and all others."""
+    """Types of an array's items: one type for each leading item, and one for all others."""
 
     __slots__ = ("prefix", "rest")
 
@@ -314,7 +318,7 @@ class _Items:
 
 
 def _type_of_any(schemas: list[object], root: object) -> ValueType:
-    """Return the type of a value that may satisfy any of these schemas."""
+    """Return the type of a value that has to satisfy at least one of these schemas."""
     if not schemas:
         return UNKNOWN
     if len(schemas) > 1:
@@ -328,7 +332,7 @@ def _type_of_any(schemas: list[object], root: object) -> ValueType:
 
 
 def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
-    """Return the union of the types that the keywords of ``schema`` name."""
+    """Return the JSON types that the keywords and references of ``schema`` allow."""
     if schema is True or depth > _DEEPEST:
         return _EVERYTHING
     if not isinstance(schema, (dict, Mapping)):
@@ -337,7 +341,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
         return _own_types(schema)
     if id(schema) in seen:
         return seen[id(schema)]
-    seen[id(schema)] = _NOTHING  # a cycle adds nothing to itself
+    seen[id(schema)] = _NOTHING  # a schema that refers to itself adds no types
     named = [_own_types(schema)]
     if "$ref" in schema:
         named.append(_types(resolve_reference(schema["$ref"], root), root, seen, depth + 1))
@@ -355,7 +359,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
 
 
 def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
-    """Return the types by ``type``, else by the allowed values, else by other keywords."""
+    """Return the types from ``type``; if it is absent, from the allowed values, or from other keywords."""
     declared = schema.get("type")
     if isinstance(declared, str) and declared in _ONE:
         return _ONE[declared]
@@ -392,7 +396,7 @@ def _type_of(value: object) -> str:
 
 
 def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
-    """Return ``schema``, the schemas that it refers to, and its alternatives."""
+    """Return ``schema``, its alternatives, and all schemas that these refer to."""
     if isinstance(schema, (dict, Mapping)) and _COMPOUND.isdisjoint(schema):
         return [schema]
     todo: list[object] = [schema]
@@ -418,4 +422,4 @@ ANY: Final = ValueType(schema=True)
 UNKNOWN: Final = ValueType(schema=False)
 """Type of a value without a schema."""
 SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - CONTAINERS)}
-"""Types of values without members, by name."""
+"""``ValueType`` of each scalar JSON type, by the name of the JSON type."""

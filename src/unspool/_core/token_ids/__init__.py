@@ -1,1 +1,1 @@
-"""Input as token ids, in which special tokens differ from text that looks like them."""
+"""Input as token ids, which distinguish special tokens from ordinary text with the same characters."""

@@ -1,19 +1,19 @@
 """Alignment of text with token ids, for engines that deliver both.
 
-The text is what users see.  The ids tell a special token from ordinary tokens that spell the
-same marker.  The two are not in step: the text may lag (it lacks half a character, or waits for
-a possible stop string), leave out special tokens, or end early at a stop string.
+The text is what users see.  The ids distinguish a special token from ordinary tokens with the same
+characters.  Text and ids often do not match exactly.  The text may arrive later than the ids (because
+of an incomplete character or a possible stop string), omit special tokens, or end early at a stop string.
 
 Theory of operation: the ids are decoded to the *expected* text, in which each special token is
-one private code point.  This is compared with the text.
+one private code point (see ``tokenizers.py``).  The expected text is compared with the actual text.
 
-* Where both agree, the text is returned.
-* Where a special token is expected, its spelling is looked for in the text, after whitespace.  If the
-  spelling is there, the code point replaces it; if the engine left the token out, the code
-  point is inserted.
-* Where both differ in ordinary text (a decoder changed whitespace, or bytes are not valid
-  characters), the text counts.  The next special token is then searched for in it.
-* Text that may be the beginning of a special token's spelling is held back.
+* Where they agree, the actual text is returned.
+* If the next expected character is a special token, the characters of the token are looked for in the
+  actual text, after whitespace.  If they are present, the code point replaces them.  If the engine
+  omitted the token, the code point is inserted.
+* If they differ in ordinary text (because a decoder changed whitespace, or the bytes are not valid
+  UTF-8), the actual text is returned, up to the next special token.
+* Text that may be the beginning of a special token is held back.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from .detokenizer import PRIVATE, OffsetMap
 
 
 class Alignment:
-    """Insertion of the code points of special tokens into text."""
+    """Text in which the special tokens are replaced by their private code points."""
 
     __slots__ = ("_expected", "_length", "_literals", "_positions", "_text", "_unmatched", "offsets")
 
     def __init__(self, back: Mapping[str, str]) -> None:
-        """Take the spellings of special tokens, by code point."""
+        """Start an alignment; ``back`` contains the text of each special token, by code point."""
         self.offsets = OffsetMap()
-        """Map from offsets in the returned text to offsets in the text with spelled-out special tokens."""
+        """Map from offsets in the returned text to offsets in the plain text, without code points."""
         self._literals = back
-        self._expected = _Queue()  # decoded ids that the text has not reached
-        self._unmatched = _Queue()  # ordinary text that the ids have not reached
-        self._text = ""  # text that may be part of a special token
-        self._positions: dict[str, int] = {}  # positions of special tokens in _text, as far as searched
-        self._length = 0  # length of the text returned so far
+        self._expected = _Queue()  # Decoded ids whose text has not arrived.
+        self._unmatched = _Queue()  # Returned text whose ids have not arrived.
+        self._text = ""  # Text that is held back, because it may be part of a special token.
+        self._positions: dict[str, int] = {}  # Positions of special tokens in _text, from earlier searches.
+        self._length = 0  # Length of the text returned so far.
 
     @property
     def pending(self) -> int:
-        """Number of characters that are held back."""
+        """Number of characters of text that are held back."""
         return len(self._text)
 
     def feed(self, text: str, expected: str) -> str:
-        """Take the next text and the decoded ids; return the text that is certain, with code points."""
+        """Add text and decoded ids; return the text that is final, with code points for special tokens."""
         if not text.isascii():
-            text = PRIVATE.sub("\ufffd", text)  # only ids make a special token
+            text = PRIVATE.sub("\ufffd", text)  # a code point in text must not become a special token
         if text == expected and not (self._expected.piece or self._unmatched.piece or self._text):
             self._length += len(text)
             return text
@@ -60,17 +60,17 @@ class Alignment:
         self._text += text
         self._positions.clear()
         at = self._advance(self._catch_up(out), out)
-        if not self._expected.piece and at < len(self._text):  # no special token is on its way
+        if not self._expected.piece and at < len(self._text):  # no special token is expected
             self._unmatched.put(self._text[at:])
             at = self._release(at, len(self._text), out)
         self._text = self._text[at:]
         return out[0] if len(out) == 1 else "".join(out)
 
     def finish(self) -> str:
-        """Return the rest at the end of the input.
+        """Return the rest of the text at the end of the input.
 
-        Expected special tokens count as present up to the first expected ordinary text, where the text
-        was cut.
+        Special tokens that the ids contain but the text lacks are inserted.  If the text lacks ordinary
+        text as well, it was truncated there, and nothing after that point is inserted.
         """
         out: list[str] = []
         expected = self._expected
@@ -79,7 +79,7 @@ class Alignment:
             code_point = expected.piece[expected.at]
             literal = self._literals.get(code_point, "")
             if not literal:
-                break  # ordinary text is missing, so the text was cut here
+                break  # ordinary text is missing, so the text was truncated here
             if literal.startswith(self._text[at:]):
                 at = len(self._text)
             self._insert_token(code_point, literal, out)
@@ -88,7 +88,7 @@ class Alignment:
         return "".join(out)
 
     def _advance(self, at: int, out: list[str]) -> int:
-        """Compare text and ids from ``at`` on, as far as both reach; return the position."""
+        """Compare the text from ``at`` on with the decoded ids, and return the end of the compared text."""
         text = self._text
         expected = self._expected
         while at < len(text) and expected.piece:
@@ -96,7 +96,7 @@ class Alignment:
             literal = self._literals.get(code_point, "")
             if literal:
                 start = skip_whitespace(text, at)
-                if start - at <= BOUND:  # else the token was left out, and the whitespace is the model's
+                if start - at <= BOUND:  # after more whitespace than this, the token was omitted
                     if text.startswith(literal, start):
                         at = self._release(at, start, out) + len(literal)
                     elif literal.startswith(text[start : start + len(literal)]):
@@ -112,7 +112,7 @@ class Alignment:
         return at
 
     def _catch_up(self, out: list[str]) -> int:
-        """Skip decoded ids whose text was returned before; return the position to continue at."""
+        """Skip decoded ids whose text was returned earlier, and return the position at which to continue."""
         ahead, expected = self._unmatched, self._expected
         while ahead.piece and expected.piece:
             shown = ahead.peek_text(len(expected.piece) - expected.at)
@@ -124,7 +124,7 @@ class Alignment:
         return 0
 
     def _resynchronise(self, at: int, out: list[str]) -> int:
-        """Return text up to the next special token, where text and ids differ."""
+        """Return the text up to the next special token, because it differs from the decoded ids."""
         self._unmatched = _Queue()
         expected = self._expected
         while expected.piece:
@@ -136,21 +136,21 @@ class Alignment:
         return self._release(at, len(self._text), out)
 
     def _next(self, literal: str, at: int) -> int:
-        """Return the first position of a special token from ``at`` on, or -1."""
+        """Return the position of the next special token ``literal`` at or after ``at``, or -1."""
         place = self._positions.get(literal, 0)
         if 0 <= place < at or literal not in self._positions:
             place = self._positions[literal] = self._text.find(literal, at)
         return place
 
     def _release(self, at: int, end: int, out: list[str]) -> int:
-        """Return ordinary text to the caller."""
+        """Add the text from ``at`` to ``end`` to the output, and return ``end``."""
         if end > at:
             out.append(self._text[at:end])
             self._length += end - at
         return end
 
     def _insert_token(self, code_point: str, literal: str, out: list[str]) -> None:
-        """Insert the code point of the special token that is expected next."""
+        """Output the code point of the next special token in the expected text."""
         self._expected.take(1)
         out.append(code_point)
         self.offsets.note(self._length, len(literal) - 1)
@@ -158,33 +158,33 @@ class Alignment:
 
 
 class _Queue:
-    """Queue of text pieces, which are read from the front without copying."""
+    """Queue of text.  Reading from the front does not copy the rest."""
 
     __slots__ = ("_later", "_next", "at", "piece")
 
     def __init__(self) -> None:
         self.piece = ""
-        """The first piece with unread text, or an empty string."""
+        """First piece that contains unread text, or an empty string."""
         self.at = 0
-        """Length of the text in ``piece`` that has been read."""
+        """Number of characters of ``piece`` that have been read."""
         self._later: list[str] = []
         self._next = 0
 
     def put(self, text: str) -> None:
-        """Append text."""
+        """Append text to the queue."""
         if not self.piece:
             self.piece = text
         elif text:
             self._later.append(text)
 
     def peek_text(self, most: int) -> str:
-        """Return at most ``most`` characters of ordinary text from the front."""
+        """Return the ordinary text at the front, at most ``most`` characters, without removing it."""
         end = self.at + most
         special = PRIVATE.search(self.piece, self.at, end)
         return self.piece[self.at : end if special is None else special.start()]
 
     def take(self, length: int) -> None:
-        """Remove ``length`` characters from the front; they lie in the first piece."""
+        """Remove ``length`` characters from the front; the first piece must have that many."""
         self.at += length
         if self.at < len(self.piece):
             return

@@ -1,7 +1,7 @@
-"""Incremental detokenizer: token ids in, text out, with special tokens as private code points.
+"""Incremental detokenizer that converts token ids to text with private code points for special tokens.
 
-``tokenizer_adapters.py`` explains the code points.  ``OffsetMap`` translates offsets in the text with
-code points into offsets in the plain text that callers see.
+``tokenizer_adapters.py`` explains the code points.  ``OffsetMap`` converts offsets in text with
+code points to offsets in the plain text that callers see.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .tokenizer_adapters import Tokenizer, facts_of_tokenizer
 
 
 def restore(text: str, code_points_back: Mapping[str, str]) -> str:
-    """Return ``text`` with its code points replaced by the literals, the inverse of ``substitute``."""
-    if text.isascii():  # strings know this without a search
+    """Replace the private code points in ``text`` with their special tokens; inverse of ``substitute``."""
+    if text.isascii():  # a fast check, because Python strings store whether they are ASCII
         return text
     return PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
 
 
 def _is_code_point(text: str) -> bool:
-    """Return whether the text of a token is a code point, which stands for a special token."""
+    """Return whether the text of a token is a private code point, so that the token is a special token."""
     return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
 
 
 PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
-"""Pattern of the private code points that stand for special tokens."""
+"""Pattern of a private code point, which represents a special token."""
 _FIRST: Final = 0xD800
 _LAST: Final = 0xDFFF
 
@@ -39,29 +39,29 @@ _LAST: Final = 0xDFFF
 class OffsetMap:
     """Map from offsets in text with code points to offsets in the plain text.
 
-    Each code point shifts all text after it.  A cursor remembers the last query: ascending queries,
-    like the spans of events, take constant time on average, and a query that goes back takes time
-    for the code points in between.
+    A code point is shorter than its special token, so it shifts all text after it.  The map keeps a cursor at
+    the last query.  Ascending queries, like the spans of events, take constant time on average; a query
+    before the cursor takes time for each code point in between.
     """
 
     __slots__ = ("_before", "_cursor", "_last", "_places", "_shift")
 
     def __init__(self) -> None:
-        self._places: list[int] = []  # positions of the code points, ascending
-        self._before: list[int] = [0]  # at index n: shift after the first n code points
-        self._cursor: i64 = 0  # number of code points before the last query
-        self._last: i64 = -1  # position of the last code point
-        self._shift: i64 = 0  # shift after the last code point
+        self._places: list[int] = []  # Positions of the code points, in ascending order.
+        self._before: list[int] = [0]  # At index n: shift in characters after the first n code points.
+        self._cursor: i64 = 0  # Number of code points before the position of the last query.
+        self._last: i64 = -1  # Position of the last code point.
+        self._shift: i64 = 0  # Shift in characters after the last code point.
 
     def note(self, position: int, extra: int) -> None:
-        """Add a code point that stands for ``1 + extra`` characters; positions must ascend."""
+        """Add a code point that represents ``1 + extra`` characters, after all earlier code points."""
         self._last = position
         self._shift += extra
         self._places.append(position)
         self._before.append(self._shift)
 
     def to_text(self, position: i64) -> i64:
-        """Return the offset in the plain text."""
+        """Return the offset in the plain text for an offset in the text with code points."""
         if position > self._last:
             return position + self._shift
         places = self._places
@@ -75,7 +75,7 @@ class OffsetMap:
         return position + self._before[cursor]
 
     def move(self, event: Event) -> bool:
-        """Move an event to its span in the plain text; return whether it contains a code point."""
+        """Set an event's span to the plain text, and return whether the span contains a code point."""
         start: i64 = event.start
         end: i64 = event.end
         first = self.to_text(start)
@@ -85,10 +85,10 @@ class OffsetMap:
 
 
 class Detokenizer:
-    """Incremental detokenizer, which returns special tokens as their code points.
+    """Incremental detokenizer that returns special tokens as private code points.
 
-    A character that is split over several tokens is held back until it is complete.  The joined text
-    does not depend on how the ids are grouped into calls of :meth:`feed`.
+    A character that is split over several tokens is held back until it is complete.  The concatenated text
+    does not depend on how the ids are distributed over calls of :meth:`feed`.
     """
 
     __slots__ = (
@@ -108,13 +108,13 @@ class Detokenizer:
     ) -> None:
         """Create a detokenizer.
 
-        :param code_points: code points of special tokens, by literal.
-        :param known: cached texts of tokens, for the same code points.
+        :param code_points: private code points, by special token.
+        :param known: cached texts of tokens, from a detokenizer with the same code points.
         """
         self.offsets = OffsetMap()
         """Map from offsets in the returned text to offsets in the plain text."""
         self.widths: list[int] | None = None
-        """Number of characters of the plain text that begin in each token; None unless requested."""
+        """Number of plain-text characters that begin in each token; None unless :meth:`measure` is called."""
         self._tokenizer = tokenizer
         facts = facts_of_tokenizer(tokenizer)
         self._special: Mapping[int, str] = facts.special
@@ -122,20 +122,21 @@ class Detokenizer:
             known = TokenTexts() if code_points else facts.texts
         self._known: Final = known
         self._code_points = code_points
-        self._incomplete = b""  # bytes of an incomplete character
-        self._incomplete_in = 0  # number of the token in which that character begins
-        self._length = 0  # length of the text returned so far
+        self._incomplete = b""  # Bytes of an incomplete character.
+        self._incomplete_in = 0  # Number of the token in which the incomplete character begins.
+        self._length = 0  # Length of the text returned so far.
 
     def feed(self, ids: Iterable[int]) -> str:
         """Return the text of these tokens, up to the last complete character.
 
-        A special token gives its code point, or its literal if it has none.  An ordinary token always
-        gives its text, whatever it spells.  An unknown id raises ``UsageError``; then none of ``ids`` counts.
+        The text of a special token is its code point, or its literal if it has no code point.  An ordinary
+        token is never replaced, even if its text equals a special token.  For an unknown id, raise
+        ``UsageError`` and ignore all ``ids`` of this call.
         """
         texts = self._known.texts
         widths = self._known.widths
         size = len(texts)
-        # Fast path: most calls have one token of whole characters.
+        # Fast path: in most calls there is one token, which consists of complete characters.
         if not self._incomplete and self.widths is None and isinstance(ids, list) and len(ids) == 1:
             only: int = ids[0]
             first = texts[only] if 0 <= only < size else None
@@ -149,8 +150,8 @@ class Detokenizer:
         out: list[str] = []
         wide: list[Any] = []  # number of characters that begin in each token
         length: i64 = self._length
-        special: list[tuple[int, int]] = []  # position of a code point, extra length of its literal
-        others: list[tuple[int, int]] = []  # number of a token, correction of its width
+        special: list[tuple[int, int]] = []  # Position of each code point, extra length of its literal.
+        others: list[tuple[int, int]] = []  # Number of a token, and the correction to its width.
         given: list[int] = ids if isinstance(ids, list) else list(ids)
         for id in given:
             known = texts[id] if 0 <= id < size else None
@@ -186,7 +187,7 @@ class Detokenizer:
         return self.feed(ids) + self.finish()
 
     def measure(self) -> list[int]:
-        """Start to record widths, and return the list that grows with each token."""
+        """Start to record the widths of tokens, and return the list to which they are appended."""
         if self.widths is None:
             if self._length or self._incomplete:
                 raise UsageError(
@@ -196,7 +197,7 @@ class Detokenizer:
         return self.widths
 
     def finish(self) -> str:
-        """Return the rest of the text: U+FFFD if the input ended inside a character."""
+        """Return the rest of the text, which is U+FFFD if the input ended inside a character."""
         text = self._flush_incomplete()
         self._length += len(text)
         if text and self.widths is not None:
@@ -204,7 +205,7 @@ class Detokenizer:
         return text
 
     def _flush_incomplete(self) -> str:
-        """Return the replacement for an incomplete character: one or more U+FFFD, as in one-pass decoding."""
+        """Return the replacement for an incomplete character: one or more U+FFFD, like ``bytes.decode()``."""
         incomplete, self._incomplete = self._incomplete, b""
         return utf_8_decode(incomplete, "replace", True)[0]
 
@@ -214,9 +215,9 @@ class Detokenizer:
         """Return the text of a token that is special, holds part of a character, or is not cached yet.
 
         :param number: number of the token in the output.
-        :param at: position of its text.
-        :param special: receives the positions of code points.
-        :param others: receives corrections of widths.
+        :param at: position of the token's text in the returned text.
+        :param special: list to which the positions of code points are appended.
+        :param others: list to which corrections of token widths are appended.
         """
         piece = self._piece(id)
         incomplete = self._incomplete
@@ -224,7 +225,7 @@ class Detokenizer:
             piece = incomplete + piece
             text, end = utf_8_decode(piece, "replace", False)
             if text:
-                if incomplete:  # the first character began in an earlier token
+                if incomplete:  # the first character of the text began in an earlier token
                     others += ((self._incomplete_in, 1), (number, -1))
                 elif end == len(piece):
                     self._known.remember(id, text, len(text))

@@ -1,4 +1,4 @@
-"""Labels of tokens: one byte for each token, with values that stay the same in all versions."""
+"""Labels of tokens.  A label is one byte, and its values are the same in all versions of this library."""
 
 from enum import IntEnum
 from typing import Final
@@ -7,22 +7,22 @@ from ...events import CallEnd, CallStart, Event, Markup, Text
 from ..mypyc_types import i64
 
 VERSION: Final = 1
-"""Version of the values below; tables of labels contain it."""
+"""Version of the label values, which is stored in every table of labels."""
 
 
 class Label(IntEnum):
-    """Part of an output or a conversation that a token belongs to."""
+    """Part of an output or of a conversation to which a token belongs."""
 
     CONTEXT = 0
-    """Text that the model did not write: a prompt, the result of a tool."""
+    """Text that the model did not write, such as a prompt or the result of a tool."""
     CONTENT = 1
     REASONING = 2
     NAME = 3
-    """The name of a call."""
+    """The function name in a call."""
     ARGUMENTS = 4
     """The arguments of a call, in the model's notation."""
     CALL = 5
-    """The markup of a call, and of a section of calls."""
+    """The markup of a call or of a section of calls."""
     MARKUP = 6
     """All other markup, and the whitespace next to it."""
     END = 7
@@ -31,15 +31,15 @@ class Label(IntEnum):
 
 
 SHARED: Final = 64
-"""Flag of a token that also contains the beginning of the next part; the label is that of the first."""
+"""Flag of a token that belongs to several parts; the rest of the label is the first of these."""
 BROKEN: Final = 128
 """Flag of a token in a call that is malformed or truncated."""
 KIND: Final = 63
-"""Mask without the flags: ``label & KIND`` is a :class:`Label`."""
+"""Mask that removes the flags: ``label & KIND`` is a :class:`Label`."""
 WRITTEN: Final = tuple(label for label in Label if label not in (Label.CONTEXT, Label.PADDING))
 """Labels of the tokens that the model wrote."""
 _CALL_ROLES: Final = frozenset({"call", "separator", "cut"})
-# Plain integers: the compiler adds these without boxing, unlike members of an IntEnum.
+# Plain integers, because compiled code adds these without boxing, unlike members of an IntEnum.
 _CONTENT: Final = int(Label.CONTENT)
 _REASONING: Final = int(Label.REASONING)
 _NAME: Final = int(Label.NAME)
@@ -51,13 +51,14 @@ _END: Final = int(Label.END)
 _ALIKE: Final = [bytes([label]) for label in range(256)]
 
 Stretch = tuple[int, int]
-"""End offset and label; a stretch begins where the one before it ends."""
+"""End offset and label of a stretch of text.  Each stretch begins at the end of the previous one."""
 
 
 def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> list[Stretch]:
     """Return the labels of an output's text, as consecutive stretches.
 
-    :param shown: the events after whitespace was trimmed; text that is missing in them counts as markup.
+    :param events: all events of the output.
+    :param shown: the same events after whitespace is trimmed; the trimmed text is labelled as markup.
     :param ends: markers that end a turn.
     """
     visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
@@ -97,17 +98,18 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
 def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
     """Return a label for each token.
 
-    A token has the label of its first character.  A token in which no character begins continues a
-    character, and has the label of that.
+    The label of a token is the label of its first character.  A token in which no character begins is part
+    of an earlier character, and has the label of that character.
 
     :param widths: number of characters that begin in each token.
-    :param found: the stretches of the text.
+    :param found: the stretches of the text, from :func:`stretches`.
     """
-    out: list[bytes] = []  # labels of consecutive runs of tokens
+    out: list[bytes] = []  # labels of the tokens so far, in runs
     total: i64 = len(widths)
-    token: i64 = 0  # the first token without a label
-    start: i64 = 0  # the offset of that token
-    shared: i64 = -1  # label of the token in which the last stretch ended, not yet written; else -1
+    token: i64 = 0  # The first token without a label.
+    start: i64 = 0  # The offset of the first token without a label.
+    # If the last stretch ended inside a token, this is the label of that token, which is not in `out` yet.
+    shared: i64 = -1
     last: i64 = 0
     for stretch_end, stretch_label in found:
         end: i64 = stretch_end
@@ -119,7 +121,7 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
             if shared & ~SHARED != label:
                 shared |= SHARED
             if start > end:
-                continue  # this stretch ends in the same token
+                continue  # this stretch ends in the same token as the one before it
             out.append(_ALIKE[shared])
             shared = -1
         first = token

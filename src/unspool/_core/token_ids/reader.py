@@ -1,9 +1,9 @@
-"""Reader of token ids: it prepares a dialect and the input for the machine, and restores the events.
+"""Reader of token ids, which converts a dialect and the input for the machine, and the events back.
 
-Each special token in the dialect's templates becomes one code point, a lone surrogate, in the
-templates and in the input.  No UTF-8 decoder produces a lone surrogate, so a marker that the model
-spells out in ordinary tokens stays text.  The events that leave the parser have plain text again,
-and spans in plain text.
+Each special token in the dialect's templates is replaced by one private code point, both in the
+templates and in the input.  The code points are lone surrogates, which no UTF-8 decoder produces.  So
+a marker that the model writes in ordinary tokens stays text.  The events that the parser returns
+contain plain text and spans in plain text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TokenDialect:
-    """Dialect with the special tokens of a vocabulary as code points."""
+    """Dialect in which the special tokens of a vocabulary are replaced by private code points."""
 
     __slots__ = ("back", "code_points", "dialect", "texts", "unused")
 
@@ -43,17 +43,17 @@ class TokenDialect:
         others = assign_more_code_points(own, tokenizer)
         self.code_points: Final = {**own, **others}
         self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
-        """Literals of the special tokens, by code point."""
+        """Special tokens by their code points."""
         self.unused: Final = frozenset(others.values())
-        """Code points of control tokens that the dialect does not use; the parser drops them."""
+        """Code points of control tokens that the dialect does not use; the parser removes these tokens."""
         read = _substituted(dialect, tuple(own.items()))
         self.dialect: Final[Dialect] = replace(read, drop=(*read.drop, *others.values())) if others else read
-        """The dialect, rewritten with code points."""
+        """The dialect with code points in its templates."""
         self.texts: Final = TokenTexts()
 
 
 class TokenReader(Detokenizer):
-    """Conversion of ids to text for the machine, and of the machine's events to plain text."""
+    """Converter of token ids to text for the machine, and of the machine's events to plain text."""
 
     __slots__ = ("_literals", "_unused", "alignment", "dialect")
 
@@ -67,29 +67,29 @@ class TokenReader(Detokenizer):
         self._literals = token_dialect.back
         self._unused = token_dialect.unused
         self.alignment: Alignment | None = None
-        """Alignment of text with the ids, if the caller gives both."""
+        """Alignment of the ids with the caller's text; None if the caller passes only ids."""
         self.dialect: Dialect = token_dialect.dialect
 
     @property
     def pending(self) -> int:
-        """Number of characters that the machine has not received yet."""
+        """Number of characters of the input that the machine has not received yet."""
         return 0 if self.alignment is None else self.alignment.pending
 
     @property
     def max_pending(self) -> int:
-        """Maximum of ``pending`` in the present state."""
+        """Maximum that ``pending`` can reach in the current state."""
         return 0 if self.alignment is None or not self.alignment.pending else 2 * BOUND
 
     def prompt(self, text: str) -> str:
-        """Return a prompt that was given as text, with code points."""
+        """Return the text of a prompt with code points in place of special tokens."""
         return substitute(text, self._code_points)
 
     def spell(self, ids: Iterable[int]) -> str:
-        """Return the plain text of ids that do not belong to this output."""
+        """Return the plain text of ids that are not part of the output that is being read."""
         return Detokenizer(self._tokenizer, {}).whole(ids)
 
     def text_of(self, id: int) -> str:
-        """Return the text of one token for the machine, with U+FFFD in place of incomplete characters."""
+        """Return the text of one token for the machine; incomplete characters become U+FFFD."""
         piece = self._piece(id)
         return (
             piece.decode(errors="replace")
@@ -98,21 +98,21 @@ class TokenReader(Detokenizer):
         )
 
     def align(self, text: str, ids: Iterable[int]) -> str:
-        """Return text for the machine, from text that the caller decoded and its ids."""
+        """Return text for the machine, from ids and the text that the caller decoded from them."""
         if self.alignment is None:
             if self._length or self._incomplete:
                 raise UsageError(
-                    "feed_tokens() was called without text before: give text with all ids, or with none"
+                    "an earlier call of feed_tokens() had no text: pass text in every call, or in none"
                 )
             self.alignment = Alignment(self._literals)
         return self.alignment.feed(text, self.feed(ids))
 
     def end(self) -> str:
-        """Return the rest of the text at the end of the input."""
+        """Return the rest of the text for the machine, at the end of the input."""
         return self.finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
-        """Return the events with plain text and spans in plain text."""
+        """Convert the texts and spans of the events from code points to plain text; return the events."""
         offsets = self.offsets if self.alignment is None else self.alignment.offsets
         back = self._literals
         if self._unused:
@@ -137,10 +137,10 @@ class TokenReader(Detokenizer):
         return events
 
     def _with_dropped_tokens(self, events: list[Event]) -> list[Event]:
-        """Add a diagnostic for each dropped token, in any state of the machine.
+        """Return the events, with a diagnostic for each control token that the parser removed.
 
-        The machine joins neighbouring markup, depending on the chunks.  Splitting it at the dropped tokens
-        makes the diagnostics independent of the chunking.
+        Depending on the chunks, the machine merges adjacent markup events.  Splitting the events at the
+        removed tokens makes the diagnostics independent of the chunks.
         """
         unused = self._unused
         if not any(isinstance(event, Markup) and not unused.isdisjoint(event.text) for event in events):
@@ -163,13 +163,13 @@ class TokenReader(Detokenizer):
 
 
 def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
-    """Return the special tokens of a vocabulary that occur in the dialect's markup."""
+    """Return those special tokens of a vocabulary that occur in the dialect's markup."""
     return frozenset(assign_code_points(dialect_texts(dialect), as_tokenizer(tokenizer)))
 
 
 @lru_cache(maxsize=256)
 def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialect:
-    """Return a dialect with its special tokens replaced by code points."""
+    """Return a dialect in whose templates special tokens are replaced by code points."""
     if not pairs:
         return dialect
     code_points = dict(pairs)

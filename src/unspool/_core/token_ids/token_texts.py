@@ -1,25 +1,28 @@
-"""Cache of the texts of tokens, filled on demand because a model uses few of its tokens."""
+"""Cache of token texts.  It is filled on demand, because a model uses only few of its tokens."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 CACHE_SIZE: Final = 1 << 20
-"""Number of ids that are cached.  No vocabulary is that large, and one wrong id would make a huge list."""
+"""Upper limit of the ids that are cached.
+
+All vocabularies are smaller.  Without a limit, one invalid id could make the list very large.
+"""
 
 
 class TokenTexts:
-    """Texts and widths of tokens that consist of whole characters, by id.
+    """Texts and widths of tokens that consist of complete characters, by id.
 
-    The width is the length of the plain text.  It differs from the length of ``text`` where a code
-    point stands for a special token.
+    The width of a token is the length of its plain text.  The text of a special token may be a private code
+    point, which is shorter.
     """
 
     __slots__ = ("texts", "widths")
 
     def __init__(self) -> None:
         self.texts: list[str | None] = []
-        self.widths: list[Any] = []  # integers; typed as Any so that the compiled code does not unbox them
+        self.widths: list[Any] = []  # integers, but typed as Any so that compiled code does not unbox them
 
     def remember(self, id: int, text: str, width: int) -> None:
         """Store the text and the width of a token."""
@@ -29,5 +32,5 @@ class TokenTexts:
         if more > 0:
             self.widths.extend([0] * more)
             self.texts.extend([None] * more)
-        self.widths[id] = width  # set before the text, whose presence tells other threads that both are set
+        self.widths[id] = width  # set before the text: threads that find a text also expect the width
         self.texts[id] = text

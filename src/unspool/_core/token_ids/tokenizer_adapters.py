@@ -1,16 +1,16 @@
 """Adapters for tokenizers, and private code points for special tokens.
 
-A model can write a marker such as ``<tool_call>`` in two ways: as the special token, which makes
-it markup, or spelled out in ordinary tokens, which only mentions it.  Text cannot tell these
-apart, ids can.  So the parser of ids replaces every special token with one private code point,
+A model can write a marker such as ``<tool_call>`` in two ways: as a special token, which is markup,
+or in ordinary tokens, which only mention the marker.  The difference is visible in ids, but not in
+text.  So when the input is ids, every special token is replaced by one private code point,
 in the compiled templates (:func:`substitute`) and in the input (``Detokenizer``).  The machine
-compares characters as it does for text.
+then compares characters in the same way as for text.
 
-The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8 decoder produces one, so
-ordinary text cannot contain them.  They must not leave the parser, for the same reason: text
-passes through ``restore``, and offsets pass through ``OffsetMap`` (``detokenizer.py``).
+The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8 decoder produces them, so
+they cannot occur in ordinary text.  Nor can they be encoded, so the parser must not return them:
+``restore`` converts text, and ``OffsetMap`` converts offsets (``detokenizer.py``).
 
-Tokenizers of other packages are recognised by their methods.  None of the packages is imported.
+Tokenizers of other packages are recognised by their methods.  None of these packages is imported.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ _SURROGATES: Final = 0x800
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Vocabulary, as the parser of token ids needs it."""
+    """Vocabulary with the methods that the parser of token ids needs."""
 
     def token_bytes(self, id: int) -> bytes:
-        """Return the UTF-8 bytes of an ordinary token, as in the middle of a text.
+        """Return the UTF-8 bytes that an ordinary token has in the middle of a text.
 
-        They may begin or end inside a character.  Raises ``LookupError`` if the vocabulary has no such id.
+        The bytes may begin or end inside a character.  Raise ``LookupError`` if the vocabulary lacks the id.
         """
         ...
 
     def special_tokens(self) -> Mapping[int, str]:
-        """Return the literals of all tokens that are matched as a whole: added, special and control tokens.
+        """Return the text of all added, special and control tokens, by id.
 
-        Runs of whitespace do not belong here, even if the vocabulary adds them as tokens: they are text.
+        Omit tokens that consist of whitespace, even if they are added tokens, because they are ordinary text.
         """
         ...
 
 
 @runtime_checkable
 class Encoder(Tokenizer, Protocol):
-    """Vocabulary that can also encode text."""
+    """Tokenizer that can also encode text."""
 
     def encode(self, text: str) -> Sequence[int]:
-        """Return the ids of a text, including its special tokens, without adding tokens at the ends."""
+        """Return the ids of a text, including its special tokens, without adding BOS or EOS tokens."""
         ...
 
 
 def as_encoder(obj: object) -> Encoder:
-    """Return the tokenizer in ``obj``, which must be able to encode text."""
+    """Return the tokenizer that ``obj`` is or contains; it must be able to encode text."""
     tokenizer = as_tokenizer(obj)
     if isinstance(tokenizer, Encoder):
         return tokenizer
@@ -78,7 +78,7 @@ def as_encoder(obj: object) -> Encoder:
 
 
 def as_tokenizer(obj: object) -> Tokenizer:
-    """Return the tokenizer in ``obj``.
+    """Return the tokenizer that ``obj`` is or contains.
 
     :param obj: a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, a tokenizer of
         ``mistral_common``, an object that holds one of these (a processor, an engine's wrapper), or a
@@ -106,12 +106,12 @@ def as_tokenizer(obj: object) -> Tokenizer:
 
 
 def unwrap_tokenizer(obj: object) -> Iterator[object]:
-    """Yield an object, the tokenizer that it holds, the one that this one holds, and so on.
+    """Yield an object, then the tokenizer in that object, then the tokenizer in that tokenizer, and so on.
 
-    Processors hold tokenizers of ``transformers``, and these hold one of ``tokenizers``;
-    ``mistral_common`` and engines have wrappers of their own.
+    A processor contains a tokenizer of ``transformers``, which contains a tokenizer of the ``tokenizers``
+    package; ``mistral_common`` and engines have their own wrappers.
     """
-    for _ in range(4):  # the longest known chain has three
+    for _ in range(4):  # the longest known chain has three wrappers
         yield obj
         if isinstance(obj, _HasBackend):
             obj = obj.backend_tokenizer
@@ -127,15 +127,15 @@ def unwrap_tokenizer(obj: object) -> Iterator[object]:
 
 
 def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[str, str]:
-    """Assign a private code point to each special token that occurs in one of the literals.
+    """Return a private code point for each special token that occurs in at least one of the literals.
 
     A token may be a part of a literal, like ``｜DSML｜`` in ``<｜DSML｜invoke``.  The result depends
-    only on the set of these tokens, not on the order of the literals or on ids.  So vocabularies
-    with the same markers share one compiled dialect.
+    only on the set of these tokens, not on the order of the literals or on the tokens' ids.  This lets
+    vocabularies with the same markers share one compiled dialect.
     """
-    # The literals are joined with a surrogate, so that no token can match across two of them.
+    # The literals are joined with a surrogate, so that no token can match across the end of a literal.
     haystack = chr(_FIRST_SURROGATE).join(literals)
-    # Single characters and whitespace are excluded, because ordinary text uses the same tokens.
+    # Tokens that are single characters or whitespace are excluded, because they also occur in ordinary text.
     found = sorted(
         {
             token
@@ -144,15 +144,19 @@ def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[st
         }
     )
     if len(found) > _SURROGATES:
-        raise UsageError(f"{len(found)} special tokens occur in the markers, at most {_SURROGATES} can")
+        raise UsageError(
+            f"{len(found)} special tokens occur in the markers of the dialect; the maximum is {_SURROGATES}"
+        )
     return {token: chr(_FIRST_SURROGATE + number) for number, token in enumerate(found)}
 
 
 def assign_more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> dict[str, str]:
-    """Assign private code points to control tokens outside the dialect's markup, such as vision tokens.
+    """Return private code points for control tokens outside the dialect's markup, such as vision tokens.
 
-    Vocabularies also add words and HTML tags, which are text.  So a token counts only if the
-    vocabulary flags it, or if it looks like a control token.
+    The added tokens of a vocabulary may also be words and HTML tags, which are ordinary text.  So only
+    tokens that the vocabulary flags, or that look like control tokens, get a code point.
+
+    :param taken: code points that are already assigned.
     """
     facts = facts_of_tokenizer(tokenizer)
     others = {
@@ -167,7 +171,7 @@ def assign_more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> d
 def substitute(literal: str, code_points: Mapping[str, str]) -> str:
     """Replace the special tokens in a literal with their code points.
 
-    The leftmost match counts, then the longest, as in tokenizers.
+    As in tokenizers, the leftmost match is replaced; of several at the same position, the longest.
     """
     if not code_points:
         return literal
@@ -176,16 +180,19 @@ def substitute(literal: str, code_points: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=256)
 def pattern_of_tokens(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """Return a pattern for any of these tokens, which prefers the longest one."""
+    """Return a pattern that matches any of these tokens, and prefers longer ones."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(re.escape(token) for token in longest_first))
 
 
-# --- spellings of ordinary tokens ---
+# --- bytes of ordinary tokens ---
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Build GPT-2's alphabet: a printable character for each byte, the byte's own one if it is printable."""
+    """Return GPT-2's byte alphabet, which maps a printable character to each byte.
+
+    The character of a byte is the one with the same number in Latin-1, if this character is printable.
+    """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in printable]
     alphabet = {chr(byte): byte for byte in printable}
@@ -198,17 +205,17 @@ _BYTE_PIECE: Final = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 class _Spelling:
-    """Rule that converts each piece of a vocabulary to bytes."""
+    """Rule for converting the entries of a vocabulary (*pieces*) to bytes."""
 
     __slots__ = ("byte_fallback", "byte_level", "replace")
 
     def __init__(self, *, byte_level: bool, byte_fallback: bool, replace: Sequence[tuple[str, str]]) -> None:
         self.byte_level = byte_level
-        """Whether each character of a piece is a byte in GPT-2's alphabet."""
+        """Whether each character of a piece represents one byte, in GPT-2's byte alphabet."""
         self.byte_fallback = byte_fallback
-        """Whether ``<0x0A>`` is a byte."""
+        """Whether a piece such as ``<0x0A>`` represents one byte."""
         self.replace = replace
-        """Replacements, such as a space for U+2581."""
+        """Pairs of text to replace and its replacement, such as U+2581 and a space."""
 
     def to_bytes(self, piece: str) -> bytes:
         if self.byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
@@ -218,7 +225,7 @@ class _Spelling:
         if self.byte_level:
             try:
                 return bytes([_BYTE_ALPHABET[character] for character in piece])
-            except KeyError:  # added tokens do not use the alphabet
+            except KeyError:  # added tokens are not written in the byte alphabet
                 pass
         return piece.encode()
 
@@ -227,16 +234,16 @@ _SENTENCEPIECE: Final = _Spelling(byte_level=False, byte_fallback=True, replace=
 
 
 def _decoder_steps(decoder: Any) -> list[Any]:
-    """Return the steps of a decoder, which may be a sequence of decoders."""
+    """Return the steps of a decoder in ``tokenizer.json``, including those of nested sequences."""
     if isinstance(decoder, dict) and decoder.get("type") == "Sequence":
         return [step for inner in decoder["decoders"] for step in _decoder_steps(inner)]
     return [decoder]
 
 
 def _spelling_rule(decoder: object) -> _Spelling | None:
-    """Return the spelling rule of a decoder in ``tokenizer.json``.
+    """Return the rule that a decoder in ``tokenizer.json`` uses to convert single tokens to bytes.
 
-    None means that the text of a token depends on its neighbours, or that a step is unknown.
+    Return None if the text of a token depends on adjacent tokens, or if a step of the decoder is unknown.
     """
     byte_level = byte_fallback = fused = False
     replace: list[tuple[str, str]] = []
@@ -253,20 +260,20 @@ def _spelling_rule(decoder: object) -> _Spelling | None:
             case {"type": "Fuse"}:
                 fused = True
             case {"type": "Strip"} if fused:
-                pass  # only the ends of the whole text
+                pass  # affects only the start and end of the whole text
             case _:
                 return None
     return _Spelling(byte_level=byte_level, byte_fallback=byte_fallback, replace=replace)
 
 
-# --- adapters; a *source* is a protocol for a class of another package ---
+# --- adapters; each class whose name ends in Source is a protocol for a tokenizer of another package ---
 
 
 class VocabularyFacts:
     """Cached facts about one tokenizer.
 
-    They must not refer to the tokenizer.  They are stored under a weak reference to it, and a
-    reference back would keep it alive forever.
+    The facts are stored under a weak reference to the tokenizer.  They must not refer to the tokenizer,
+    because such a reference would keep the tokenizer alive forever.
     """
 
     __slots__ = (
@@ -288,30 +295,30 @@ class VocabularyFacts:
         control: Iterable[str] = (),
     ) -> None:
         self.special = special
-        """Literals of the special tokens, by id."""
+        """Text of the special tokens, by id."""
         self.literals = frozenset(special.values())
         self.control = frozenset(control)
-        """Literals that the vocabulary flags as control tokens, as opposed to added words."""
+        """Special tokens that the vocabulary flags as control tokens, as opposed to added words."""
         self.spelling = spelling
-        """Spelling rule of the ordinary tokens, if there is one."""
+        """Rule for converting ordinary tokens to bytes; None if tokens cannot be converted one by one."""
         self.plain_token = plain_token
-        """Id of a plain token that others are decoded next to, if there is no spelling rule."""
+        """Id of an ordinary token next to which other tokens are decoded if ``spelling`` is None."""
         self.bytes: dict[int, bytes] = {}
         """Bytes of ordinary tokens, converted on demand.
 
-        A model uses few of them, and converting the whole vocabulary would delay a server's first request.
+        A model uses only few tokens, and converting all of them would delay a server's first request.
         """
         self.texts = TokenTexts()
-        """Texts of the ordinary tokens that consist of whole characters."""
+        """Texts of the ordinary tokens that consist of complete characters."""
         self.token_dialects: dict[Dialect, TokenDialect] = {}
-        """Dialects with the code points of this vocabulary."""
+        """Converted dialects, in which the special tokens of this vocabulary are code points."""
 
 
 _VOCABULARIES: Final[WeakKeyDictionary[object, VocabularyFacts]] = WeakKeyDictionary()
 
 
 class _Adapter:
-    """Base of the adapters: a :class:`Tokenizer` with cached facts."""
+    """Base class of the adapters, which are objects of type :class:`Tokenizer` with cached facts."""
 
     __slots__ = ("_bytes", "facts")
 
@@ -339,14 +346,14 @@ class _Adapter:
 
 
 def facts_of_tokenizer(tokenizer: Tokenizer) -> VocabularyFacts:
-    """Return the cached facts about a tokenizer, or new ones if it cannot be a weak key."""
+    """Return the facts about a tokenizer; they are cached unless the tokenizer cannot be a weak key."""
     if isinstance(tokenizer, _Adapter):
         return tokenizer.facts
     try:
         facts = _VOCABULARIES.get(tokenizer)
         if facts is None:
             facts = _VOCABULARIES[tokenizer] = VocabularyFacts(tokenizer.special_tokens())
-    except TypeError:  # not hashable, or no weak references
+    except TypeError:  # the tokenizer is not hashable, or does not support weak references
         return VocabularyFacts(tokenizer.special_tokens())
     return facts
 
@@ -360,7 +367,7 @@ class _AddedToken(Protocol):
 
 @runtime_checkable
 class _HuggingFaceSource(Protocol):
-    """``tokenizers.Tokenizer``."""
+    """Protocol for ``tokenizers.Tokenizer``."""
 
     @property
     def decoder(self) -> object: ...
@@ -374,10 +381,10 @@ class _HuggingFaceSource(Protocol):
 class _HuggingFace(_Adapter):
     """Adapter for ``tokenizers.Tokenizer``.
 
-    Byte-level and SentencePiece-like vocabularies, which all supported models have, convert each token
-    by itself, by the decoder of ``tokenizer.json``.  For other vocabularies (WordPiece, custom decoders) the
-    text of a token is whatever ``decode`` adds between two plain tokens.  That is right for
-    whole characters; a part of one becomes U+FFFD.
+    All supported models have byte-level or SentencePiece-like vocabularies.  Their tokens are converted one
+    by one, according to the decoder in ``tokenizer.json``.  In other vocabularies (WordPiece, custom
+    decoders) the text of a token is the text that ``decode`` adds for it between two ordinary tokens.
+    This is correct for complete characters, but a part of a character becomes U+FFFD.
     """
 
     __slots__ = ("_source",)
@@ -395,7 +402,7 @@ class _HuggingFace(_Adapter):
         found = self._source.get_added_tokens_decoder()
         added = {id: token.content for id, token in found.items()}
         control = [token.content for token in found.values() if token.special]
-        # Gemma adds runs of spaces and newlines as tokens, with U+2581 in place of spaces.
+        # Runs of spaces and newlines are added tokens in Gemma, with U+2581 in place of spaces.
         special = {
             id: literal
             for id, literal in sorted(added.items())
@@ -408,7 +415,8 @@ class _HuggingFace(_Adapter):
         return ids
 
     def _decoder(self) -> object:
-        # The pickled decoder is its part of tokenizer.json; to write the whole file takes up to a second.
+        # The pickled state of the decoder is its part of tokenizer.json.  Writing the whole tokenizer.json
+        # would take up to a second.
         state = self._source.decoder.__getstate__()
         return json.loads(state) if isinstance(state, bytes) else json.loads(self._source.to_str())["decoder"]
 
@@ -426,7 +434,7 @@ class _HuggingFace(_Adapter):
     def _read(self, id: int) -> bytes:
         try:
             piece = self._source.id_to_token(id)
-        except OverflowError:  # not an unsigned 32-bit number
+        except OverflowError:  # the id is not an unsigned 32-bit number
             piece = None
         if piece is None:
             raise KeyError(id)
@@ -444,7 +452,7 @@ class _HuggingFace(_Adapter):
 
 @runtime_checkable
 class _SentencePieceSource(Protocol):
-    """``SentencePieceTokenizer`` of ``mistral_common``."""
+    """Protocol for ``SentencePieceTokenizer`` of ``mistral_common``."""
 
     @property
     def n_words(self) -> int: ...
@@ -475,7 +483,7 @@ class _SentencePiece(_Adapter):
 
 @runtime_checkable
 class _TekkenSource(_SentencePieceSource, Protocol):
-    """``Tekkenizer`` of ``mistral_common``."""
+    """Protocol for ``Tekkenizer`` of ``mistral_common``."""
 
     def id_to_byte_piece(self, token_id: int, /) -> bytes: ...
     def encode(self, s: str, /, bos: bool, eos: bool) -> list[int]: ...
@@ -501,7 +509,7 @@ class _Tekken(_Adapter):
         return self._source.id_to_byte_piece(id)
 
     def encode(self, text: str) -> list[int]:
-        # The tokenizer does not look for special tokens in text, so they are searched for here.
+        # Tekkenizer does not recognise special tokens in text, so this code splits the text at them.
         ids = {literal: id for id, literal in self.facts.special.items()}
         out: list[int] = []
         at = 0
@@ -518,12 +526,12 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_SentencePieceSource, _SentencePiece),
 )
 _ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
-"""Adapters by class: recognising a tokenizer by its methods takes longer than reading a token."""
+"""Cache of adapters by tokenizer class, because recognising a tokenizer takes longer than reading a token."""
 
 
 @runtime_checkable
 class _HasBackend(Protocol):
-    """Fast tokenizer of ``transformers``."""
+    """Protocol for a fast tokenizer of ``transformers``."""
 
     @property
     def backend_tokenizer(self) -> object: ...
@@ -531,7 +539,7 @@ class _HasBackend(Protocol):
 
 @runtime_checkable
 class _HasInstruct(Protocol):
-    """``MistralTokenizer`` of ``mistral_common``."""
+    """Protocol for ``MistralTokenizer`` of ``mistral_common``."""
 
     @property
     def instruct_tokenizer(self) -> object: ...
@@ -539,7 +547,7 @@ class _HasInstruct(Protocol):
 
 @runtime_checkable
 class _HasTokenizer(Protocol):
-    """``InstructTokenizer`` of ``mistral_common``, a processor, or an engine's wrapper."""
+    """Protocol for ``InstructTokenizer`` of ``mistral_common``, a processor, or an engine's wrapper."""
 
     @property
     def tokenizer(self) -> object: ...

@@ -1,1 +1,1 @@
-"""Built-in dialects, one module for each family of models.  They contain only data."""
+"""Built-in dialects, with one module for each family of models.  The modules contain only data."""

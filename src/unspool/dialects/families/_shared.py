@@ -10,8 +10,9 @@ LLAMA_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end_of_text|
 IM_END = ("<|im_end|>",)
 
 # -- bodies of <tool_call>
-# Three formats share these tags.  Models that were trained on several of them mix them up, and users
-# select the wrong dialect.  So each of these dialects also accepts the other two formats.
+# Three formats of calls use the <tool_call> tags.  Models that were trained on several of these formats mix
+# them up, and users may select the wrong dialect.  So each of the three dialects also accepts the other two
+# formats.
 
 QWEN_PARAM = "<parameter={key}>\n{value}\n</parameter>\n"
 GLM_PARAM = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
@@ -35,7 +36,7 @@ QWEN_BODY = (
 )
 GLM_BODY = (
     Dialect(name="glm45", call=("<tool_call>{name}\n{params}</tool_call>",), param=(GLM_PARAM,)),
-    # A name without parameters is a call only if a tool has this name.
+    # A function name without parameters is a call only if there is a tool with this name.
     Dialect(name="glm45", section=("?{calls}",), call=("<tool_call>{name}</tool_call>",)),
 )
 

@@ -1,4 +1,4 @@
-"""Cohere's Command models."""
+"""Dialects of Cohere's Command models."""
 
 from dataclasses import replace
 

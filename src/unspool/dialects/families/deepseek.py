@@ -1,4 +1,8 @@
-"""DeepSeek.  Up to V3.1, calls are in control tokens; later, in XML tags with a prefix, as in GigaChat."""
+"""Dialects of DeepSeek.
+
+Up to V3.1, calls are written between control tokens; in later versions, in XML tags with a prefix, as in
+GigaChat.
+"""
 
 from dataclasses import replace
 
@@ -33,7 +37,7 @@ DEEPSEEK_RESULTS = (
     "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
     "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
 )
-"""Results of tools, which the model should not write; they are dropped."""
+"""Templates of tool results, which the model should not write itself; they are removed."""
 DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>", "{calls}")
 R1_THINKING = replace(
     DEEPSEEK_THINKING,
@@ -94,7 +98,7 @@ DEEPSEEK_V3_1 = Dialect(
     ),
 )
 
-# -- XML tags with a prefix; an attribute tells whether a value is a string
+# -- XML tags with a prefix; the attribute `string` shows whether a value is a string
 
 DSML_CALLS = (
     '<%invoke name="{name}">\n{params}</%invoke>\n',
@@ -104,7 +108,11 @@ DSML_CALLS = (
 
 
 def dsml(name: str, family: Family, request: RequestFacts, tags: tuple[str, ...], *sections: str) -> Dialect:
-    """Return a dialect with these prefixes of tags and names of sections; the first ones are canonical."""
+    """Return a dialect whose tags have a prefix.
+
+    :param tags: accepted prefixes of the tags; ``render`` writes the first one.
+    :param sections: accepted names of the tag around the calls; ``render`` writes the first one.
+    """
     wrapped = [f"\n\n<{tag}{section}>\n{{calls}}</{tag}{section}>" for section in sections for tag in tags]
     param = '<%parameter name="{key}" string="{string}">{value}</%parameter>\n'
     return Dialect(

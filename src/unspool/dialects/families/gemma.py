@@ -1,4 +1,4 @@
-"""Google's Gemma: objects with unquoted keys, and special tokens as delimiters of strings."""
+"""Dialects of Google's Gemma, whose arguments have unquoted keys, and special tokens around strings."""
 
 from dataclasses import replace
 

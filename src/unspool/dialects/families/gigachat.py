@@ -1,4 +1,4 @@
-"""Sber's GigaChat."""
+"""Dialects of Sber's GigaChat."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""GLM, and families that also write keys and values in separate tags."""
+"""Dialects of GLM, and of other families that write keys and values in separate tags."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ GLM45 = Dialect(
     ),
 )
 
-# Small models write a call inside the tag of a role.
+# Small Laguna models sometimes write a call inside the tag for a role, such as <user>.
 LAGUNA_ROLES = (
     Dialect(
         name="poolside_v1",
@@ -75,7 +75,7 @@ POOLSIDE_V1 = replace(
     ),
 )
 
-# -- without newlines
+# -- dialects without newlines between the tags
 
 GLM47 = Dialect(
     name="glm47",

@@ -1,4 +1,4 @@
-"""IBM's Granite; almost every version has another format."""
+"""Dialects of IBM's Granite; almost every version has a different format."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""gpt-oss, and families that also write messages with headers that describe their bodies."""
+"""Dialects of gpt-oss, and of other families that write messages with headers."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ HARMONY = Dialect(
             Route(
                 "to=functions.{name}", "{args}", "<|channel|>commentary to=functions.{name} <|constrain|>json"
             ),
-            # The model's built-in tools are part of its reasoning, not calls for the client.
+            # Calls of the model's built-in tools are part of its reasoning, and not calls for the client.
             *(
                 Route(f"to={tool}{function}", "reasoning")
                 for tool in ("python", "browser", "container")

@@ -1,4 +1,4 @@
-"""Tencent's Hunyuan.  Since Hy3, every tag has a suffix that depends on the checkpoint."""
+"""Dialects of Tencent's Hunyuan.  Since Hy3, every tag has a suffix that depends on the checkpoint."""
 
 import re
 from dataclasses import replace
@@ -41,11 +41,14 @@ HY_THINKING = Thinking(
     effort_off=("no_think", "none"),
 )
 SUFFIXES = ("", ":opensource", ":6124c78e")
-"""Suffixes of the released checkpoints.  Only a tokenizer can tell which one a model has."""
+"""Suffixes in the released checkpoints.  Only the tokenizer of a model shows which suffix it uses."""
 
 
 def with_suffixes(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]:
-    """Return the templates without a suffix, once for each suffix, with that suffix in every tag."""
+    """Return the templates for each suffix, with the suffix added to every tag.
+
+    Templates that already have a suffix are ignored.
+    """
     plain = [template for template in templates if ":" not in template]
     return tuple(re.sub("(｜?>)", rf"{suffix}\1", template) for suffix in suffixes for template in plain)
 
@@ -118,7 +121,7 @@ HY_V4 = replace(
 
 
 def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) -> Dialect:
-    """Return a variant of a dialect with one suffix only."""
+    """Return the variant of a dialect in which all tags have the given suffix."""
     return replace(
         dialect,
         name=dialect.name + suffix,

@@ -1,4 +1,4 @@
-"""Moonshot's Kimi."""
+"""Dialects of Moonshot's Kimi."""
 
 import re
 from dataclasses import replace
@@ -68,7 +68,7 @@ KIMI_K2 = Dialect(
 
 
 def _spaced(template: str) -> str:
-    """Return a template with the spaces that some detokenizers put around special tokens."""
+    """Return a template with spaces around special tokens, which some detokenizers add."""
     return re.sub(r"(<\|(?:open|close)\|>)(\w)", r"\1 \2", re.sub(r"(?<=\w)<\|sep\|>", " <|sep|>", template))
 
 
@@ -95,7 +95,7 @@ KIMI_K3 = Dialect(
     names=Names(first_index=1),
     reasoning=(K3_THINK, _spaced(K3_THINK)),
     content=(K3_RESPONSE, _spaced(K3_RESPONSE)),
-    # The prompt holds the opening marker without spaces; such a detokenizer writes the closing one with them.
+    # The opening marker in the prompt has no spaces, but the detokenizer adds spaces to the closing marker.
     drop=(*K3_ENDS, *map(_spaced, (*K3_ENDS, "<|close|>think<|sep|>"))),
     stop=("<|end_of_msg|>",),
     prompt=Prompt(turn=('role="assistant"<|sep|>',)),

@@ -1,4 +1,4 @@
-"""Llama, and models tuned from it that write calls in other formats."""
+"""Dialects of Llama, and of fine-tuned Llama models that write calls in other formats."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from ._shared import (
 
 LLAMA4_EOS = ("<|eot|>", "<|eom|>")
 PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
-"""Markers around calls, which are dropped where there are no calls."""
+"""Markers around calls.  They are removed from the output if there are no calls between them."""
 FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
 LLAMA3_JSON = Dialect(
@@ -82,7 +82,7 @@ WATT = replace(
     name="watt",
     family=Family(
         "Watt-tool", model_names=("Watt tool",), fingerprint=("watt-tool",)
-    ),  # its template is not known, so pythonic is detected instead
+    ),  # Watt-tool's chat template is unknown, so detection by template returns pythonic
     section=("^[{calls}]",),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),

@@ -1,4 +1,4 @@
-"""MiniCPM; every generation has another format."""
+"""Dialects of MiniCPM; every generation has a different format."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ MINICPM5 = Dialect(
     name="minicpm5",
     family=Family("MiniCPM5", model_names=("MiniCPM5",)),
     section=("\n{calls}",),
-    # A detokenizer may drop the space.
+    # The second template is for detokenizers that omit the space.
     call=('<function name="{name}">{params}</function>', '<functionname="{name}">{params}</function>'),
     param=(
         '<param name="{key}">{value}</param>',

@@ -1,4 +1,4 @@
-"""MiniMax."""
+"""Dialects of MiniMax."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ MINIMAX_APPEND_THINK = Dialect(
         "MiniMax-M2 for clients that parse reasoning themselves", aliases=("minimax_m2_append_think",)
     ),
     reasoning=(),
-    # The prompt already contains the opening marker, and clients of this dialect expect to see it.
+    # The opening marker is in the prompt, but clients of this dialect expect to see it in the output.
     prompt=Prompt(echo="<think>"),
     request=RequestFacts(
         calls_special="n/a", forced=JSON, eos=MINIMAX_EOS, prompts=MINIMAX_PROMPT, thinking=NO_REASONING

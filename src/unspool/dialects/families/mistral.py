@@ -1,4 +1,4 @@
-"""Mistral; the format of a call depends on the version of the tokenizer."""
+"""Dialects of Mistral; the format of calls depends on the version of the tokenizer."""
 
 from dataclasses import replace
 

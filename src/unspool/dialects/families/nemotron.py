@@ -1,4 +1,4 @@
-"""NVIDIA's Nemotron."""
+"""Dialects of NVIDIA's Nemotron."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Families with a single dialect."""
+"""Dialects of families that have only one dialect."""
 
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ APRIEL = Dialect(
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
-        "!<thinking>{text}</thinking>",  # the template writes it right after the answer
+        "!<thinking>{text}</thinking>",  # the chat template writes this block directly after the answer
     ),
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),

@@ -1,4 +1,4 @@
-"""Dialects without a family: JSON from any model, and text that passes through unchanged."""
+"""Dialects that do not belong to a family: JSON from any model, and text that is passed on unchanged."""
 
 from .._declaration import Dialect, Envelope, Family
 from .._request_facts import MODEL, NO_REASONING, UNSWITCHED, RequestFacts

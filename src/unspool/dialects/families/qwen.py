@@ -1,4 +1,4 @@
-"""Qwen, and families that use one of its two formats of calls."""
+"""Dialects of Qwen, and of other families that use one of Qwen's two formats of calls."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from ._shared import (
 )
 
 # -- a JSON object in tags
-# <scratch_pad>, which one Hermes prompt asks for, is ordinary content.
+# One Hermes prompt asks for a <scratch_pad>; its text is ordinary content.
 
 HERMES = Dialect(
     name="hermes",
@@ -126,10 +126,10 @@ QWEN3_CODER = Dialect(
 )
 
 QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
-"""Section with one newline in front, where Qwen's own template writes two."""
+"""Templates of a section that begins with one newline, while Qwen's own template has two newlines there."""
 
-# MiMo writes values without newlines inside the tags.  One template covers this and Qwen's newlines,
-# so `render` writes the newlines.
+# MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
+# newlines, so MiMo uses the same template, although `render` then writes the newlines.
 MIMO = replace(
     QWEN3_CODER,
     name="mimo",

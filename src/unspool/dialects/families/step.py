@@ -1,4 +1,4 @@
-"""StepFun's Step."""
+"""Dialects of StepFun's Step."""
 
 from dataclasses import replace
 
