@@ -1,7 +1,7 @@
-"""JSON schemas of the tools: self-contained copies, and the schema for guided decoding.
+"""Tool schemas: self-contained copies of them, and a combined schema for guided decoding.
 
-If a backend cannot constrain the markup of a dialect, it gets a JSON schema
-instead.  The model then writes a list that the dialect ``generic_json`` reads::
+A backend that cannot constrain the markup of a dialect gets a JSON schema
+instead.  The model then writes a list that the dialect ``generic_json`` can read::
 
     [{"name": "get_weather", "parameters": {"city": "Paris"}}]
 """
@@ -40,17 +40,17 @@ class Function:
 
     name: str
     parameters: Mapping[str, Any]
-    """The self-contained schema of the arguments."""
+    """The schema of the arguments; its references point into its own ``$defs``."""
 
 
 def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     """Return the functions among the tools of a request.
 
-    A function that declares no parameters takes none.  A function with
-    ``strict: false`` takes any.
+    A function that declares no parameters accepts none.  A function with
+    ``strict: false`` accepts arbitrary parameters.
     """
     declared = list(tools)
-    Tools(declared)  # raises an error if a declaration has no name
+    Tools(declared)  # to raise an error if a declaration has no name
     budget = Budget()
     out: list[Function] = []
     for tool in declared:
@@ -81,7 +81,7 @@ def _arguments(schema: object, budget: Budget) -> Mapping[str, Any]:
 
 
 def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:
-    """Return the functions that the model may call, and whether ``choice`` names one of them."""
+    """Return the functions that the model may call, and True if ``choice`` names one function."""
     offered = read_functions(tools)
     if not offered:
         raise UsageError("the tools contain no function, so there is nothing to constrain")
@@ -103,13 +103,13 @@ def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tupl
 def self_contained(
     schema: Schema, root: Schema | None = None, prefix: str = "", budget: Budget | None = None
 ) -> Schema:
-    """Return a copy of a schema whose references all point into its own ``$defs``.
+    """Return a copy of a schema in which all references point into the copy's own ``$defs``.
 
-    The copy uses only the type names of JSON Schema.  Other spellings that the parser
-    accepts (``str``, ``nullable``) are rewritten.
+    The copy uses only the type names of JSON Schema.  Other names that the parser
+    accepts (``str``, ``nullable``) are replaced.
 
-    :param root: the document that references point into, if it is not the schema itself.
-    :param prefix: a prefix for the names of definitions.
+    :param root: the document to which the references belong; None if that is the schema itself.
+    :param prefix: a prefix for the names of the copied definitions.
 
     >>> self_contained({"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "int"}}})
     {'items': {'$ref': '#/$defs/A'}, '$defs': {'A': {'type': 'integer'}}}
@@ -121,7 +121,7 @@ def self_contained(
 
 
 class _SchemaCopier:
-    """Copier of schemas from one document, with the definitions that they refer to."""
+    """Copier of schemas from one document, including the definitions to which they refer."""
 
     def __init__(self, root: Schema, prefix: str, budget: Budget) -> None:
         self.root = root
@@ -129,13 +129,13 @@ class _SchemaCopier:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._suffixes: dict[str, int] = {}  # the highest number appended to each name, to make it unique
+        self._suffixes: dict[str, int] = {}  # by name: the last number appended to make it unique
         self._deferred: list[tuple[str, object]] = []
 
     def copy_definitions(self) -> None:
-        """Copy the definitions that were referred to.
+        """Copy the definitions to which the copied schemas refer.
 
-        A loop instead of a recursion, because a chain of definitions may be longer than the stack.
+        This is a loop, because recursion over a long chain of definitions could overflow the stack.
         """
         while self._deferred:
             name, reference = self._deferred.pop()
@@ -157,9 +157,9 @@ class _SchemaCopier:
         return _nullable(out) if schema.get("nullable") is True else out
 
     def _plain(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy the keywords of a schema other than ``$ref``, without malformed ones.
+        """Return a copy of a schema without ``$ref`` and without malformed keywords.
 
-        One branch per kind of keyword, so the function is long but flat.
+        The function is long but flat, because it has one branch per kind of keyword.
         """
         out: dict[str, Any] = {}
         for key, value in schema.items():
@@ -202,7 +202,7 @@ class _SchemaCopier:
 
 
 def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
-    """Return the alternatives of a union that are schemas; the parser ignores the others, too."""
+    """Return the alternatives of a union that are valid schemas; the parser ignores the others, too."""
     return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 
@@ -233,12 +233,12 @@ def guided_schema(
     parallel: bool = True,
     bare: bool = False,
 ) -> dict[str, Any]:
-    """Return the schema of a list of calls, for backends that constrain JSON only.
+    """Return a JSON schema for a list of calls, for backends that can constrain only JSON.
 
-    If ``choice`` names a function, the list has one call.
+    If ``choice`` names a function, the list has exactly one call.
 
     :param bare: for a named function, return the schema of its arguments alone.  The
-        output then does not contain the name, so its reader must know the function.
+        output then does not contain the function's name.
     """
     offered, is_named = select_functions(tools, choice)
     if choice == "auto":
@@ -271,7 +271,7 @@ def guided_schema(
 
 
 def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a function, and move its definitions to ``definitions``."""
+    """Return a function's schema after moving the definitions in it to ``definitions``."""
     own: Mapping[str, Any] = function.parameters
     inner = own.get("$defs", {})
     if any(name in definitions and definitions[name] != inner[name] for name in inner):
