@@ -110,8 +110,8 @@ class ChatTemplate:
 
         :param source: the text of the file ``chat_template.jinja``, or the field
             ``chat_template`` of ``tokenizer_config.json``.
-        :param bos_token: the tokenizer's special tokens, as in its
-            ``special_tokens_map``; None if the tokenizer has none.
+        :param bos_token: the tokenizer's token for the beginning of a text; None if it has none.
+        :param eos_token: the tokenizer's token for the end of a text; None if it has none.
         :param max_length: maximum length of a rendering, in characters.
         :param max_seconds: maximum processor time for a rendering, in seconds.
         :param max_megabytes: maximum memory for a rendering, in megabytes.

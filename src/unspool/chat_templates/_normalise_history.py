@@ -230,7 +230,7 @@ class _Ids:
         """New ids of the calls that have no result yet."""
 
     def call(self, original: object, name: str) -> str:
-        """Return the new id for the next call."""
+        """Return the id of the next call in the format of the family."""
         id = (
             original
             if isinstance(original, str) and self._fits(original, name)
@@ -244,7 +244,10 @@ class _Ids:
         return id
 
     def result(self, original: object) -> str:
-        """Return the new id for a result; if no call has the original id, the first call without a result."""
+        """Return the id of the call to which a result belongs.
+
+        That is the call with the original id or, if there is none, the first call without a result.
+        """
         id = self._new_ids.get(original) if isinstance(original, str) else None
         if id is None:
             id = next(iter(self._open), None) or self._make_id(original, "tool")

@@ -284,9 +284,9 @@ def _border(text: str, at: int) -> int:
 
 
 def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
-    """Split a rendered turn from the text that the template adds after every conversation.
+    """Return a rendered turn in two parts: the turn itself, and what the template adds after every turn.
 
-    That text consists of the end of the turn and the header of the next one.
+    The second part consists of the end of the turn and the header of the next turn.
     """
     shared = body[len(body) - _shared(body[::-1], (prompt.header + prompt.seed)[::-1]) :]
     match = re.search(TAG, shared)

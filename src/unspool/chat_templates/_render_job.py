@@ -64,7 +64,7 @@ class RenderJob(NamedTuple):
 
 
 class RenderResult(NamedTuple):
-    """The result of a job."""
+    """The result of a render job."""
 
     kind: Kind
     text: str

@@ -46,7 +46,7 @@ for name, path in packages.items():
 from {_PACKAGE}._render_process import main
 main()
 """
-"""Program of a child process.
+"""Source code of the program that a child process runs.
 
 The program registers our packages without running their ``__init__`` modules, because a
 rendering needs only three modules.
@@ -196,7 +196,7 @@ class RenderPool:
             return RenderResult("limit", str(out_of_memory(job.megabytes)))
         self._enter(until)
         try:
-            for _ in range(2):  # twice, because somebody else may have killed an idle child
+            for _ in range(2):  # try twice, because an idle child may have been killed
                 with suppress(_ProcessEnded):
                     return self._try(encoded, job.length, until)
         except TimeoutError:

@@ -133,7 +133,7 @@ def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]
 
 
 def _read(size: int) -> bytes | None:
-    """Read bytes from the parent; return None if it has ended."""
+    """Return the next ``size`` bytes from the parent; None if the parent has ended."""
     pieces = []
     while size:
         piece = os.read(_WIRE, size)

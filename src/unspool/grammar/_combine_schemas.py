@@ -94,7 +94,7 @@ def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, An
     todo = [schema]
     while todo:
         part = todo.pop()
-        budget.spend(4)  # about the cost of four constants
+        budget.spend(4)  # a schema adds about four parts to the grammar
         if isinstance(part, bool):
             continue
         if "$ref" in part:

@@ -327,7 +327,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         frame = self.frame
         end = frame.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
-        # The model stops at the last end marker, so backends often leave it out of the output.
+        # Generation stops at the last end marker, so backends often do not return this marker.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
         return seq(Separated(one, end) if self.parallel else one, last)
 
@@ -385,7 +385,7 @@ def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
 
 
 def _marker(literal: str) -> str:
-    """Return a literal without its trailing spaces and ``[``, because models sometimes omit that bracket."""
+    """Return a literal without trailing spaces and ``[``; models sometimes omit this bracket."""
     return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 

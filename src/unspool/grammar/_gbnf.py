@@ -50,7 +50,7 @@ def expand_rules(root: Node) -> dict[str, Node]:
 
 
 class _Expansion:
-    """Expansion into rules of the nodes that GBNF cannot express directly."""
+    """Converter that replaces nodes that GBNF cannot express directly with references to new rules."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules

@@ -112,7 +112,7 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Text to the end of the output, or up to the first trigger; ``then`` is the rest from the trigger on."""
+    """Text to the end of the output, or text up to a trigger and ``then``, which begins with the trigger."""
 
     trigger: str
     then: Node

@@ -162,7 +162,7 @@ class JsonValues:
 
     def value(self, schema: Schema) -> Node:
         """Return the node for values that satisfy a schema."""
-        self.rules.budget.spend(4)  # about the cost of four constants
+        self.rules.budget.spend(4)  # a schema adds about four parts to the grammar
         if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:

@@ -117,8 +117,8 @@ class TaggedParameters:
         before, _, after = split_at(parse_template(self._template(key)), "value")
         values = list(self._values(schema, root, inside))
         self._depth -= 1
-        # If the schema allows strings and JSON, the parser reads text that looks like JSON as JSON.
-        # So a string must not begin like JSON.
+        # If the schema allows objects or arrays as well as strings, the parser reads text that looks
+        # like JSON as JSON.  So a string must not begin like an object or array.
         guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
         nodes: dict[Node, list[Node]] = {}
         for kind, value in values:

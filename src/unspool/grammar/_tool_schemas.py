@@ -50,7 +50,7 @@ def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     ``strict: false`` accepts arbitrary parameters.
     """
     declared = list(tools)
-    Tools(declared)  # to raise an error if a declaration has no name
+    Tools(declared)  # only to raise an error if a declaration has no name
     budget = Budget()
     out: list[Function] = []
     for tool in declared:
@@ -129,7 +129,7 @@ class _SchemaCopier:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._suffixes: dict[str, int] = {}  # by name: the last number appended to make it unique
+        self._suffixes: dict[str, int] = {}  # last number appended to each name, to make it unique
         self._deferred: list[tuple[str, object]] = []
 
     def copy_definitions(self) -> None:

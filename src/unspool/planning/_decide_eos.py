@@ -37,7 +37,7 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
 
 
 def _special_token_ids(context: PlanContext) -> dict[str, int]:
-    """Return the ids of the tokenizer's special tokens by token."""
+    """Return a dictionary from the tokenizer's special tokens to their ids."""
     if context.tokenizer is None:
         return {}
     return {token: id for id, token in as_tokenizer(context.tokenizer).special_tokens().items()}

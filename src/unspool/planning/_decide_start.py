@@ -87,7 +87,7 @@ def parser_prompt(
         return context.thinking.seed if context.thinking.inside else opener(context.dialect.reasoning[0])
     if turn is None or output == "guided_json":
         return ""
-    # If the parser ignores reasoning markers, the last marker that it sees in the prompt may be an
-    # earlier call marker, so it would start in the wrong state.  An empty prompt avoids this.
+    # A parser that ignores reasoning markers may find an earlier call marker as the last marker of
+    # the prompt, and start in the wrong state.  An empty prompt avoids this.
     needs_turn = start == "call" or reads_reasoning or opens_content(context.dialect, turn)
     return turn if needs_turn else ""

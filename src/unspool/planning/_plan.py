@@ -31,7 +31,7 @@ class Constraint:
     """
 
     kind: ToolOutput
-    """``none``, ``native`` (a grammar of the dialect's markup) or ``guided_json`` (a JSON schema)."""
+    """The kind of constraint: ``none``, ``native`` (grammar of the dialect's markup) or ``guided_json``."""
     dialect: Dialect
     tools: tuple[Mapping[str, object], ...] = ()
     choice: Literal["auto", "required", "named"] = "auto"
@@ -45,7 +45,7 @@ class Constraint:
     """The channel that the prompt has opened; ``message`` if it has opened none."""
 
     def grammar(self) -> Grammar:
-        """Return the grammar of the dialect's markup, with ``.structural_tag()`` and ``.gbnf()``."""
+        """Return the grammar of the dialect's markup; its methods return it in an engine's format."""
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -220,7 +220,7 @@ class Plan:
 
 
 def _switches_only(request: Mapping[str, object]) -> dict[str, object]:
-    """Return a request's fields that are switches or numbers, without those that hold text."""
+    """Return only those fields of a request that contain switches or numbers, not text."""
     return {
         name: value
         for name, value in request.items()

@@ -59,10 +59,14 @@ class PlannedParser(Parser):
         )
         self._tokenizer = tokenizer
         self._new_id = new_id
-        self._openers = reasoning_openers  # None as soon as it is clear how the output begins
-        self._first = ""  # the first characters, until it is clear how the output begins
-        self._ids: list[int] = []  # the token ids of ``_first``
-        self._engine_text: str | None = None  # the engine's text of ``_ids``
+        # These four attributes are used until it is clear how the output begins; then ``_openers`` is None.
+        self._openers = reasoning_openers
+        self._first = ""
+        """The first characters of the output, which are held back."""
+        self._ids: list[int] = []
+        """The token ids of ``_first``."""
+        self._engine_text: str | None = None
+        """The text that the engine decoded from ``_ids``; None before ``feed_decoded`` is called."""
         self._stages = stages
         self._raw_stages = [stage for stage in stages if isinstance(stage, OneCall)]
         needs_text = reasoning_openers is not None or self._raw_stages
@@ -164,8 +168,7 @@ class PlannedParser(Parser):
             return False
         self._openers = None
         if first[0] in "[{" and not first.startswith(tuple(openers)):
-            # After an empty prompt, a parser starts outside reasoning.  Restarting loses nothing, because
-            # no text has been fed yet.
+            # After an empty prompt, a parser starts outside reasoning.  No text has been fed yet.
             super().__init__(
                 self.dialect,
                 tools=self._tools,

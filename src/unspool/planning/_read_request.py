@@ -41,7 +41,7 @@ class Request:
     name: str
     """The function that ``tool_choice`` names; empty if it names none."""
     parallel: bool
-    """True if the model may call more than once."""
+    """True if the model may make more than one call."""
     strict: bool
     """True if at least one tool declares ``strict: true``."""
     json_answer: bool
@@ -116,7 +116,7 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
         return ()
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
         raise UsageError(f"tools is a {type(value).__name__}; pass the request's list of tools")
-    Tools(value)  # to raise an error if an item is not a tool
+    Tools(value)  # only to raise an error if an item is not a tool
     return tuple(value)
 
 

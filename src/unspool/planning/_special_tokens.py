@@ -85,8 +85,8 @@ class _ListsSkippedTokens(Protocol):
 def skipped_tokens(tokenizer: object) -> frozenset[str]:
     """Return the texts of the tokens that ``skip_special_tokens`` removes.
 
-    If a tokenizer has no flags, all of its special tokens are returned.  That may keep too
-    many tokens, which does no harm.
+    If a tokenizer does not flag tokens, all of its special tokens are returned.  So too many
+    tokens may be kept, which does no harm.
     """
     for layer in unwrap_tokenizer(tokenizer):
         if isinstance(layer, _ListsSkippedTokens):
@@ -100,7 +100,7 @@ def skipped_tokens(tokenizer: object) -> frozenset[str]:
 
 
 def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
-    """Yield the templates whose markers may occur in an output with or without calls and reasoning.
+    """Yield the templates whose markers may occur in an output, optionally with calls and reasoning.
 
     Message boundaries and stop tokens are left out.  The parser removes them anyway, so the
     detokenizer may strip them.
@@ -120,7 +120,7 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
 
 
 def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
-    """Return the special tokens that the parser needs for an output with or without calls and reasoning."""
+    """Return the special tokens that the parser needs to see, optionally for calls and reasoning."""
     templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
     # Neither a single character nor whitespace is a marker.
     return tuple(

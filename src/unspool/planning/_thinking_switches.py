@@ -258,7 +258,7 @@ class _SwitchReader:
             self.on, self.source = on, source
 
     def _can_switch(self, on: bool, supported: bool) -> bool:
-        """Return whether reasoning of the family can be switched to this position, or is always there."""
+        """Return whether the family's reasoning can be switched on (or off), or is always on (or off)."""
         default = self.thinking.default
         if default == "n/a":
             return not on

@@ -40,7 +40,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermes"})["message"]["content"]
     'Hello.'
     >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermez"})["error"]
-    "no dialect 'hermez': did you mean hermes?"
+    "no dialect 'hermez': did you mean hermes, cohere, cohere_cmd?"
     """
     try:
         ask = request.get("ask")

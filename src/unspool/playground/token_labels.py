@@ -129,7 +129,7 @@ class _File:
 
 
 def _scored(vocabulary: object) -> list[tuple[str, int]]:
-    """Return ids by token for a Unigram vocabulary, which is a list of tokens with scores."""
+    """Return a dictionary from tokens to ids for a Unigram vocabulary, a list of tokens with scores."""
     if not isinstance(vocabulary, list):
         raise UsageError("this tokenizer.json has no vocabulary")
     return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]

@@ -36,7 +36,7 @@ from ._outputs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Prefixes of the files whose lines are counted: the package's, and the code generated for data classes."""
+"""Beginnings of file names whose lines are counted: the package's files, and the code of data classes."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),
@@ -92,7 +92,7 @@ _UNITS: Final = (
     *('{"name":', '{"arguments":', '[{"parameters":', '{"function":', '{"id":"a",'),
     *("None,", "True", "nul", "Infinity,"),
 )
-"""Units to repeat that are used for every dialect."""
+"""Units that the hostile texts of every dialect repeat."""
 _MALFORMING_TEXTS: Final = ("}", "]", "\x01", "<", "!", "}}", '"', ")", "x y")
 """Texts that may make an open call malformed."""
 
@@ -311,7 +311,7 @@ def assert_linear(work: Callable[[int], object], size: int) -> None:
         raise AssertionError("no line of the package was executed")
     # ``least`` is the work that every call does, regardless of the length of the input.
     if many - least > 6 * max(0, few - least) + least:
-        raise AssertionError(f"{few} lines for {size} characters, {many} for {4 * size}")
+        raise AssertionError(f"{few} lines executed for {size} characters, {many} for {4 * size}")
 
 
 def assert_complexity(hostile: HostileText, size: int = 1000) -> None:

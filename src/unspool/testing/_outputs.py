@@ -28,9 +28,11 @@ class ModelOutput:
     text: str
     """The text of the output."""
     tools: ToolList | None = None
-    """The ``tools`` argument for ``Parser``; ``prompt`` and ``policies`` are its arguments, too."""
+    """The ``tools`` argument for ``Parser``."""
     prompt: str | None = None
+    """The ``prompt`` argument for ``Parser``."""
     policies: Policies | None = None
+    """The ``policies`` argument for ``Parser``."""
     finish_reason: FinishReason | None = None
     """The ``reason`` argument for ``Parser.finish``."""
     continues: bool = False
@@ -194,23 +196,23 @@ def mutate(text: str, rng: Random, markers: Sequence[str] = ()) -> str:
     pieces: Sequence[str] = markers or _TAG.findall(text) or _WORDS
     a, b = sorted(rng.randint(0, len(text)) for _ in range(2))
     mutation = rng.randrange(9)
-    if mutation == 0:  # truncated at the end, or (next mutation) at the start
+    if mutation == 0:  # cut off the end
         return text[:b]
-    if mutation == 1:
+    if mutation == 1:  # cut off the start
         return text[a:]
-    if mutation == 2:  # doubled
+    if mutation == 2:  # write the text twice
         return text + rng.choice(("", "\n", " ")) + text
-    if mutation == 3:  # surrounded by words
+    if mutation == 3:  # add words before and after the text
         return rng.choice(_WORDS) + text + rng.choice(_WORDS)
-    if mutation == 4:  # a part is missing
+    if mutation == 4:  # remove a part
         return text[:a] + text[min(b, a + rng.randint(1, 12)) :]
-    if mutation == 5:  # a part is repeated
+    if mutation == 5:  # repeat a part
         return text[:b] + text[a:]
-    if mutation == 6:  # two parts are swapped
+    if mutation == 6:  # swap two parts
         c = rng.randint(b, len(text))
         return text[:a] + text[b:c] + text[a:b] + text[c:]
     piece = rng.choice(pieces)
-    if mutation == 7:  # a marker or a part of one is inserted
+    if mutation == 7:  # insert a marker or a part of a marker
         piece = piece[: rng.randint(1, len(piece))] if rng.random() < 0.5 else piece
         return text[:a] + piece + text[a:]
     return text[:a] + rng.choice(_WORDS) + text[a:]

@@ -190,7 +190,7 @@ def is_json(text: str) -> bool:
     try:
         json.loads(text, parse_constant=_reject_constant, parse_int=str)
     except RecursionError:
-        return True  # too deep for Python's JSON parser
+        return True  # nested too deeply for Python's JSON parser
     except ValueError:
         return False
     return True

@@ -19,16 +19,21 @@ from ..message import Part as RenderPart
 from ..message import TextPart, ToolCall
 
 PieceKind: TypeAlias = Literal[
-    "open",  # marker before content or reasoning
-    "text",  # content or reasoning
-    "close",  # marker after content or reasoning
+    "open",
+    "text",
+    "close",
     "section_open",
-    "head",  # part of a call before its arguments
+    "head",
     "payload",
-    "tail",  # part of a call after its arguments
+    "tail",
     "separator",
     "section_close",
 ]
+"""Kind of a piece.
+
+``text`` is content or reasoning, between the markers ``open`` and ``close``.  ``payload`` is the
+arguments of a call, between the other parts of the call, ``head`` and ``tail``.
+"""
 
 # Labels are unpaired surrogates, because scenarios do not contain any, and the writers keep them.
 _CALL: Final = "\udc00"

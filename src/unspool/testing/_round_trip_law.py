@@ -77,7 +77,7 @@ def assert_round_trip(
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    return render(spec, message)  # again, because this time render checks the round trip itself
+    return render(spec, message)  # without check=False, so that render checks the round trip, too
 
 
 def _has_call_start_in_value(spec: Dialect, message: Message) -> bool:

@@ -93,8 +93,7 @@ def _assert_wire(
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
-    # An object cannot represent the arguments of a broken call, so the complete response lacks
-    # this call, or is an error.
+    # A complete response with objects lacks broken calls, or is an error.
     if wire.carries_objects:
         if not streamed.error:
             readable = tuple(call for call in streamed.calls if _is_runnable(call[1]))
@@ -149,7 +148,7 @@ def _parser(dialect: str | Dialect, case: ModelOutput) -> Parser:
     )
 
 
-# -- clients for each API
+# -- one client per API
 
 
 def _chat_stream(chunks: Sequence[Chunk]) -> Received:
@@ -280,7 +279,7 @@ def _is_runnable(arguments: str) -> bool:
     try:
         return isinstance(json.loads(arguments, strict=False, parse_int=str), dict)
     except RecursionError:
-        return True  # too deep for Python's JSON parser
+        return True  # nested too deeply for Python's JSON parser
     except ValueError:
         return False
 
@@ -314,4 +313,4 @@ WIRES: Final[Mapping[str, Wire]] = {
         partial(OllamaStream, load_arguments=_as_text), _ollama_stream, _ollama_whole, carries_objects=True
     ),
 }
-"""The wires by the name of the API."""
+"""The encoder and the client of each API, by the name of the API."""
