@@ -150,8 +150,8 @@ def test_reasoning_is_continued() -> None:
         (CHAT, [{"role": "assistant"}], True, "no 'content'"),
         (CHAT, [{"content": [{"type": "image"}]}], True, "no text to continue"),
         ("{{ 1 }}", [{"content": "a", "reasoning": "b"}], "reasoning", "does not read 'reasoning'"),
-        ("{{ messages[0].content | upper }}", [{"content": "a"}], True, "changes or drops"),
-        ("{{ messages | length }}content", [{"content": "a"}], True, "changes or drops"),
+        ("{{ messages[0].content | upper }}", [{"content": "a"}], True, "changes or omits"),
+        ("{{ messages | length }}content", [{"content": "a"}], True, "changes or omits"),
     ],
 )
 def test_continuation_that_is_impossible_is_an_error(

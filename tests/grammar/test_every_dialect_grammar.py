@@ -444,5 +444,5 @@ def test_raw_code_is_refused() -> None:
 def test_dialect_with_one_function_accepts_only_it() -> None:
     dialect = Dialect("one", call=("<c>{args}</c>",), names=Names(fixed="now"))
     accepts(grammar_for(dialect, TOOLS, choice="required"), "<c>{}</c>")
-    with pytest.raises(UsageError, match="calls 'now' only"):
+    with pytest.raises(UsageError, match="can call only 'now'"):
         grammar_for(dialect, TOOLS[:1])

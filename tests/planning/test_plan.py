@@ -196,7 +196,7 @@ def test_explicit_value_wins_with_a_warning() -> None:
     decided = plan("kimi_k2", ask(tools=TOOLS, skip_special_tokens=True))
     assert decided.skip_special_tokens is True
     assert any("hides markers from the parser" in warning for warning in decided.warnings)
-    assert decided.why["skip_special_tokens"] == "the request says true"
+    assert decided.why["skip_special_tokens"] == "the request sets true"
     assert not plan("glm47", ask(tools=TOOLS, skip_special_tokens=True)).warnings
     assert plan("glm47", ask(skip_special_tokens=False)).skip_special_tokens is False
 
@@ -808,7 +808,7 @@ def test_strict_tools_are_enforced_by_the_grammar() -> None:
     assert "strict" in decided.why["tool_output"]
     assert plan("hermes", ask(tools=TOOLS)).constraint.kind == "none"
     for options, why in (
-        ({"constraints": ("json",)}, "takes no grammars"),
+        ({"constraints": ("json",)}, "does not accept grammars"),
         ({"request": ask(tools=[strict], response_format={"type": "json_object"})}, "response_format"),
         ({"request": ask(tools=[strict], guided_regex="a*")}, "guided_regex"),
         ({"dialect": "mistral"}, "the vocabulary decides"),
@@ -825,7 +825,7 @@ def test_parallel_tool_calls_false_keeps_one_call() -> None:
     assert calls(found) == [("f", {})]
     assert ("extra_call", "g") in [(diagnostic.kind, diagnostic.detail) for diagnostic in found.diagnostics]
     assert found.finish_reason == "tool_calls"
-    assert decided.why["tool_output"].endswith("only the first call counts")
+    assert decided.why["tool_output"].endswith("only the first call is kept")
     assert (
         plan(
             "hermes", ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
@@ -1156,34 +1156,34 @@ BLANK: dict[str, Any] = {}
         ("qwen3", with_kwargs(think=True), {}, "unknown reasoning option 'think': did you mean thinking"),
         ("qwen3", ask(enable_thinkng=False), {}, "'enable_thinkng': did you mean enable_thinking"),
         ("qwen3", with_kwargs(enable_thinking="perhaps"), {}, "choose true or false"),
-        ("qwen3", with_kwargs(thinking_mode="deep"), {}, "takes disabled, enabled"),
+        ("qwen3", with_kwargs(thinking_mode="deep"), {}, "accepts disabled, enabled"),
         ("qwen3", with_kwargs(thinking_mode="adaptive"), {}, "thinking_mode='adaptive'"),
         ("qwen3", ask(thinking={"type": "deep"}), {}, r"thinking\.type='deep'"),
         ("qwen3", ask(reasoning={"depth": 3}), {}, "unknown keys depth"),
         ("qwen3", ask(thinking_budget=100), {}, "supports enable_thinking, thinking"),
-        ("qwen3", ask(reasoning_effort="extreme"), {}, "qwen3 takes none, minimal"),
+        ("qwen3", ask(reasoning_effort="extreme"), {}, "qwen3 accepts none, minimal"),
         ("seed_oss", with_kwargs(enable_thinking=False), {}, "seed_oss supports thinking_budget"),
         ("seed_oss", ask(thinking_budget="much"), {}, "a number of tokens"),
         ("seed_oss", ask(reasoning_effort="none"), {}, "supports thinking_budget"),
         ("mistral", ask(thinking=True), {}, "supports reasoning_effort"),
         ("harmony", ask(thinking=False), {}, "always reasons; reasoning_effort sets how much"),
-        ("harmony", ask(reasoning_effort="none"), {}, "harmony takes low, medium, high"),
+        ("harmony", ask(reasoning_effort="none"), {}, "harmony accepts low, medium, high"),
         ("step3", ask(thinking=False), {}, "step3 always reasons"),
         ("jamba", ask(thinking=True), {}, "jamba has no option"),
         ("llama3_json", ask(thinking=True), {}, "llama3_json does not reason"),
         ("llama3_json", ask(reasoning_effort="high"), {}, "llama3_json does not reason"),
         ("deepseek_v41", ask(reasoning_effort=101), {}, "or a number from 1 to 100"),
-        ("hy_v3", ask(reasoning_effort="medium"), {}, "takes no_think, none, low, high"),
-        ("kimi_k3", ask(reasoning_effort="medium"), {}, "takes none, low, high, max"),
+        ("hy_v3", ask(reasoning_effort="medium"), {}, "accepts no_think, none, low, high"),
+        ("kimi_k3", ask(reasoning_effort="medium"), {}, "accepts none, low, high, max"),
         ("qwen3", ask(chat_template_kwargs=[1]), {}, "chat_template_kwargs is a list"),
         # Contradictions.
         ("qwen3", with_kwargs(thinking=True, enable_thinking=False), {}, "contradict each other"),
-        ("qwen3", ask(thinking=True, chat_template_kwargs={"thinking": False}), {}, "keep one of them"),
+        ("qwen3", ask(thinking=True, chat_template_kwargs={"thinking": False}), {}, "remove one of them"),
         (
             "qwen3",
             ask(chat_template_args={"a": 1}, chat_template_kwargs={"a": 2}),
             {},
-            "chat_template_kwargs says a=1|chat_template_args says a=1|keep one of them",
+            "chat_template_kwargs sets a=1|chat_template_args sets a=1|remove one of them",
         ),
         ("qwen3", ask(thinking=True, reasoning_effort="none"), {}, "contradict each other"),
         ("kimi_k3", with_kwargs(reasoning_effort="low", thinking_effort="high"), {}, "contradict each other"),
@@ -1201,7 +1201,7 @@ BLANK: dict[str, Any] = {}
             "hermes",
             ask(continue_final_message=True, add_generation_prompt=True),
             {},
-            "exclude each other",
+            "mutually exclusive",
         ),
         ("hermes", ask(continue_final_message=True), {}, "the last message has the role 'user'"),
         ("harmony", ask(separate_reasoning=False), {}, "use include_reasoning=false to hide it"),
@@ -1212,10 +1212,10 @@ BLANK: dict[str, Any] = {}
             "reasoning is off: .*; switch it on",
         ),
         # Wrong templates.
-        ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "use the template of this"),
+        ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "use the template of this family"),
         ("harmony", ask(), {"prompt": "User: Hi\nAssistant: "}, "outside any message"),
         ("deepseek_v4", ask(), {"prompt": "<|im_start|>assistant\n<think>\n"}, "prompts of deepseek_v4 end"),
-        ("glm47", ask(), {"prompt": "<｜User｜>Hi<｜Assistant｜>"}, "use the template of this"),
+        ("glm47", ask(), {"prompt": "<｜User｜>Hi<｜Assistant｜>"}, "use the template of this family"),
         ("hermes", ask(), {"prompt": "<|im_start|>user\nHi<|im_end|>\n"}, "add_generation_prompt=True"),
         ("glm47", ask(), {"prompt": "[gMASK]<sop><|user|>"}, "ends a turn of glm47"),
         # Missing tokenizers.
@@ -1234,7 +1234,7 @@ BLANK: dict[str, Any] = {}
             "hermes",
             ask(tools=[G], tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [NAMED]}),
             {},
-            "allows f, which tools lacks",
+            "allows f, which is not in tools",
         ),
         (
             "hermes",

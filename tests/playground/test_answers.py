@@ -210,7 +210,7 @@ def test_template_detection_gives_reasons() -> None:
 
 
 def test_partial_header_asks_for_more() -> None:
-    assert answer({"ask": "detect", "base64": "\x80"})["error"].startswith("base64: ")
+    assert answer({"ask": "detect", "base64": "\x80"})["error"].startswith("the field base64 is not valid: ")
     data = base64.b64encode(b"GGUF\x03\x00\x00\x00" + bytes(8)).decode()
     assert answer({"ask": "detect", "base64": data})["kind"] == "TruncatedHeader"
 
@@ -281,11 +281,11 @@ def test_no_request_raises(request: dict[str, Any]) -> None:
     [
         ({"ask": "paly"}, "choose one of dialects, examples, play"),
         ({"ask": "play", "text": "a", "dialect": "hermez"}, "did you mean hermes"),
-        ({"ask": "play", "text": 3, "dialect": "hermes"}, "text must be a text, got int"),
+        ({"ask": "play", "text": 3, "dialect": "hermes"}, "text must be a string, got int"),
         ({"ask": "play", "dialect": "hermes", "policies": {"commit": "late"}}, "choose one of name, call"),
         ({"ask": "play", "dialect": "hermes", "tools": {"a": 1}}, "tools must be a list"),
         ({"ask": "detect", "text": "no template"}, "not a chat template"),
-        ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "it has no model"),
+        ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "this JSON file has no model"),
     ],
 )
 def test_errors_suggest_a_fix(request_: dict[str, Any], told: str) -> None:

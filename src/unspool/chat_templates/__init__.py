@@ -1,15 +1,15 @@
-"""Chat templates, rendered like Hugging Face Transformers renders them.
+"""Chat templates, rendered as in Hugging Face Transformers.
 
 ``ChatTemplate`` renders a model's Jinja template with the sandbox and the filters
-of Transformers.  ``normalise_history`` converts the messages of a client to the
-form that a template can read.  Templates differ in the form of arguments, the key
-of reasoning, or the number of calls per message, and do not declare this.
-``TemplateCapabilities`` holds what probes find out about a template.
+of Transformers.  ``normalise_history`` converts a client's messages to the form that
+a template can read.  Templates differ in the form of arguments, the key for
+reasoning and the number of calls per message, and they do not declare any of this.
+``TemplateCapabilities`` contains the results of probes, which find out.
 
-A template is a program from an untrusted source.  It runs in a separate process
-with limits on time and memory, which is kept for later renderings.
+A template is a program from an untrusted source.  It runs in a separate process with
+limits on time and memory.  The process is reused for later renderings.
 
-Needs Jinja2: ``pip install 'unspool[template]'``.
+This package needs Jinja2: ``pip install 'unspool[template]'``.
 """
 
 from ._capabilities import TemplateCapabilities

@@ -1,9 +1,9 @@
 """Capabilities of a chat template, found by rendering probes.
 
-A template does not declare which messages it can read.  Templates differ, for
-example, in whether arguments must be an object or JSON text, and under which key
-they look for reasoning.  ``probe_capabilities`` renders short conversations with
-recognisable texts, and looks for these texts in the result.
+A template does not declare which messages it can read.  Two examples: some templates
+need arguments as an object and others as JSON text, and they look for reasoning under
+different keys.  ``probe_capabilities`` renders short conversations with recognisable
+texts, and searches the results for these texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 ChatMessage: TypeAlias = dict[str, Any]
 
 REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "thought")
-"""Keys for reasoning in a message, in the order in which they are tried."""
+"""Keys under which a message may contain reasoning, in the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +25,29 @@ class TemplateCapabilities:
     """The messages that a template can read."""
 
     calls: Literal["many", "one", "none"]
-    """How many calls of one assistant message the template writes."""
+    """Number of calls that the template writes per assistant message."""
     arguments: Literal["object", "string", "either"]
-    """The form of arguments; ``either`` if both forms give the same text."""
+    """The form of arguments that the template reads; ``either`` if both forms are rendered alike."""
     reasoning_key: str
-    """The key of reasoning; ``parts`` if it must be a part of the content; empty if the template
+    """The key for reasoning; ``parts`` if reasoning must be a part of the content; empty if the template
     does not read reasoning."""
     content_before_calls: bool
     """True if the template writes the content of a message with calls before these calls.
 
-    If not, the content must be a separate message in front of the calls.
+    If False, the content must be in a separate message before the calls.
     """
     content_with_reasoning: bool
-    """True if one message may have content and reasoning."""
+    """True if a message with calls may have both content and reasoning."""
     empty_content: str | None
-    """The content of a message that has only calls."""
+    """The content that a message with calls and no text must have: an empty string or None."""
     roles_with_parts: frozenset[str]
     """Roles whose content may be a list of parts."""
     roles_with_parts_only: frozenset[str]
-    """Roles whose content must be a list of parts; the template refuses or drops text."""
+    """Roles whose content must be a list of parts; the template rejects or ignores text."""
 
 
 class RenderAttempt(Protocol):
-    """Function that renders a conversation and offers a tool; empty if the template refuses it."""
+    """Function that renders a conversation with a tool; it returns "" if the template raises an error."""
 
     def __call__(self, *messages: ChatMessage) -> str: ...
 
@@ -65,14 +65,14 @@ PROBED_TOOL: Final = {
     },
 }
 THINKING_ON: Final = {"enable_thinking": True, "thinking": True, "add_thoughts": True}
-"""Variables with which templates keep reasoning."""
+"""Variables that make templates write the reasoning of earlier turns."""
 _ARGUMENTS: Final = {"unspool_key": "unspool value"}
 _TEXT: Final = "Unspool's text."
 _THOUGHT: Final = "Unspool's thought."
 
 
 def text_part(text: str) -> list[ChatMessage]:
-    """Return text as a list of parts; an empty text has none."""
+    """Return a list with one part of type ``text``; an empty list for an empty text."""
     return [{"type": "text", "text": text}] if text else []
 
 
@@ -82,10 +82,10 @@ def _probe_call(name: str, arguments: object) -> ChatMessage:
 
 
 def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
-    """Find the capabilities of a template.
+    """Return the capabilities of a template.
 
-    Each probe uses the results of the probes before it.  For example, a probe for calls
-    needs to know whether the question of the user must be a list of parts.
+    Each probe uses the results of earlier probes.  For example, the probes for calls contain
+    a user message, so it must be known whether the content of user messages must be a list.
     """
     with_parts: set[str] = set()
     with_parts_only: set[str] = set()
@@ -96,14 +96,14 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return {"role": role, "content": content, **extra}
 
     def probe_parts(role: str, conversation: Callable[[object], list[ChatMessage]]) -> None:
-        """Find out whether the content of a role may or must be a list of parts."""
+        """Record whether the content of messages with this role may or must be a list of parts."""
         if _reads_text(attempt(*conversation(text_part(_TEXT)))):
             with_parts.add(role)
             if _TEXT not in attempt(*conversation(_TEXT)):
                 with_parts_only.add(role)
 
     def render_turn(content: object, *calls: ChatMessage, **extra: object) -> str:
-        """Render a turn of the model with the results of its calls."""
+        """Return a rendering of one model turn with the results of its calls."""
         if calls:
             extra["tool_calls"] = list(calls)
         return attempt(
@@ -114,7 +114,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return message("tool", content, tool_call_id=call["id"])
 
     def in_order(text: str) -> bool:
-        """Return whether the content comes before the call, as in the model's output."""
+        """Return whether the content comes before the call in a rendering, as in the model's output."""
         return -1 < text.find(_TEXT) < text.find("unspool_first")
 
     probe_parts("user", lambda content: [message("user", content)])
@@ -122,7 +122,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     probe_parts("system", lambda content: [message("system", content), user])
     probe_parts("assistant", lambda content: [user, message("assistant", content)])
     if "user" in with_parts_only:
-        with_parts_only.add("tool")  # a guess until the probe below, which needs calls
+        with_parts_only.add("tool")  # a guess; the probe for tool results comes later, because it needs calls
     forms = {"object": _ARGUMENTS, "string": json.dumps(_ARGUMENTS)}
     contents = ("", None)
     rendered = {
@@ -134,7 +134,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     arguments = _arguments_form(rendered)
     form = "string" if arguments == "string" else "object"
     empties = [content for content in contents if (form, content) in rendered]
-    # Prefer the one that adds nothing to the text: some templates write `None` as a word.
+    # Prefer the empty content that renders to less text: some templates write None as the word "None".
     empty = min(empties, key=lambda content: len(rendered[form, content]), default="")
     first, second = (_probe_call(f"unspool_{name}", forms[form]) for name in ("first", "other"))
     calls = [first] if rendered else []
@@ -158,17 +158,17 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
 
 
 def _arguments_form(rendered: Mapping[tuple[str, str | None], str]) -> Literal["object", "string", "either"]:
-    """Return the form of arguments that a template reads, judging by its renderings of each form."""
+    """Return the form of arguments that a template reads, according to its renderings of both forms."""
     texts = {form: text for (form, _), text in reversed(tuple(rendered.items()))}
     objects, strings = texts.get("object", ""), texts.get("string", "")
     if objects and objects == strings:
         return "either"
-    # No model writes a Python dictionary, so such a text means that the template expected a string.
+    # Models write JSON.  So if the template printed the object as a Python dictionary, it expected text.
     return "object" if objects and not (strings and str(_ARGUMENTS) in objects) else "string"
 
 
 def _reasoning_key(render_turn: Callable[..., str]) -> str:
-    """Return the key under which a template reads reasoning."""
+    """Return the key under which a template reads reasoning, ``parts``, or an empty string."""
     for key in REASONING_KEYS:
         if _THOUGHT in render_turn("", **{key: _THOUGHT}) or _THOUGHT in render_turn(None, **{key: _THOUGHT}):
             return key
@@ -177,5 +177,5 @@ def _reasoning_key(render_turn: Callable[..., str]) -> str:
 
 
 def _reads_text(text: str) -> bool:
-    """Return whether a template read the text of a part, and did not print the part as data."""
+    """Return whether a rendering contains the text of a part, rather than the part printed as data."""
     return _TEXT in text and not re.search(r"""["']type["']: ["']text["']""", text)

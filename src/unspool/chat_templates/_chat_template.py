@@ -1,4 +1,4 @@
-"""Chat template of a model, rendered like Hugging Face Transformers renders it."""
+"""Chat template of a model, rendered as in Hugging Face Transformers."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
 class ChatTemplateError(UnspoolError):
-    """A chat template cannot be compiled, or cannot render these messages."""
+    """Raised if a chat template cannot be compiled, or cannot render the messages."""
 
     def __init__(self, reason: str, hint: str, line: int | None = None) -> None:
         self.reason = reason
-        """The message of the template or of Jinja."""
+        """The error message from the template or from Jinja."""
         self.hint = hint
         """Advice on how to fix the error."""
         self.line = line
-        """The line of the template, or None if it is not known."""
+        """The number of the template line that caused the error; None if unknown."""
         place = "" if line is None else f" (line {line})"
         super().__init__(f"chat template{place}: {reason.rstrip()}\n{hint}")
 
 
 class ChatTemplateLimit(ChatTemplateError):
-    """A rendering exceeds a limit on time, memory or output."""
+    """Raised if a rendering exceeds a limit on time, memory or output."""
 
 
 def _plain(value: object) -> Any:
-    """Return a value in plain JSON types, so that a template cannot call methods of our objects."""
+    """Return a copy of a value in plain JSON types, so that a template cannot call methods of our objects."""
     if value is None or type(value) in (str, int, float, bool):
         return value
-    # Subclasses such as enumerations have further attributes.
+    # Convert instances of subclasses, such as enumeration members, because they have more attributes.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -69,18 +69,18 @@ def _plain(value: object) -> Any:
 
 
 def _to_json_types(value: object, what: str) -> Any:
-    """Return a value in plain JSON types; raise an error if it is nested too deeply.
+    """Return a copy of a value in plain JSON types; raise an error if the value is nested too deeply.
 
-    :param what: the name of the value, for the error message.
+    :param what: the name of the value, used in the error message.
     """
     try:
         return _plain(value)
     except RecursionError:
-        raise UsageError(f"{what} are nested too deeply, or contain themselves") from None
+        raise UsageError(f"{what} are nested too deeply, or contain a reference to themselves") from None
 
 
 def as_chat(messages: Iterable[object]) -> list[ChatMessage]:
-    """Return copies of the messages as dictionaries."""
+    """Return the messages as new dictionaries."""
     if isinstance(messages, str | Mapping):
         raise UsageError(f"messages must be a list of messages, got {type(messages).__name__}")
     chat: list[ChatMessage] = _to_json_types(list(messages), "messages")
@@ -111,26 +111,26 @@ class ChatTemplate:
     ) -> None:
         """Compile a template.
 
-        :param source: the text of ``chat_template.jinja``, or the field
+        :param source: the text of the file ``chat_template.jinja``, or the field
             ``chat_template`` of ``tokenizer_config.json``.
-        :param bos_token: the tokenizer's special tokens, as in its
-            ``special_tokens_map``; None if the tokenizer has none.
-        :param max_length: maximum length of a rendering in characters.
-        :param max_seconds: maximum processor time of a rendering.
-        :param max_megabytes: maximum memory of a rendering.
-        :param variables: further tokens and variables for every rendering.
+        :param bos_token: the tokenizer's token for the beginning of a text; None if it has none.
+        :param eos_token: the tokenizer's token for the end of a text; None if it has none.
+        :param max_length: maximum length of a rendering, in characters.
+        :param max_seconds: maximum processor time for a rendering, in seconds.
+        :param max_megabytes: maximum memory for a rendering, in megabytes.
+        :param variables: other special tokens, and variables for every rendering.
         """
         if not isinstance(source, str):
             raise UsageError(f"a chat template is Jinja source text, got {type(source).__name__}")
         if find_spec("jinja2") is None:
             raise UsageError("chat templates need Jinja2: pip install 'unspool[template]'")
         if len(source) > MAX_SOURCE:
-            raise ChatTemplateError(f"longer than {MAX_SOURCE} characters", _UNUSUAL)
+            raise ChatTemplateError(f"the template is longer than {MAX_SOURCE} characters", _UNUSUAL)
         self.source = source
-        """The text of the template."""
+        """The source text of the template."""
         tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self.variables = {name: token for name, token in tokens.items() if token is not None} | variables
-        """The variables of every rendering."""
+        """The variables that are passed to every rendering."""
         if not (0 < max_seconds <= MAX_SECONDS and 0 < max_megabytes <= MAX_MEGABYTES and max_length >= 0):
             raise UsageError(
                 f"max_seconds={max_seconds!r}, max_megabytes={max_megabytes!r}, max_length={max_length!r}: "
@@ -153,15 +153,15 @@ class ChatTemplate:
         continue_final_message: bool | str = False,
         **kwargs: object,
     ) -> str:
-        """Return the prompt for these messages, like ``apply_chat_template``.
+        """Return the prompt for these messages, like ``apply_chat_template`` in Transformers.
 
-        :param messages: dictionaries with ``role`` and ``content``, or objects that convert
-            to such dictionaries; ``normalise_history`` prepares them.
-        :param tools: the tools of a request.
-        :param add_generation_prompt: end with the header of the model's turn.
-        :param continue_final_message: end inside the last message instead, so that the
-            model continues it; True for its content, or the name of another field.
-        :param kwargs: variables of the template, such as ``enable_thinking``,
+        :param messages: dictionaries with ``role`` and ``content``, or objects that can be
+            converted to such dictionaries; ``normalise_history`` prepares them.
+        :param tools: the tools of the request.
+        :param add_generation_prompt: end the prompt with the header of the model's turn.
+        :param continue_final_message: end the prompt inside the last message instead, so that the
+            model continues this message: True for its content, or the name of another field.
+        :param kwargs: variables for the template, such as ``enable_thinking``,
             ``documents`` and ``reasoning_effort``.
         """
         return self._render(messages, tools, add_generation_prompt, continue_final_message, kwargs)
@@ -196,15 +196,15 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         **kwargs: object,
     ) -> tuple[str, list[tuple[int, int]]]:
-        """Return a rendering, and the spans of the model's text according to ``{% generation %}``.
+        """Return a rendering, and the spans of the ``{% generation %}`` blocks in it.
 
-        Transformers builds its mask of assistant tokens from these spans.  The mask is all
-        zeros if the template has no ``{% generation %}`` block.
+        These blocks contain the model's text, and Transformers builds its mask of assistant
+        tokens from the spans.  The list is empty if the template has no such block.
         """
         return _spans(self._render(messages, tools, add_generation_prompt, False, kwargs, marked=True))
 
     def _mark_end(self, chat: list[ChatMessage], field: str) -> str:
-        """Append a marker to the last message, and return its text without the marker."""
+        """Append a marker to the text of the last message, and return the text without the marker."""
         value = chat[-1].get(field) if chat else None
         if value is None:
             raise UsageError(f"continue_final_message: the last message has no {field!r} to continue")
@@ -234,8 +234,8 @@ class ChatTemplate:
     ) -> str:
         """Render the template with these variables.
 
-        :param variables: None to only compile the template.
-        :param left: remaining seconds, if earlier renderings share the same limit.
+        :param variables: the template's variables; None to compile the template without rendering.
+        :param left: the seconds that remain if earlier renderings share the time limit.
         """
         length, seconds, megabytes = self._limits
         left = min(left, seconds)
@@ -248,7 +248,7 @@ class ChatTemplate:
 
     @property
     def capabilities(self) -> TemplateCapabilities:
-        """The messages that the template can read."""
+        """The capabilities of the template: the messages that it can read."""
         if self._capabilities is None:
             self._capabilities = self._probe()
         return self._capabilities
@@ -264,7 +264,7 @@ class ChatTemplate:
                 try:
                     return self._run(probe, probing=True, left=until - self._spent)
                 except ChatTemplateLimit:
-                    raise  # says nothing about the capability
+                    raise  # a limit is no evidence that the template lacks the capability
                 except ChatTemplateError:
                     continue
             return ""
@@ -273,7 +273,7 @@ class ChatTemplate:
 
 
 def _aliased(message: ChatMessage) -> ChatMessage:
-    """Return a message with its reasoning under all keys that templates use, like Transformers."""
+    """Return a message with its reasoning under every key that templates use, as Transformers does."""
     reasoning = next((message[key] for key in _ALIASED if message.get(key) is not None), None)
     if reasoning is None:
         return message
@@ -281,7 +281,7 @@ def _aliased(message: ChatMessage) -> ChatMessage:
 
 
 def _spans(marked: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text without the marks of ``{% generation %}``, and the spans between these marks."""
+    """Return a rendering without the marks of ``{% generation %}`` blocks, and the spans of these blocks."""
     begin, end = GENERATION_MARKS
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -299,15 +299,15 @@ def _spans(marked: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _cut_end(text: str, final: str) -> str:
-    """Return a rendering up to the end of its last message."""
+    """Return a rendering up to the end of the last message's text."""
     mark = _CONTINUE.strip()
     if final.strip() not in text or mark not in text:
         raise UsageError(
-            "continue_final_message: the template changes or drops the text of the last message, "
+            "continue_final_message: the template changes or omits the text of the last message, "
             "so the model cannot continue it"
         )
     at = text.rindex(mark)
-    # A template that trims the message has removed the space of the marker, and also trims the text.
+    # The marker ends with a space.  If the space is missing, the template trims messages, so trim the text.
     return text[:at] if text[at : at + len(_CONTINUE)] == _CONTINUE else text[:at].rstrip()
 
 

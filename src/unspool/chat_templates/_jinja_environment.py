@@ -1,4 +1,4 @@
-"""Jinja environment of chat templates: that of Transformers, with limits on each rendering.
+"""Jinja environment for chat templates, like that of Transformers but with limits on each rendering.
 
 The child process (``_render_process.py``) imports only this file, ``_render_job.py``
 and ``_render_limits.py`` of our package, so that it starts quickly.
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 RenderMode: TypeAlias = Literal["plain", "probing", "lenient"]
-"""The way in which a template runs.
+"""The mode in which a template runs.
 
-``plain``: as in Transformers.  ``probing``: the date is constant, and a missing variable counts as an
-empty string.  ``lenient``: as ``probing``, and templates may modify lists, which other engines allow.
+``plain`` is as in Transformers.  In ``probing`` the date is constant, and a missing variable acts as an
+empty string.  ``lenient`` is like ``probing``, but templates may modify lists, as some engines allow.
 """
 clock: Final = getattr(time, "thread_time", time.process_time)
-"""Processor time in seconds, of the thread if the platform can measure it."""
+"""Function that returns processor time in seconds: the thread's if possible, else the process's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Bounds:
 _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
 _marking: ContextVar[bool] = ContextVar("_marking", default=False)
 GENERATION_MARKS: Final = ("\ud800", "\udfff")
-"""Marks around each ``{% generation %}`` block, if requested; unpaired surrogates, which no text contains."""
+"""Marks around each ``{% generation %}`` block, if requested: unpaired surrogates, which no text contains."""
 
 
 def _tojson(
@@ -65,7 +65,10 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Return a value as JSON.  Jinja's own filter escapes HTML, but a prompt is not HTML."""
+    """Return a value as JSON.
+
+    Unlike Jinja's own filter, this one does not escape HTML, because a prompt is not HTML.
+    """
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
@@ -78,15 +81,15 @@ def _strftime_now(form: str) -> str:
 def _range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers) > MAX_RANGE:
-        raise Limit(f"a range of more than {MAX_RANGE} numbers")
+        raise Limit(f"range() of more than {MAX_RANGE} numbers")
     return numbers
 
 
 @cache
 def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C901 - defines classes, see below
-    """Return the environment for a mode.
+    """Return the Jinja environment for a mode.
 
-    The classes are defined inside, because Jinja2 is an optional dependency.
+    The classes are defined inside this function, because Jinja2 is an optional dependency.
     """
     if mode == "lenient":
         return _lenient()
@@ -95,7 +98,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
     from jinja2 import nodes as tree
 
     class Generation(ext.Extension):
-        """Block ``{% generation %}``, which marks the model's text for training."""
+        """Extension for ``{% generation %}`` blocks, which mark the model's text for training."""
 
         tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
 
@@ -108,7 +111,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return f"{GENERATION_MARKS[0]}{caller()}{GENERATION_MARKS[1]}" if _marking.get() else caller()
 
     class TemplateDict:
-        """The function ``dict``, without the attributes of the type."""
+        """Replacement for ``dict`` that does not expose the attributes of the type."""
 
         def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
             return dict(*args, **kwargs)
@@ -117,7 +120,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return dict.fromkeys(*args)
 
     class TemplateNamespace(utils.Namespace):
-        """Namespace that rejects private names."""
+        """Jinja namespace that rejects private attribute names."""
 
         def __init__(*args: Any, **kwargs: Any) -> None:
             attributes = dict(*args[1:], **kwargs)
@@ -130,7 +133,9 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
 
     def _checked(name: str) -> str:
         if isinstance(name, str) and name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}: rename the attribute")
+            raise jinja2.exceptions.SecurityError(
+                f"a namespace cannot have the private attribute {name!r}: rename it"
+            )
         return name
 
     class Sandbox(sandbox.ImmutableSandboxedEnvironment):
@@ -151,7 +156,7 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return super().call_binop(context, operator, left, right)
 
     class Given(jinja2.Undefined):
-        """Missing variable during a probe: adding text to it gives the text."""
+        """Missing variable during a probe, which acts as an empty string when text is added to it."""
 
         def __add__(self, other: Any) -> Any:
             return other if self._undefined_obj is utils.missing else super().__add__(other)
@@ -194,11 +199,11 @@ def generate(
     seconds: float,
     left: float,
 ) -> str:
-    """Render a template within limits.
+    """Return the rendering of a template; raise ``Limit`` if it reaches a limit.
 
     :param marked: put marks around ``{% generation %}`` blocks.
-    :param seconds: the time limit, for the error message.
-    :param left: the remaining seconds.
+    :param seconds: the complete time limit, used in the error message.
+    :param left: the seconds that remain of the time limit.
     """
     bounds = _Bounds(length, seconds, clock() + left)
     tokens = _bounds.set(bounds), _marking.set(marked)

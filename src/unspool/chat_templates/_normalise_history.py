@@ -1,4 +1,4 @@
-"""Conversion of a request's messages to the form that a template can read."""
+"""Conversion of a request's messages to the form that a chat template can read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
 MALFORMED_KEY: Final = "malformed_arguments"
-"""Key under which arguments that are not a JSON object are passed on as text."""
+"""Key under which arguments that are not a JSON object are stored as text."""
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 """Unpaired surrogates, which cannot be encoded as UTF-8."""
 _MAX_DEPTH: Final = 64
-"""Maximum nesting of arguments, because templates recurse; deeper ones count as malformed."""
+"""Maximum nesting of arguments, because templates recurse; deeper arguments are treated as malformed."""
 
 
 def normalise_history(
@@ -34,20 +34,19 @@ def normalise_history(
 ) -> list[ChatMessage]:
     """Return the messages of a request in the form that the template can read.
 
-    The result keeps everything that the template can express.  The input is not changed.
-    The same history always gives the same messages, so the prompts of one conversation
-    extend each other.
+    Everything that the template can express is kept.  The input is not changed.  The result
+    depends only on the input, so each prompt of a conversation extends the previous one.
 
     * Arguments become objects, or JSON text if the template needs text.  Arguments that are
-      not a JSON object become text under ``MALFORMED_KEY``.
-    * Ids get the format of the dialect; a call and its result keep the same id.
+      not a JSON object become an object with their text under ``MALFORMED_KEY``.
+    * Call ids are converted to the dialect's format; a call and its result still have equal ids.
     * Reasoning moves to the key that the template reads.
-    * If the template cannot write calls, they become content in the markup of the dialect.
-      If it can write one call per message, several calls become several messages.
+    * If the template cannot write calls, calls become content in the dialect's markup.  If
+      the template can write only one call per message, several calls become several messages.
     * Content becomes text or a list of parts, whichever the template reads.  Missing content
-      becomes what the template needs in its place.
+      becomes an empty string or None, whichever the template needs.
 
-    :param dialect: gives the format of ids and the markup of calls.
+    :param dialect: the dialect that defines the format of ids and the markup of calls.
     """
     spec = None if dialect is None else find(dialect)
     ids = _Ids(OPENAI_ID if spec is None else spec.id_format)
@@ -84,7 +83,7 @@ def normalise_history(
 
 
 def _join_text_parts(parts: Sequence[object], at: int, role: str) -> str:
-    """Join parts of text."""
+    """Return the text of content parts, joined by newlines; raise an error for other types of parts."""
     texts = []
     for part in parts:
         text = part if isinstance(part, str) else part.get("text") if isinstance(part, dict) else None
@@ -101,17 +100,17 @@ def _join_text_parts(parts: Sequence[object], at: int, role: str) -> str:
 def _assistant(
     message: ChatMessage, at: int, template: ChatTemplate, dialect: Dialect | None, ids: _Ids
 ) -> ChatMessage:
-    """Return a message of the model in the form that the template can read."""
+    """Return an assistant message in the form that the template can read."""
     capabilities = template.capabilities
     reasonings = [message.pop(key, None) for key in REASONING_KEYS]
     reasoning = next((text for text in reasonings if text and isinstance(text, str)), "")
     original_calls = message.pop("tool_calls", None) or ()
-    # Keep arguments as text where possible, because this preserves the exact bytes of the model.
+    # Keep arguments as text if the template can read text, because that preserves the model's exact bytes.
     calls = [_call(call, at, ids, as_object=capabilities.arguments == "object") for call in original_calls]
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # No check: the model must see its past output even if the parser could not read it.
+        # No check, because the model must see its earlier output even if the parser cannot read it.
         content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
@@ -129,7 +128,7 @@ def _assistant(
 
 
 def _closer(dialect: Dialect) -> str:
-    """Return the closing marker of reasoning; without one, a text that no template contains."""
+    """Return the closing marker of reasoning; if there is none, a text that no template contains."""
     if not dialect.reasoning:
         return "\0"
     _, _, after = split_at(parse_template(split_marks(dialect.reasoning[0])[1]), "text")
@@ -147,7 +146,7 @@ def _as_message(reasoning: str, content: object, calls: Sequence[ChatMessage]) -
 
 
 def _call(call: object, at: int, ids: _Ids, *, as_object: bool) -> ChatMessage:
-    """Return a call with the standard fields only, because some templates dump all fields."""
+    """Return a call with only the standard fields, because some templates print all fields."""
     function = call.get("function", call) if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(call, dict) or not isinstance(function, dict) or not isinstance(name, str):
@@ -161,7 +160,7 @@ def _call(call: object, at: int, ids: _Ids, *, as_object: bool) -> ChatMessage:
 
 
 def _arguments(value: object, *, as_object: bool) -> object:
-    """Return arguments as an object, or as the JSON text of one."""
+    """Return arguments as an object, or as the JSON text of an object."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     arguments = _object(text)
     if arguments is None:
@@ -172,7 +171,7 @@ def _arguments(value: object, *, as_object: bool) -> object:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the object in a JSON text; None for other values, and for those that templates cannot handle."""
+    """Return the object that a JSON text contains; None if it is not an object that templates can handle."""
     if text.strip() in ("", "null"):
         return {}
     try:
@@ -188,7 +187,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _encodable(text: str) -> str:
-    """Replace unpaired surrogates with U+FFFD."""
+    """Return text with unpaired surrogates replaced by U+FFFD."""
     return text if _is_encodable(text) else _SURROGATE.sub("\ufffd", text)
 
 
@@ -212,26 +211,26 @@ def _depth(value: object) -> int:
 
 
 def _finite(text: str) -> float:
-    """Return a number that JSON can represent; raise ``ValueError`` for others."""
+    """Return a number that JSON can represent; raise ``ValueError`` for other numbers."""
     if not in_range(text):
         raise ValueError(text)
     return float(text)
 
 
 class _Ids:
-    """Translation of call ids to the format of the family, consistent between a call and its result."""
+    """Converter of call ids to the format of the family; a call and its result get equal ids."""
 
     def __init__(self, form: IdFormat) -> None:
         self._form = form
         self._index = 0
         self._used: set[str] = set()
         self._new_ids: dict[str, str] = {}
-        """New ids by the original ids."""
+        """New ids by original id."""
         self._open: dict[str, None] = {}
         """New ids of the calls that have no result yet."""
 
     def call(self, original: object, name: str) -> str:
-        """Return the new id of the next call."""
+        """Return the id of the next call in the format of the family."""
         id = (
             original
             if isinstance(original, str) and self._fits(original, name)
@@ -245,7 +244,10 @@ class _Ids:
         return id
 
     def result(self, original: object) -> str:
-        """Return the new id of a result; without an original id, that of the first open call."""
+        """Return the id of the call to which a result belongs.
+
+        That is the call with the original id or, if there is none, the first call without a result.
+        """
         id = self._new_ids.get(original) if isinstance(original, str) else None
         if id is None:
             id = next(iter(self._open), None) or self._make_id(original, "tool")
@@ -262,9 +264,9 @@ class _Ids:
         return re.fullmatch(pattern.replace(r"\{random\}", r"\w+"), original) is not None
 
     def _make_id(self, original: object, name: str) -> str:
-        """Return an id that depends only on the history, so that every request renders the same prompt."""
+        """Return an id that depends only on the history, so that equal histories render equal prompts."""
         form = self._form
-        # A format without a random part gives the same id at every attempt.
+        # Without a random part in the format, every attempt would produce the same id.
         for attempt in range(len(self._used) + 1 if "{random}" in form.pattern else 1):
             id = form.seeded(f"{original}\0{attempt}")(name, self._index)
             if id not in self._used:
@@ -273,7 +275,7 @@ class _Ids:
 
 
 def _split_calls(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
-    """Yield the messages with each call in a separate message, followed by its result."""
+    """Yield the messages, with each call in a message of its own, followed by the result of that call."""
     done: set[int] = set()
     for at, message in enumerate(messages):
         calls = message.get("tool_calls", ())

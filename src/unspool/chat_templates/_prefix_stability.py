@@ -1,15 +1,15 @@
-"""Prefix stability of a template: whether the next prompt begins with the previous one.
+"""Check of prefix stability: that the next prompt begins with the previous prompt and turn.
 
-A model samples its turn after a prompt.  Then messages are added, and the template
+A model writes its turn after a prompt.  Then messages are added, and the template
 renders the whole conversation again.  If the new prompt begins with the old prompt
-and the turn, the sampled token ids can be kept, and only a suffix is new.  Some
-templates break this: they drop reasoning at the next question, write an empty
-reasoning block only in prompts, or change the end of a turn.  This file finds out
-where the two texts differ.
+and the turn, the token ids of both can be reused, and only a suffix is new.  Some
+templates break this: they remove reasoning after the next question, write an empty
+reasoning block only in prompts, or change the end of a turn.  This module finds the
+place where the old and the new text differ.
 
-It compares two *renderings* of a conversation whose last turn is a placeholder, a
-text that is easy to find.  It never renders what the model really wrote, because no
-template writes that text exactly as the model did.
+The module compares two renderings of a conversation whose last turn is a placeholder: a
+text that is easy to find.  It never renders the model's real output, because no template
+reproduces that output exactly.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ QUESTION: Final = "Unspool's question?"
 RESULT: Final = "Unspool's result."
 
 TAG: Final = r"(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,}\]|[\[\]]~?!?\w~?[\[\]]|◁[^◁▷\s]{1,40}▷)"
-"""Pattern for the markers of all families, for use without a vocabulary."""
+"""Regular expression for the markers of all families, for use without a vocabulary."""
 _TAGS_AT_END: Final = re.compile(rf"(?:{TAG}\s*)*\Z")
 _TAIL: Final = 1024
-"""Maximum length of the text that is searched for markers at its end.
+"""Number of characters at the end of a text in which markers are searched.
 
-Without a limit, a long run of markers would take quadratic time.
+Without this limit, a long run of markers would take quadratic time.
 """
 _TAG_AT_END: Final = re.compile(rf"{TAG}\s*\Z")
 _HEADER_AT_END: Final = re.compile(rf"{TAG}[\w =]{{0,40}}{TAG}\s*\Z")
@@ -49,18 +49,18 @@ class Difference(NamedTuple):
     """The first difference between two renderings."""
 
     was: str
-    """The old prompt, and a placeholder for the sampled tokens."""
+    """The old prompt, followed by a placeholder for the model's turn."""
     now: str
     """The next prompt."""
     at: int
-    """Offset of the first character that differs."""
+    """Offset of the first character at which the two texts differ."""
 
     def around(self, text: str, width: int = 60) -> str:
-        """Return the part of a text around the difference."""
+        """Return the part of a text that surrounds the difference."""
         return text[max(0, self.at - width // 2) : self.at + width // 2]
 
     def show(self, width: int = 60) -> str:
-        """Return both texts around the difference, with a caret under it."""
+        """Return the surroundings of the difference in both texts, with a caret that marks the difference."""
         shared = json.dumps(self.around(self.was[: self.at], width), ensure_ascii=False)[:-1]
         lines = [
             shared + json.dumps(text[self.at : self.at + width // 2], ensure_ascii=False)[1:]
@@ -84,14 +84,14 @@ def _shared(one: str, other: str) -> int:
 
 
 class ExtendedConversation(NamedTuple):
-    """Renderings of a conversation before and after messages are added."""
+    """Renderings of a conversation before and after new messages are added."""
 
     header: int
-    """Length of the prompt, including the header of the model's turn."""
+    """Length of the old prompt, including the header of the model's turn."""
     was: str
-    """The prompt, and a placeholder for the model's turn without its end."""
+    """The old prompt, followed by a placeholder for the model's turn without the end of the turn."""
     end: str
-    """The end of the turn while the turn is the last one."""
+    """The end of the model's turn, as the template writes it for the last turn of a conversation."""
     now: str
     """The next prompt."""
 
@@ -102,13 +102,13 @@ class ExtendedConversation(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """The text of the next prompt after the model's text, from the end of its turn on."""
+        """The text after the model's text in the next prompt, starting with the end of the model's turn."""
         return self.now[len(self.was) :]
 
     def difference(self, *, closed: bool) -> Difference | None:
-        """Return where the next prompt differs from the old one; None if it begins with the old one.
+        """Return the first difference; None if the next prompt begins with the old prompt and turn.
 
-        :param closed: compare the end of the turn, too.
+        :param closed: True to compare the end of the turn, too.
         """
         was = self.was + (self.end.rstrip() if closed else "")
         return None if self.now.startswith(was) else first_difference(was, self.now)
@@ -118,11 +118,11 @@ class SplitPrompt(NamedTuple):
     """The parts of a prompt."""
 
     header: str
-    """The prompt including the header of the model's turn."""
+    """The prompt up to and including the header of the model's turn."""
     seed: str
-    """The text after the header: the beginning of reasoning, or an empty reasoning block."""
+    """The text after the header: an opening reasoning marker, an empty reasoning block, or nothing."""
     finale: str
-    """The text at the end of a conversation without a generation prompt."""
+    """The text that the template adds at the end of a conversation if there is no generation prompt."""
     always: bool
     """True if the template writes the header even without ``add_generation_prompt``."""
 
@@ -133,9 +133,9 @@ class ReasoningMarkers(NamedTuple):
     opener: str
     closer: str
     own: bool = True
-    """True if the closing marker closes nothing else."""
+    """True if the closing marker is used only for reasoning."""
     key: str = ""
-    """The key under which the template reads reasoning; empty if only as a part of the content."""
+    """The key under which the template reads reasoning; empty if it finds reasoning only in the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +153,11 @@ def make_turn(
     thought: bool,
     calls: Sequence[ProbeCall] = (),
 ) -> ChatMessage:
-    """Return a placeholder for a turn of the model: calls, or an answer."""
+    """Return an assistant message as a placeholder for the model's turn: calls, or an answer."""
     text = "" if calls else CONTENT
     key = markers.key if markers is not None and thought else ""
     if thought and markers is not None and not key:
-        # The template does not read reasoning under a key, but may look for it in the content.
+        # The template reads reasoning under no key, but it may look for reasoning markers in the content.
         text = f"{markers.opener}\n{THOUGHT}\n{markers.closer}\n\n{text}"
     content: object = text or (capabilities.empty_content if calls else "")
     if key == "parts":
@@ -177,7 +177,7 @@ def make_turn(
 
 
 def make_message(capabilities: TemplateCapabilities, role: str, text: str, **extra: object) -> ChatMessage:
-    """Return a message of another role."""
+    """Return a message with a role other than ``assistant``."""
     return {
         "role": role,
         "content": text_part(text) if role in capabilities.roles_with_parts_only else text,
@@ -187,14 +187,14 @@ def make_message(capabilities: TemplateCapabilities, role: str, text: str, **ext
 
 @dataclass(frozen=True, slots=True)
 class ConversationRenderer:
-    """A template with the tools and variables of a request."""
+    """Renderer of conversations with one template and the tools and variables of a request."""
 
     template: ChatTemplate
     tools: Sequence[object] | None
     variables: Mapping[str, Any]
 
     def prompt(self, history: Sequence[ChatMessage]) -> SplitPrompt:
-        """Return the prompt after which the model writes its turn."""
+        """Return the parts of the prompt for a conversation."""
         text = self.render(history, generation=True)
         ended = self.render(history, generation=False)
         seed = _seed(text, find_reasoning_markers(self.template))
@@ -204,8 +204,8 @@ class ConversationRenderer:
     def header(self, history: Sequence[ChatMessage]) -> str:
         """Return the header of the model's turn.
 
-        It is the text that only a prompt has after these messages, or else the last markers of
-        the prompt.
+        The header is the text that the generation prompt adds after these messages.  If it adds
+        none, the last markers of the prompt are returned.
         """
         prompt = self.prompt(history)
         ended = self.render(history, generation=False).removesuffix(prompt.finale)
@@ -222,12 +222,12 @@ class ConversationRenderer:
         lead: str | None,
         turn_start: str | None = None,
     ) -> ExtendedConversation:
-        """Return how the model's turn is rendered when new messages follow it.
+        """Return the renderings of the conversation before and after new messages follow the model's turn.
 
-        :param lead: the text before the answer in the turn: an empty reasoning block, or empty;
-            None if the turn begins with reasoning.
-        :param turn_start: the text with which the sampled turn began, including the seed of the
-            prompt; None if it began with the seed of the current prompt.
+        :param lead: the text before the answer in the turn: an empty reasoning block or an empty
+            string; None if the turn begins with reasoning.
+        :param turn_start: the beginning of the turn as the model wrote it, including the seed at the
+            end of its prompt; None if the turn began with the seed of the current prompt.
         """
         prompt = self.prompt(history)
         seed = prompt.seed if turn_start is None or turn_start.startswith(prompt.seed) else ""
@@ -249,21 +249,21 @@ class ConversationRenderer:
         return seed + opener + THOUGHT
 
     def _end(self, turn: ChatMessage, body: str) -> str:
-        """Return the end of the turn in a rendering that ends with this turn."""
+        """Return the text that ends the turn, from a rendering in which this turn is the last one."""
         if not turn.get("tool_calls") and CONTENT in body:
             return body[max(body.rfind(text) + len(text) for text in (CONTENT, THOUGHT)) :]
         match = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
         return match[0] if match else ""
 
     def render(self, messages: Sequence[ChatMessage], *, generation: bool) -> str:
-        """Render these messages; ``generation`` adds the generation prompt."""
+        """Return the rendering of these messages, with a generation prompt if ``generation`` is True."""
         return self.template.render(messages, self.tools, add_generation_prompt=generation, **self.variables)
 
 
 def make_round(
     capabilities: TemplateCapabilities, markers: ReasoningMarkers | None, *, thought: bool, call: ProbeCall
 ) -> list[ChatMessage]:
-    """Return a turn of the model and the message after it: the result of its call, or a question."""
+    """Return a model turn and the message after it: a call and its result, or an answer and a question."""
     if capabilities.calls == "none":
         return [
             make_turn(capabilities, markers, thought=thought),
@@ -274,16 +274,19 @@ def make_round(
 
 
 def _border(text: str, at: int) -> int:
-    """Return an offset, or the start of the marker around it, because markers share prefixes."""
+    """Return the offset, or the start of a marker if the offset is inside one.
+
+    Two different markers may begin with the same characters, so texts may differ inside a marker.
+    """
     around = max(0, at - 60)
     inside = (tag.start() for tag in re.finditer(TAG, text[around:]) if tag.start() < at - around < tag.end())
     return around + next(inside, at - around)
 
 
 def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
-    """Split a turn from the text that the template writes after every conversation.
+    """Return a rendered turn in two parts: the turn itself, and what the template adds after every turn.
 
-    That text is an end of turn and a header.
+    The second part consists of the end of the turn and the header of the next turn.
     """
     shared = body[len(body) - _shared(body[::-1], (prompt.header + prompt.seed)[::-1]) :]
     match = re.search(TAG, shared)
@@ -295,18 +298,18 @@ def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
 
 
 def _seed(prompt: str, markers: ReasoningMarkers | None) -> str:
-    """Return the end of a prompt that is, or begins, a reasoning block."""
+    """Return the opening reasoning marker or the empty reasoning block at the end of a prompt, if any."""
     match = None if markers is None else re.search(rf"{_block(markers)}\Z", prompt[-_TAIL:])
     return match[0] if match else ""
 
 
 def _replace_lead(lead: str, body: str, markers: ReasoningMarkers | None) -> str:
-    """Return a turn without reasoning, with ``lead`` in place of the template's reasoning block."""
+    """Return a rendered turn without reasoning in which ``lead`` replaces the template's reasoning block."""
     if markers is None:
         return body
     block = re.compile(_block(markers))
     if body.startswith(lead) and not block.match(body, len(lead)):
-        return body  # the model itself writes the text between the lead and the answer
+        return body  # the rest, up to the answer, is the model's own text
     return lead + block.sub("", body, count=1) if block.match(body) else lead + body
 
 
@@ -324,11 +327,11 @@ SWITCH_VALUES: Final[tuple[Mapping[bool, Mapping[str, object]], ...]] = (
     {True: {"thinking_mode": "thinking"}, False: {"thinking_mode": "chat"}},
     {True: {"reasoning_effort": "high"}, False: {"reasoning_effort": "none"}},
 )
-"""Variables with which templates switch reasoning on or off."""
+"""Template variables that switch reasoning on or off."""
 
 
 def thinking_variables(template: ChatTemplate, *, on: bool) -> dict[str, Any]:
-    """Return the variables that switch reasoning on or off in this template."""
+    """Return the variables that switch reasoning on or off for this template."""
     variables: dict[str, Any] = {}
     question = [make_message(template.capabilities, "user", QUESTION)]
     for values in SWITCH_VALUES:
@@ -346,10 +349,11 @@ def thinking_variables(template: ChatTemplate, *, on: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def find_reasoning_markers(template: ChatTemplate) -> ReasoningMarkers | None:
-    """Return the markers around reasoning in a template's renderings; None if it has none."""
+    """Return the markers that a template writes around reasoning; None if no markers are found."""
     capabilities = template.capabilities
     question = make_message(capabilities, "user", QUESTION)
-    # Some templates write only the reasoning of the last message, so the capabilities show no key.
+    # The probes of the capabilities miss templates that write only the last message's reasoning.
+    # For these templates, try all keys.
     for key in [capabilities.reasoning_key] if capabilities.reasoning_key else REASONING_KEYS:
         answer = make_turn(capabilities, ReasoningMarkers("", "", key=key), thought=True)
         try:
@@ -359,7 +363,7 @@ def find_reasoning_markers(template: ChatTemplate) -> ReasoningMarkers | None:
             continue
         if THOUGHT in text:
             return _around(text)._replace(key=key)
-    # The template may write reasoning only in messages with calls.
+    # The template may write reasoning only in messages with calls, so search its source for known markers.
     match = next((markers for markers in _known_markers() if markers.closer in template.source), None)
     return match and match._replace(key=capabilities.reasoning_key)
 
@@ -373,7 +377,7 @@ def _around(text: str) -> ReasoningMarkers:
     opener = _TAG_AT_END.search(before)
     closer = _TAG_AHEAD.match(after)
     if opener and opener[0].strip() in before[max(0, question - 40) : question]:
-        # This marker ends the header of every message, so the rest of the header must identify reasoning.
+        # This marker ends the header of every message, so use the whole header as the opening marker.
         opener = _HEADER_AT_END.search(before)
         closer = _HEADER_AHEAD.match(after) or closer
     close = closer[1] if closer else ""

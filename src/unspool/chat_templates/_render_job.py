@@ -1,7 +1,7 @@
-"""Render jobs and their results, which cross the boundary of a process.
+"""Render jobs and their results, which are sent between processes.
 
-``TemplateRunner`` runs a job.  It returns errors as results, because exceptions
-cannot cross the boundary.
+``TemplateRunner`` runs a job.  It returns errors as results, because an exception
+cannot be sent to another process.
 """
 
 from __future__ import annotations
@@ -20,77 +20,81 @@ from ._render_limits import Limit, out_of_memory
 
 Kind: TypeAlias = Literal["text", "syntax", "undefined", "refused", "value", "limit"]
 KINDS: Final[tuple[Kind, ...]] = ("text", "syntax", "undefined", "refused", "value", "limit")
-"""Kinds of results: the text; a template that does not compile; a missing variable or field; a refusal by
-the template or its sandbox; a value that the template cannot handle; a limit."""
+"""Kinds of results: the text; a template that does not compile; a missing variable or field; messages that
+the template or its sandbox rejects; a value that the template cannot handle; an exceeded limit."""
 
 _MAX_REASON: Final = 10_000
 _MAX_KEPT: Final = 1 << 20
-"""Maximum total length of the templates whose compiled code is cached."""
+"""Maximum total length, in characters, of the templates whose compiled code is cached."""
 
 
 JOB: Final = struct.Struct("!IddI")
 """Header of a job: size in bytes, seconds, remaining seconds, megabytes."""
 HEADER: Final = struct.Struct("!BBidI")
-"""Header of a result: kind, whether the process ends after it, line (or -1), seconds, size in bytes."""
+"""Header of a result: kind, flag for "process ends now", template line or -1, seconds, size in bytes."""
 READY: Final = b"+"
 """Byte that a child process sends before its first job."""
 
 
 class RenderJob(NamedTuple):
-    """One rendering, with its limits."""
+    """Job to render one template within limits."""
 
     source: str
     mode: RenderMode
     variables: dict[str, Any] | None
-    """The variables; None to only compile the template."""
+    """The template's variables; None to compile the template without rendering."""
     marked: bool
-    """Put marks around ``{% generation %}`` blocks."""
+    """True to put marks around ``{% generation %}`` blocks."""
     length: int
-    """Maximum length of the text."""
+    """Maximum length of the text in characters."""
     seconds: float
-    """Maximum processor time, which does not depend on how busy the machine is."""
+    """Maximum processor time in seconds; unlike wall time, it does not depend on other processes."""
     megabytes: int
-    """Maximum memory."""
+    """Maximum memory in megabytes."""
     left: float
-    """Remaining seconds, if earlier renderings share the limit."""
+    """Seconds that remain of ``seconds``, because earlier renderings may share the limit."""
 
     def encode(self) -> bytes:
         """Return the job as bytes for a child process.
 
         Raises ``ValueError`` if a value is nested too deeply.
         """
-        body = marshal.dumps(tuple(self), 2)  # later versions spend time on finding repeated objects
+        # Version 2 of the format is faster, because later versions also search for repeated objects.
+        body = marshal.dumps(tuple(self), 2)
         return JOB.pack(len(body), self.seconds, self.left, self.megabytes) + body
 
 
 class RenderResult(NamedTuple):
-    """The result of a job."""
+    """The result of a render job."""
 
     kind: Kind
     text: str
-    """The rendering, or the reason for the error."""
+    """The rendered text, or the error message."""
     line: int | None = None
-    """The line of the template that caused the error."""
+    """The number of the template line that caused the error; None if unknown."""
     seconds: float = 0.0
-    """The processor time of the job."""
+    """The processor time that the job took, in seconds."""
 
 
 class TemplateRunner:
-    """Runner of jobs with a cache of compiled templates; compiling takes longer than many renderings."""
+    """Runner of render jobs.
+
+    It caches compiled templates, because compiling a template takes longer than rendering it.
+    """
 
     def __init__(self, *, watched: bool = False) -> None:
         """Create a runner with an empty cache.
 
-        :param watched: the caller enforces the time limit, with a signal.
+        :param watched: True if the caller enforces the time limit by a signal.
         """
         self._watched = watched
         self._code: OrderedDict[str, CodeType] = OrderedDict()
         self._length = 0
         self._lock = threading.Lock()
-        """Guards the cache: without child processes, jobs run in the threads of the callers."""
+        """Lock of the cache; it is needed because jobs may run in several threads of the caller's process."""
 
     def run(self, job: RenderJob) -> RenderResult:
-        """Run a job."""
+        """Run a job, and return its result; errors are results, too."""
         started = clock()
         try:
             compiled = self._compiled(job)
@@ -123,9 +127,9 @@ class TemplateRunner:
             code = environment(job.mode).compile(job.source)
         except exceptions.TemplateSyntaxError as error:
             return RenderResult("syntax", error.message or "syntax error", error.lineno)
-        except (RecursionError, SyntaxError):  # Python limits the nesting of blocks
+        except (RecursionError, SyntaxError):  # Python limits how deeply blocks are nested
             return RenderResult("syntax", "nested too deeply")
-        except (ArithmeticError, ValueError) as error:  # a number with too many digits
+        except (ArithmeticError, ValueError) as error:  # for example, an integer literal with too many digits
             return RenderResult("syntax", _cut(f"{type(error).__name__}: {error}"))
         with self._lock:
             self._length += 0 if job.source in self._code else len(job.source)

@@ -1,17 +1,16 @@
 """Pool of child processes that render templates.
 
 A template is an untrusted program from a download or a request.  So it runs in a
-child process (``_render_process.py``), which, unlike a thread, can be killed at any
-time.  The pool starts a child when it needs one, and keeps a few of them.  Callers
-wait their turn in the order of arrival.
+child process (``_render_process.py``), which can be killed at any time, unlike a
+thread.  The pool starts child processes when they are needed, and keeps a few of
+them.  If all are busy, callers wait in the order of arrival.
 
-The time limit of a rendering counts its processor time.  A caller waits at most
-three times that limit plus one second, which includes waiting for its turn and for
-a busy machine.
+The time limit of a rendering is a limit on processor time.  A caller waits at most
+three times that limit plus one second, including the time until a child is free.
 
 On platforms without child processes, templates run in the caller's thread.  Only
-the limits of ``_jinja_environment.py`` apply there; these are checked when a template
-writes, calls or multiplies.
+the limits of ``_jinja_environment.py`` apply there.  They are checked when a template
+writes text, calls a function or multiplies.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ for name, path in packages.items():
 from {_PACKAGE}._render_process import main
 main()
 """
-"""Program of a child process.
+"""Source code of the program that a child process runs.
 
-It creates our packages without running their ``__init__``, because a rendering needs
-only four of their modules.
+The program registers our packages without running their ``__init__`` modules, because a
+rendering needs only four modules.
 """
 _KEPT: Final = (
     "TZ",
@@ -60,7 +59,7 @@ _KEPT: Final = (
     "DYLD_LIBRARY_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
 )
-"""Environment variables of a child: those that it needs to start and to know the date, no secrets."""
+"""Environment variables that a child gets: those needed to start and to find the local time, no secrets."""
 _TO_START: Final = 60.0
 _PATIENCE: Final = 3.0
 _GRACE: Final = 1.0
@@ -71,15 +70,15 @@ _MAX_ERROR_SIZE: Final = 1 << 16
 
 
 class NoRenderer(UnspoolError):
-    """No process can render a template now: all are busy, or none can be started.  Try again later."""
+    """Raised if no process can render a template now, because all are busy or none can be started."""
 
 
 class _ProcessEnded(Exception):
-    """The child ended without a result, or sent an invalid one."""
+    """Raised if a child ends without a result, or sends an invalid result."""
 
 
 class _RenderProcess:
-    """A child process, seen from the parent."""
+    """Child process that renders templates, as the parent sees it."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -104,8 +103,8 @@ class _RenderProcess:
             theirs.close()
 
     def lower_priority(self) -> None:
-        """Give other processes precedence."""
-        with suppress(OSError):  # the child has ended, or the system forbids it
+        """Lower the priority of the child process."""
+        with suppress(OSError):  # the child has ended, or the system does not allow it
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOW_PRIORITY)
 
     def wait_until_ready(self) -> None:
@@ -113,9 +112,9 @@ class _RenderProcess:
         self.ready = self._receive(len(READY), time.monotonic() + _TO_START) == READY
 
     def run(self, job: bytes, length: int, until: float) -> tuple[RenderResult, bool]:
-        """Send a job; return its result, and whether the child ends after it.
+        """Send a job; return its result, and True if the child ends after this job.
 
-        Raises ``TimeoutError`` or ``_ProcessEnded``; then the child cannot be used again.
+        After ``TimeoutError`` or ``_ProcessEnded`` was raised, the child cannot be used again.
 
         :param job: the encoded job.
         :param length: maximum length of the text in characters.
@@ -157,25 +156,25 @@ class _RenderProcess:
         return data
 
     def end(self) -> int:
-        """Kill the process, and return its exit status."""
+        """Kill the child process, and return its exit status."""
         self._socket.close()
         self._process.kill()
         return self._process.wait()
 
     def forget(self) -> None:
-        """Close our copy of the socket in a forked process; the child belongs to the original process."""
+        """Close this process's copy of the socket after a fork, because the child belongs to the parent."""
         self._socket.close()
         self._process.returncode = 0
 
 
 class RenderPool:
-    """A few child processes, and the callers that wait for one."""
+    """Pool of child processes, with a queue of callers that wait for a free one."""
 
     def __init__(self, size: int, *, low_priority: bool = False) -> None:
-        """Create a pool; it starts processes when they are needed.
+        """Create a pool, which starts processes when they are needed.
 
-        :param size: maximum number of processes that run at once.
-        :param low_priority: give all other processes of the machine precedence.
+        :param size: maximum number of processes that run at the same time.
+        :param low_priority: True to run the processes with a low priority.
         """
         self._low_priority = low_priority
         self._size = size
@@ -184,7 +183,7 @@ class RenderPool:
         self._idle: list[_RenderProcess] = []
 
     def render(self, job: RenderJob) -> RenderResult:
-        """Run a job in a child process."""
+        """Run a job in a child process, and return its result."""
         slow = RenderResult("limit", str(out_of_time(job.seconds)), seconds=job.left)
         if job.left <= 0:
             return slow
@@ -197,7 +196,7 @@ class RenderPool:
             return RenderResult("limit", str(out_of_memory(job.megabytes)))
         self._enter(until)
         try:
-            for _ in range(2):  # an idle child may have been killed from outside
+            for _ in range(2):  # try twice, because an idle child may have been killed
                 with suppress(_ProcessEnded):
                     return self._try(encoded, job.length, until)
         except TimeoutError:
@@ -215,7 +214,7 @@ class RenderPool:
             result, leaving = child.run(encoded, length, until + started)
             keep = not leaving
         except _ProcessEnded:
-            if child.end() == -signal.SIGVTALRM:  # the child ended itself because its time was over
+            if child.end() == -signal.SIGVTALRM:  # the child has ended itself at its time limit
                 raise TimeoutError from None
             raise
         finally:
@@ -229,7 +228,7 @@ class RenderPool:
         return result
 
     def _child(self) -> tuple[_RenderProcess, float]:
-        """Return an idle child, and the seconds that it took to start."""
+        """Return an idle or new child process, and the seconds that it took to start."""
         with _lock:
             if self._idle:
                 return self._idle.pop(), 0.0
@@ -256,7 +255,7 @@ class RenderPool:
         return child, time.monotonic() - started_at
 
     def _enter(self, until: float) -> None:
-        """Wait until one of the places is free, in the order of arrival."""
+        """Wait until fewer than ``size`` jobs are running; callers are served in the order of arrival."""
         started_at = time.monotonic()
         with _lock:
             if self._free:
@@ -269,7 +268,7 @@ class RenderPool:
             return
         with _lock:
             if turn not in self._waiting:
-                return  # the turn came just after the timeout
+                return  # a place became free just after the timeout
             self._waiting.remove(turn)
         waited = time.monotonic() - started_at
         raise NoRenderer(f"all template processes were busy for {waited:.1f} seconds: try again later")
@@ -282,7 +281,7 @@ class RenderPool:
                 self._free += 1
 
     def close(self) -> None:
-        """End all idle children; the next rendering starts a new one."""
+        """End all idle child processes; the next rendering starts a new one."""
         with _lock:
             idle, self._idle = self._idle, []
             _children.difference_update(idle)
@@ -290,7 +289,7 @@ class RenderPool:
             child.end()
 
     def forget(self) -> None:
-        """Forget children and waiting callers in a forked process, because both belong to the parent."""
+        """Forget child processes and waiting callers after a fork, because they belong to the parent."""
         self._free = self._size
         self._waiting.clear()
         self._idle.clear()
@@ -307,23 +306,23 @@ def _has_processes() -> bool:
 
 _lock = threading.Lock()
 _children: Final[set[_RenderProcess]] = set()
-"""All children, so that a forked process can close its copies of their sockets."""
+"""All child processes; after a fork, the new process closes its copies of their sockets."""
 _pool: Final = RenderPool(min(4, max(2, os.cpu_count() or 1))) if _has_processes() else None
 _isolated: Final[ContextVar[RenderPool | None]] = ContextVar("_isolated", default=None)
 _runner: Final = TemplateRunner()
 
 
 def render(job: RenderJob) -> RenderResult:
-    """Run a job in a child process, or in this thread if the platform has no child processes."""
+    """Run a job in a child process (in this thread on platforms without them), and return its result."""
     renderers = _isolated.get() or _pool
     return _runner.run(job) if renderers is None else renderers.render(job)
 
 
 @contextmanager
 def isolated_renderer() -> Iterator[None]:
-    """Run the templates inside this block in a new process, which ends with the block.
+    """Return a context manager that renders templates in a new process until the block ends.
 
-    Use it for templates from requests, so that they cannot affect other renderings.  The
+    Use this for templates from requests, so that they cannot affect other renderings.  The
     process has a low priority, so that such templates do not slow down streaming requests.
     """
     own = None if _pool is None else RenderPool(1, low_priority=True)
@@ -347,7 +346,7 @@ def _forget() -> None:
 
 
 def _before_fork() -> None:
-    _lock.acquire()  # no other thread may be starting a child during the fork
+    _lock.acquire()  # so that no other thread is starting a child during the fork
 
 
 def _after_fork() -> None:

@@ -1,21 +1,21 @@
-"""Child process that renders templates, one job after the other, until its parent ends.
+"""Child process that renders templates, one job after another, until its parent ends.
 
 A template is untrusted code, so the process limits itself before the first job:
 
-* **Time** is limited three times.  When the processor time of a job is used up, a
-  signal (``SIGPROF``) raises an error that holds the line of the template.  If
-  Python cannot handle it, for example inside a long C function, a second signal
-  (``SIGVTALRM``) ends the process.  Finally the parent kills a child that does
-  not result.
+* **Time** is limited in three ways.  When the processor time of a job is used up, a
+  signal (``SIGPROF``) raises an error that names the line of the template.  If
+  Python cannot handle this signal, for example inside a long C function, a second
+  signal (``SIGVTALRM``) ends the process.  As a last resort, the parent kills a
+  child that does not send a result.
 * **Memory** is limited by the kernel (``RLIMIT_AS``).
-* **Files, sockets and processes** cannot be opened or started.  The process loads
-  all modules that renderings need in advance.
+* **Files and sockets** cannot be opened, and **processes** cannot be started.  The
+  process therefore loads all modules that renderings need in advance.
 
 Jobs arrive as ``marshal`` data, which is fast and supports every value that a
-template may get (tuples, large numbers, unpaired surrogates).  That is safe,
-because jobs come from our own parent process.  A template can influence its
-result, so results go back as plain text after a header of fixed size, and the
-parent checks both.
+template may get (tuples, large numbers, unpaired surrogates).  Loading such data is
+safe here, because jobs come from our own parent process.  Results, in contrast, can
+be influenced by a template.  So they are sent as a header of fixed size and plain
+text, and the parent checks both.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ._render_limits import MAX_GROWTH, Limit, out_of_memory, out_of_time
 
 _WIRE: Final = 0
 _AGAIN: Final = 0.05
-"""Seconds until the signal is repeated, because code may catch the error of the first one."""
+"""Seconds until ``SIGPROF`` is repeated, because code may catch the error that the first one raised."""
 _GRACE: Final = 0.25
-"""Seconds of processor time after the limit until the process ends itself."""
+"""Seconds of processor time beyond the limit after which ``SIGVTALRM`` ends the process."""
 
 
 def main() -> None:
@@ -70,13 +70,13 @@ def main() -> None:
             kind, data = "limit", str(reason).encode()
             leaving = True
         spent = time.process_time() - started_at
-        # After a signal the state of the interpreter is uncertain, so the process must end.
+        # A signal may interrupt Python at any point, so its state is unreliable and the process must end.
         leaving = leaving or bool(rung) or _size(sizes) - base > MAX_GROWTH
         _write(HEADER.pack(KINDS.index(kind), leaving, -1 if line is None else line, spent, len(data)) + data)
 
 
 def _load(runner: TemplateRunner) -> None:
-    """Import all modules that renderings import lazily."""
+    """Import all modules that renderings would otherwise import later, when files cannot be opened."""
     for name in ("html", "jinja2.constants", "jinja2.debug", "pprint", "random", "textwrap", "unicodedata"):
         importlib.import_module(name)
     source = "{{ strftime_now('%c') }}{{ 1 | tojson(indent=1) }}{{ raise_exception('') }}"
@@ -85,9 +85,9 @@ def _load(runner: TemplateRunner) -> None:
 
 
 def _confine() -> int:
-    """Forbid files, sockets and processes.
+    """Prevent this process from opening files and sockets, and from starting processes.
 
-    Returns the descriptor of the file with the size of this process, or -1.
+    Returns the file descriptor of ``/proc/self/statm``, or -1 if there is no such file.
     """
     sizes = -1
     with suppress(OSError):  # only Linux has this file
@@ -99,13 +99,13 @@ def _confine() -> int:
 
 
 def _size(sizes: int) -> int:
-    """Return the size of the address space in bytes."""
+    """Return the size of this process's address space in bytes."""
     return 0 if sizes < 0 else int(os.pread(sizes, 99, 0).split()[0]) * resource.getpagesize()
 
 
 @contextmanager
 def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]:
-    """Limit time and memory inside the block; yields a list of the signals that arrived."""
+    """Limit time and memory inside the block, and yield a list to which each ``SIGPROF`` is added."""
     rung: list[int] = []
 
     def ring(number: int, _: object) -> NoReturn:
@@ -117,7 +117,7 @@ def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]
     if most != resource.RLIM_INFINITY:
         addresses = min(addresses, most)
     signal.signal(signal.SIGPROF, ring)
-    with suppress(OSError, ValueError):  # not every kernel supports it
+    with suppress(OSError, ValueError):  # not every kernel supports this limit
         resource.setrlimit(resource.RLIMIT_AS, (addresses, most))
     signal.setitimer(signal.ITIMER_VIRTUAL, left + _GRACE)
     signal.setitimer(signal.ITIMER_PROF, max(left, 0.001))  # zero would disable the timer
@@ -131,7 +131,7 @@ def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]
 
 
 def _read(size: int) -> bytes | None:
-    """Read bytes from the parent; return None if it has ended."""
+    """Return the next ``size`` bytes from the parent; None if the parent has ended."""
     pieces = []
     while size:
         piece = os.read(_WIRE, size)

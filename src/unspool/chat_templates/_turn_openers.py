@@ -1,7 +1,7 @@
-"""Openers of the turns of each role, found by rendering conversations of placeholders.
+"""Turn openers of each role, found by rendering conversations that consist of placeholders.
 
-The opener of a role is the text that a template writes between the end of one turn
-and the text of the next.
+The turn opener of a role is the text that a template writes between the end of the
+previous turn and the text of a turn with this role.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _TEXTS: Final = {"user": QUESTION, "assistant": CONTENT, "tool": RESULT}
 
 
 def turn_openers(template: ChatTemplate, dialect: str | Dialect, **variables: Any) -> dict[str, str]:
-    """Return the roles by the text that opens their turns.
+    """Return a dictionary from turn openers to roles.
 
-    :param variables: further variables of the template, such as ``enable_thinking``.
+    :param variables: additional variables for the template, such as ``enable_thinking``.
     """
     ends = ends_of_turn(find(dialect))
     openers: dict[str, str] = {}
-    # Render twice with different tool names, because the name is not a part of the opener.
+    # Render with two tool names: the opener of tool results is the text that both renderings share.
     one, other = (_openers(template, ends, word, variables) for word in ("first", "second"))
     for (role, opener), (_, again) in zip(one, other, strict=True):
         shared = _without_end(commonprefix((opener, again)), ends)  # noqa: RUF071 - no paths
@@ -49,11 +49,11 @@ def turn_openers(template: ChatTemplate, dialect: str | Dialect, **variables: An
             openers.setdefault(shared, role)
     models = [opener for opener, role in openers.items() if role == "assistant"]
     if not models:
-        raise UsageError("the template does not show where a turn of the model begins: pass openers={...}")
+        raise UsageError("cannot tell from the template where a turn of the model begins: pass openers={...}")
     for opener, role in openers.items():
         if role != "assistant" and any(model in opener for model in models):
             raise UsageError(
-                f"the template does not show where a turn of the model ends and one of {role} begins: "
+                f"cannot tell from the template where a turn of the model ends and a turn of {role} begins: "
                 "pass openers={...}"
             )
     return openers
@@ -62,14 +62,14 @@ def turn_openers(template: ChatTemplate, dialect: str | Dialect, **variables: An
 def _openers(
     template: ChatTemplate, ends: frozenset[str], name: str, variables: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Return pairs of a role and its opener, from conversations that call a tool of this name."""
+    """Return pairs of a role and its opener, found in conversations that call a tool with this name."""
     capabilities, markers = template.capabilities, find_reasoning_markers(template)
     question, answer = (
         make_message(capabilities, "user", QUESTION),
         make_turn(capabilities, markers, thought=False),
     )
     call = ProbeCall(f"{name}call"[:9], name)
-    # A template without calls may still write the results of tools.
+    # A template that cannot write calls may still write tool results.
     request = make_turn(
         capabilities, markers, thought=False, calls=[call] if capabilities.calls != "none" else []
     )
@@ -89,7 +89,7 @@ def _openers(
 
 
 def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[str]) -> list[tuple[str, str]]:
-    """Return the openers of all messages except the model's and the first one."""
+    """Return pairs of a role and its opener, for all messages except the model's and the first."""
     openers: list[tuple[str, str]] = []
     end = 0
     for message in messages:
@@ -103,12 +103,12 @@ def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[s
 
 
 def _from_end(gap: str, ends: frozenset[str]) -> str:
-    """Return the text between two turns, from the marker that ends the first one."""
+    """Return the text between two turns, starting with the marker that ends the first one."""
     return gap[max([0, *(gap.rfind(end) for end in ends)]) :].lstrip()
 
 
 def _without_end(opener: str, ends: frozenset[str]) -> str:
-    """Return an opener without the end of the turn before, if another marker remains."""
+    """Return an opener without the end of the previous turn, if the rest still contains a marker."""
     opener = opener.lstrip()
     for end in ends:
         rest = opener.removeprefix(end).lstrip()

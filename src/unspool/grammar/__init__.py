@@ -1,4 +1,4 @@
-r"""Grammars for constrained decoding, built from the templates that the parser reads.
+r"""Grammars for constrained decoding, built from the templates of a dialect.
 
 >>> tools = [{"name": "now", "parameters": {"type": "object", "properties": {}}}]
 >>> grammar = grammar_for("hermes", tools, choice="required", reasoning=False, parallel=False)
@@ -29,14 +29,14 @@ __all__ = ["Choice", "Grammar", "GrammarTooLarge", "Start", "grammar_for", "guid
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A grammar of the output that a dialect allows for these tools."""
+    """Grammar of the outputs that a dialect allows for the tools of a request."""
 
     dialect: Dialect
     tools: tuple[Mapping[str, Any], ...]
     choice: Choice
     parallel: bool
     root: Node
-    """The grammar as a tree of nodes, see ``unspool.grammar._nodes``."""
+    """The grammar as a tree of nodes; ``unspool.grammar._nodes`` describes them."""
 
     def gbnf(self) -> str:
         """Return the grammar in GBNF, for llama.cpp."""
@@ -47,12 +47,12 @@ class Grammar:
         return to_structural_tag(self.root)
 
     def json_schema(self, *, bare: bool = False) -> dict[str, Any]:
-        """Return the schema of a list of calls, for backends that constrain JSON only.
+        """Return a JSON schema for a list of calls, for backends that can constrain only JSON.
 
-        The dialect ``generic_json`` reads such a list.  The backend must apply the schema
-        only after the reasoning has ended.
+        The dialect ``generic_json`` reads such a list.  The backend must not apply the schema
+        before the reasoning has ended.
 
-        :param bare: see ``guided_schema``.
+        :param bare: for a named function, return the schema of its arguments alone; see ``guided_schema``.
         """
         return guided_schema(self.tools, choice=self.choice, parallel=self.parallel, bare=bare)
 
@@ -68,10 +68,10 @@ def grammar_for(
 ) -> Grammar:
     """Build the grammar of the outputs that a model with this dialect may write.
 
-    :param choice: ``tool_choice`` of the request.
+    :param choice: the ``tool_choice`` of the request.
     :param parallel: allow more than one call.
     :param reasoning: allow the model to reason first.
-    :param start: ``reasoning`` or ``content`` if the prompt has already opened it.
+    :param start: ``reasoning`` or ``content`` if the prompt has already opened that channel.
     """
     spec = find(dialect)
     offered = tuple(tools)

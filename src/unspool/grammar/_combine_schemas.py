@@ -1,7 +1,7 @@
-"""Combine JSON schemas: intersect two, and flatten references and ``allOf`` into one.
+"""Combining JSON schemas: intersecting two of them, and merging ``$ref`` and ``allOf`` into one flat schema.
 
-Definitions may refer to each other in cycles, or to one definition along many
-paths.  Each definition is merged at most once.
+Definitions may refer to each other in a cycle, and several may refer to the same
+definition.  Therefore each definition is merged at most once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ._size_limit import Budget
 CONSTRAINTS: Final = frozenset(
     ("$ref", "enum", "const", "anyOf", "oneOf", "allOf", "type", "properties", "items", "prefixItems")
 )
-"""Keywords that constrain a value."""
+"""Schema keywords that constrain a value."""
 _NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
 
 
 def has_type(value: object, types: object) -> bool:
-    """Return whether a value has one of the types of a schema; without types, any value fits."""
+    """Return whether a value has one of the types that a schema lists; True if the schema lists none."""
     names = _as_names(types)
     name = "object" if isinstance(value, Mapping) else _NAMES.get(type(value), "array")
     return not names or name in names or (name in ("integer", "number") and "number" in names)
@@ -32,7 +32,7 @@ def _as_names(types: object) -> list[str]:
 
 
 def intersect(one: Mapping[str, Any], other: Schema) -> Schema:
-    """Return a schema that requires both; False if no value has both types."""
+    """Return a schema for the values that satisfy both schemas; False if their types exclude every value."""
     if isinstance(other, bool):
         return one
     if not one:
@@ -70,7 +70,7 @@ def merge_into(out: dict[str, Any], schema: Mapping[str, Any]) -> bool:
 
 
 def _shared_types(one: list[str], other: list[str]) -> list[str]:
-    """Return the types in both lists; an integer is also a number."""
+    """Return the types that both lists allow; every integer is also a number."""
     kinds = [
         name
         for mine, yours in ((one, other), (other, one))
@@ -81,20 +81,20 @@ def _shared_types(one: list[str], other: list[str]) -> list[str]:
 
 
 def find_definition(reference: str, root: Schema) -> tuple[str, Schema]:
-    """Return the name and the schema of the definition that a reference points to."""
+    """Return the name and the schema of the definition to which a reference points."""
     name = reference.rsplit("/", 1)[-1]
     definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
     return name, definitions.get(name, True)
 
 
 def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, Any]:
-    """Return a schema with its references and ``allOf`` merged in, without those that contradict it."""
+    """Return a schema with its references and ``allOf`` merged into it; contradicting parts are left out."""
     out: dict[str, Any] = {}
     visited: set[str] = set()
     todo = [schema]
     while todo:
         part = todo.pop()
-        budget.spend(4)  # as much work as a few constants
+        budget.spend(4)  # a schema adds about four parts to the grammar
         if isinstance(part, bool):
             continue
         if "$ref" in part:
@@ -109,9 +109,9 @@ def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, An
 
 
 def find_references(schema: Schema, root: Schema) -> frozenset[str]:
-    """Return the names of the definitions that a schema consists of.
+    """Return the names of the definitions to which a schema refers, directly or through other definitions.
 
-    References inside its properties and items do not count.
+    References inside the schema's properties and items are left out.
     """
     names: set[str] = set()
     todo = [schema]

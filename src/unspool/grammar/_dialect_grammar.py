@@ -1,18 +1,18 @@
-"""The grammar of a dialect: from its templates to a tree of nodes.
+"""Construction of a grammar from the templates of a dialect.
 
 A dialect may list several templates of each kind.  The first one is the form
 that the model itself writes, and the only one that the grammar allows.
-Literals of a template become text.  Holes become nodes made from the tools: the
-names of the functions, and their arguments by schema.
+The literals of a template become fixed text.  Its holes become nodes that are made from
+the tools: the function names, and arguments that satisfy the schemas.
 
 Text that is not quoted or escaped must not contain markup.  A value between
-tags must not contain the tag that ends it, and reasoning must not contain the
-start of a call.  With these exclusions the parser reads every output that the
-grammar allows back as intended.
+tags must not contain its closing tag, and reasoning must not contain the
+start of a call.  Because of these exclusions, the parser never misreads an output
+that the grammar allows.
 
-``GrammarBuilder`` serves dialects whose calls stand in plain text;
-``FramedGrammarBuilder`` serves those that write a message with a header for
-each part (Harmony).
+``GrammarBuilder`` is for dialects that write calls inside plain text.
+``FramedGrammarBuilder`` is for dialects that write each part as a message with a
+header, such as Harmony.
 """
 
 from __future__ import annotations
@@ -74,14 +74,15 @@ _NAMES: Final = re.compile(r"[^\s<>{}()\[\]\"'|｜,=]+")
 
 
 class GrammarBuilder:
-    """Builder of the grammar of one dialect for some functions."""
+    """Builder of the grammar of one dialect, for the functions that the model may call."""
 
     def __init__(self, dialect: Dialect, offered: Sequence[Function], *, parallel: bool) -> None:
         self.dialect = dialect
         self.offered = [f for f in offered if not dialect.names.fixed or f.name == dialect.names.fixed]
         if not self.offered:
             raise UsageError(
-                f"dialect {dialect.name!r} calls {dialect.names.fixed!r} only, which is not offered"
+                f"dialect {dialect.name!r} can call only {dialect.names.fixed!r}, "
+                "which is not among the tools"
             )
         self.parallel = parallel
         self.params = TaggedParameters(dialect) if dialect.param else None
@@ -89,7 +90,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the calls with the markers around them, without the whitespace before them."""
+        """Return the node for all calls and the markers around them, without the whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""
@@ -99,16 +100,16 @@ class GrammarBuilder:
         return seq(opening, Separated(one, separator) if self.parallel else one, closing)
 
     def section(self) -> tuple[str, str]:
-        """Return the text before and after the calls."""
+        """Return the fixed text of the section before and after its calls."""
         before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         return _text(before).lstrip("\n"), _text(after)
 
     def call(self, function: Function) -> Node:
-        """Return one call."""
+        """Return the node for a call of this function."""
         return self.fill(self.dialect.call[0], function)
 
     def fill(self, template: str, function: Function) -> Node:
-        """Return a template filled with the function's name and arguments."""
+        """Return the node for a template filled with the function's name and arguments."""
         return seq(*self._fill_pieces(parse_template(template), function))
 
     def _fill_pieces(self, pieces: Iterable[Piece], function: Function) -> Iterator[Node | str]:
@@ -124,9 +125,9 @@ class GrammarBuilder:
                 yield piece.text
 
     def hole(self, hole: Hole, function: Function, *, escape: bool = False) -> Node:
-        """Return the node that fills a hole.
+        """Return the node that fills a hole of a template.
 
-        One branch per kind of hole, so the function is long but flat.
+        The function is long but flat, because it has one branch per kind of hole.
         """
         dialect = self.dialect
         notation = hole.notation or dialect.args
@@ -135,7 +136,7 @@ class GrammarBuilder:
             if not _NAMES.fullmatch(name):
                 raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
             form = dialect.names.forms[0]
-            # The parser also accepts forms that repeat the name; the grammar never writes them.
+            # The parser also accepts forms that repeat the name, but the grammar does not allow them.
             return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Exact(name)
         if hole.field == "index":
             return _NUMBER
@@ -155,7 +156,7 @@ class GrammarBuilder:
         return NOTHING
 
     def arguments(self, schema: Schema, notation: str) -> Node:
-        """Return the arguments in a notation."""
+        """Return the node for arguments in this notation."""
         if notation == "json":
             return SchemaValue(schema)
         if notation == "bare":
@@ -163,7 +164,7 @@ class GrammarBuilder:
         return SchemaValue(schema, "python", arguments=True)
 
     def envelope(self, function: Function, notation: str) -> Node:
-        """Return an object that holds the name and the arguments."""
+        """Return the node for an object that holds the name and the arguments."""
         if notation == "json":
             return self._envelope(function, SchemaValue(function.parameters), '"')
         value = SchemaValue(function.parameters, "python")
@@ -186,7 +187,7 @@ class GrammarBuilder:
         return seq(*members, "}")
 
     def id(self, function: Function) -> Node:
-        """Return a call id in the format of the model family."""
+        """Return the node for a call id in the format of the model family."""
         form = self.dialect.id_format
         if form == OPENAI_ID:
             return _OPENAI_ID_TEXT
@@ -199,15 +200,15 @@ class GrammarBuilder:
     # -- the whole output
 
     def output(self, *, required: bool, reasoning: bool, start: Start) -> Node:
-        """Return the grammar of the whole output.
+        """Return the node for the whole output.
 
-        It is reasoning (if allowed), then content (unless a call is required), then calls.
+        An output is reasoning (if allowed), then content (unless a call is required), then calls.
         """
         calls = self.calls()
         openers = self.call_openers()
         thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
         dropped = _markers([template for template in self.dialect.drop if "{text}" in template])
-        # Reasoning must not contain any marker.  Content may contain those of its own channel.
+        # Reasoning must not contain any marker.  Content may contain the markers of its own channel.
         forbidden = (*openers, *thoughts, *answers, *dropped)
         visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
         body = seq(self.empty_content(), calls) if required else self.answer(calls, visible)
@@ -223,7 +224,7 @@ class GrammarBuilder:
         return seq(up_to(closer, forbidden if start == "reasoning" else visible), gap, body)
 
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
-        """Return content, calls, or content and then calls."""
+        """Return the node for an answer: content, calls, or content followed by calls."""
         if self.is_anchored:
             first = complement(char_class(" \n" + literal_prefix(calls)[:1]))
             return choice((calls, seq(_GAP, optional(Chars(first), AnyText(forbidden)))))
@@ -236,15 +237,15 @@ class GrammarBuilder:
         return "^" in split_marks(self.dialect.section[0])[0]
 
     def trigger(self) -> str:
-        """Return the marker that begins the calls in the middle of a text."""
+        """Return the marker that ends the content and begins the calls."""
         before, _, _ = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         opener = _marker(first_literal(before) or first_literal(parse_template(self.dialect.call[0])))
         return opener if _is_tag(opener) else _text(before).lstrip("\n") or opener
 
     def call_openers(self) -> tuple[str, ...]:
-        """Return the markers that begin a call in any form that the parser reads.
+        """Return the opening markers of all call forms that the parser accepts.
 
-        Markers that also occur in prose are left out.
+        Markers that also occur in prose, such as a brace, are left out.
         """
         dialect = self.dialect
         trigger = "" if self.is_anchored else self.trigger()
@@ -252,13 +253,13 @@ class GrammarBuilder:
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
-                # Excluding the trigger excludes every form that contains it.
+                # Text without the trigger cannot contain a form that includes the trigger.
                 if not trigger or trigger not in template:
                     openers[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
         return tuple(opener for opener in openers if _is_tag(opener))
 
     def _wrapper(self, channel: Literal["reasoning", "content"]) -> tuple[str, str]:
-        """Return the opening and closing marker of a channel."""
+        """Return the opening and the closing marker of a channel."""
         templates = self.dialect.reasoning if channel == "reasoning" else self.dialect.content
         if not templates:
             raise UsageError(
@@ -268,26 +269,26 @@ class GrammarBuilder:
         return _text(before).rstrip("\n"), first_literal(after)
 
     def empty_content(self) -> Node:
-        """Return the optional control tokens of an empty answer, which some models always write."""
+        """Return the node for the optional markers of empty content, which some models write before calls."""
         if not self.dialect.content:
             return NOTHING
         opening, closer = self._wrapper("content")
         return optional(opening, closer) if is_control_token(opening) else NOTHING
 
     def gap(self) -> Node:
-        """Return the text that may separate two parts of the output."""
+        """Return the node for the text that may separate two parts of the output."""
         dialect = self.dialect
         again = optional(dialect.prompt.start) if dialect.prompt.start in dialect.drop else NOTHING
         return seq(NOTHING if dialect.keep_whitespace else _GAP, again)
 
     def lead(self) -> Node:
-        """Return the whitespace before the calls, if the dialect writes any."""
+        """Return the node for the whitespace before the calls, if the dialect writes any."""
         body = split_marks(self.dialect.section[0])[1]
         return _GAP if body.startswith("\n") and not self.dialect.keep_whitespace else NOTHING
 
 
 class FramedGrammarBuilder(GrammarBuilder):
-    """Builder of the grammar of a dialect that writes each part as a message with a header."""
+    """Builder for a dialect that writes each part of the output as a message with a header."""
 
     def __init__(
         self, dialect: Dialect, frame: Frame, offered: Sequence[Function], *, parallel: bool
@@ -311,8 +312,8 @@ class FramedGrammarBuilder(GrammarBuilder):
                 break
         else:
             raise UsageError(
-                f"dialect {self.dialect.name!r} has no route that gives the header of a call; "
-                "add a header to the route of its calls"
+                f"dialect {self.dialect.name!r} has no route with a header for its calls; "
+                "add a header to that route"
             )
         if not re.fullmatch(r"[^\s<]+", function.name):
             raise UsageError(f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}")
@@ -326,7 +327,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         frame = self.frame
         end = frame.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
-        # The model stops at the last end marker, so backends often leave it out of the output.
+        # Generation stops at the last end marker, so backends often do not return this marker.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
         return seq(Separated(one, end) if self.parallel else one, last)
 
@@ -345,7 +346,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         options = [body]
         if reasoning and self.header("reasoning"):
             options.append(seq(self.header("reasoning"), self.text_then(body)))
-        # The prompt already ends with the start of the message, so the output begins after it.
+        # The prompt already contains ``prompt.start``, so the output begins after that text.
         seed = self.dialect.prompt.start
         if not all(literal_prefix(option).startswith(seed) for option in options):
             raise UsageError(
@@ -354,7 +355,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         return choice(strip_prefix(option, seed) for option in options)
 
     def text_then(self, body: Node) -> Node:
-        """Return the text of a message, its end, and then ``body``."""
+        """Return the node for the text of a message and its end marker, followed by ``body``."""
         if self.end:
             return seq(up_to(self.end, self.boundaries), body)
         return seq(up_to(self.frame.open[0]), strip_prefix(body, self.frame.open[0]))
@@ -374,7 +375,7 @@ def _text(pieces: Iterable[Piece]) -> str:
 
 
 def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
-    """Return the markers of wrapper templates, without closing markers that also occur in prose."""
+    """Return the markers in wrapper templates, except for closing markers that also occur in prose."""
     markers: list[str] = []
     for template in wrappers:
         before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
@@ -384,7 +385,7 @@ def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
 
 
 def _marker(literal: str) -> str:
-    """Strip trailing spaces and the opening bracket of a list, which models sometimes forget."""
+    """Return a literal without trailing spaces and ``[``; models sometimes omit this bracket."""
     return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 

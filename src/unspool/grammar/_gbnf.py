@@ -1,7 +1,7 @@
 """Writer of GBNF, the grammar language of llama.cpp.
 
-The first step expands the nodes that GBNF does not have (values by schema, text
-up to a marker, ...) into rules.  The rules contain only texts, character sets,
+The first step expands the nodes that GBNF cannot express directly (schema values, text
+up to a marker, ...) into rules.  The rules contain only fixed text, character sets,
 sequences, choices, repetitions and references to other rules.  The second step
 prints the rules.
 """
@@ -37,12 +37,12 @@ from ._text_excluding_markers import add_text_rules
 
 
 def to_gbnf(root: Node) -> str:
-    """Return a grammar in GBNF."""
+    """Return the GBNF text of a grammar."""
     return format_rules(expand_rules(root))
 
 
 def expand_rules(root: Node) -> dict[str, Node]:
-    """Return the rules of a grammar; the start rule is ``root``."""
+    """Return the rules of a grammar by name; the start rule is ``root``."""
     rules = Rules()
     name = rules.reserve("root")
     rules.define(name, _Expansion(rules).node(root))
@@ -50,7 +50,7 @@ def expand_rules(root: Node) -> dict[str, Node]:
 
 
 class _Expansion:
-    """Expansion of the nodes that GBNF does not have into rules."""
+    """Converter that replaces nodes that GBNF cannot express directly with references to new rules."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -81,7 +81,7 @@ class _Expansion:
         if isinstance(node, Named):
             entry = self._named.get(id(node))
             if entry is None:
-                # The entry keeps the node alive, so that its id stays unique.
+                # The cache entry keeps the node alive; otherwise Python could reuse its id for another node.
                 entry = (node, self.rules.add(node.name, self.node(node.node)))
                 self._named[id(node)] = entry
             return entry[1]
@@ -94,7 +94,7 @@ class _Expansion:
 
 
 def format_rules(rules: Mapping[str, Node]) -> str:
-    """Return the rules that the start rule needs as text."""
+    """Return GBNF text with the rules that the start rule uses, directly or indirectly."""
     used = _reachable(rules, "root")
     return "".join(f"{name} ::= {_alternatives(rules[name])}\n" for name in used)
 
@@ -167,7 +167,7 @@ def _literal_char(char: str) -> str:
 
 def _set(ranges: Ranges) -> str:
     others = complement(ranges)
-    # A set that extends to the last code point is shorter as the negation of its complement.
+    # A set that reaches the last code point is shorter when written as a negated set.
     negated = bool(others) and others[-1][1] < ranges[-1][1]
     shown = others if negated else ranges
     return f"[{'^' if negated else ''}{''.join(_range(low, high) for low, high in shown)}]"
@@ -188,5 +188,5 @@ def _set_char(char: str) -> str:
 
 
 def _escape_code_point(char: str) -> str:
-    # Not \\xHH: xgrammar would also consume the hexadecimal digits after it.
+    # Not \\xHH, because xgrammar would also consume hexadecimal digits that follow the escape.
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"

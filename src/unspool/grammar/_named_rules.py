@@ -1,4 +1,4 @@
-"""Named rules of a grammar, which may refer to each other."""
+"""Named grammar rules, which may refer to each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._size_limit import Budget
 
 
 class Rules:
-    """The rules of one grammar, in the order of their definition."""
+    """The rules of one grammar, in the order in which they were defined."""
 
     def __init__(self) -> None:
         self.budget = Budget()
@@ -20,7 +20,7 @@ class Rules:
         self._deferred: list[tuple[str, Callable[[], Node]]] = []
 
     def reserve(self, hint: str) -> str:
-        """Return a unique name for a rule that is defined later."""
+        """Return a unique name for a rule whose body :meth:`define` sets later."""
         base = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-").lower() or "rule"
         name = base
         while name in self._counts:
@@ -30,7 +30,7 @@ class Rules:
         return name
 
     def define(self, name: str, body: Node) -> None:
-        """Set the body of a reserved name."""
+        """Set the body of the rule with a reserved name."""
         self.bodies[name] = body
 
     def add(self, hint: str, body: Node) -> Ref:
@@ -40,16 +40,19 @@ class Rules:
         return Ref(name)
 
     def get_or_add(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
-        """Return the rule for ``key``; the first call makes its body, which may refer to the rule itself."""
+        """Return a reference to the rule for ``key``; the first call makes the rule.
+
+        The rule may refer to itself, because the name is reserved before the body is made.
+        """
         if key not in self._names:
             name = self._names[key] = self.reserve(hint)
             self.define(name, body())
         return Ref(self._names[key])
 
     def get_or_defer(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
-        """Return the rule for ``key``, whose body ``define_deferred`` makes later.
+        """Return a reference to the rule for ``key``; ``define_deferred`` makes the rule's body later.
 
-        Making the body at once would recurse, and a chain of rules may be longer than the stack.
+        Making the body at once would be recursive, and a long chain of rules could overflow the stack.
         """
         if key not in self._names:
             name = self._names[key] = self.reserve(hint)
@@ -57,7 +60,7 @@ class Rules:
         return Ref(self._names[key])
 
     def define_deferred(self) -> None:
-        """Make the bodies that ``get_or_defer`` postponed."""
+        """Make the rule bodies that ``get_or_defer`` postponed."""
         while self._deferred:
             name, body = self._deferred.pop()
             self.define(name, body())

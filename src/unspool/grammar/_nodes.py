@@ -1,20 +1,20 @@
-"""Nodes of a grammar, independent of any engine.
+"""Nodes of a grammar, in a form that does not depend on any engine.
 
 ``_dialect_grammar`` builds a tree of these nodes, and every writer reads it.
-The GBNF writer expands all of them to rules.  The writer of structural tags
-keeps the nodes that xgrammar supports itself (JSON schemas, text up to a marker).
+The GBNF writer expands all nodes into rules.  The writer of structural tags
+keeps those that xgrammar supports (JSON schemas, text up to a marker).
 
 ===============  ==============================================================
-``Exact``        a fixed text
+``Exact``        fixed text
 ``Chars``        one character of a set
 ``Seq``          a sequence of nodes
 ``OneOf``        one of several nodes
 ``Repeat``       a repeated node
-``Separated``    one or more of a node, with a separator
-``SchemaValue``  a value that satisfies a JSON schema, in some notation
+``Separated``    a node, once or more, with a separator in between
+``SchemaValue``  a value that satisfies a JSON schema, in a given notation
 ``TextUpTo``     text up to and including a marker
-``AnyText``      text to the end
-``Dispatch``     text in which a trigger begins another node
+``AnyText``      text up to the end of the output
+``Dispatch``     text up to a trigger, which begins another node
 ``Named``        a node with a name, for people who read the grammar
 ``Ref``          a reference to a rule; appears only after expansion
 ===============  ==============================================================
@@ -27,14 +27,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Inclusive ranges of code points, sorted, without overlaps."""
+"""A set of characters, as inclusive ranges of code points that are sorted and do not overlap."""
 Schema: TypeAlias = Mapping[str, Any] | bool
 """A JSON schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A fixed text."""
+    """Fixed text."""
 
     text: str
 
@@ -48,7 +48,7 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """A sequence of nodes; the empty sequence is the empty text."""
+    """A sequence of nodes; an empty sequence stands for empty text."""
 
     parts: tuple[Node, ...]
 
@@ -67,12 +67,12 @@ class Repeat:
     item: Node
     least: int = 0
     most: int | None = None
-    """Maximum number of repetitions; ``None``: no limit."""
+    """Maximum number of repetitions; ``None`` means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Separated:
-    """One or more of a node, with a separator between them."""
+    """A node that occurs once or more, with a separator between two occurrences."""
 
     item: Node
     separator: str
@@ -80,17 +80,17 @@ class Separated:
 
 @dataclass(frozen=True, slots=True)
 class SchemaValue:
-    """A value that satisfies a schema."""
+    """A value that satisfies a JSON schema."""
 
     schema: Schema = field(hash=False)
-    """Self-contained: references point into its own ``$defs``."""
+    """The schema; all of its references must point into its own ``$defs``."""
     notation: Literal["json", "python", "bare"] = "json"
     arguments: bool = False
-    """True if the value is the arguments of a call, which Python notation writes as keywords."""
+    """True for the arguments of a call, which Python notation writes as keyword arguments."""
     quote: str = '"'
-    """String delimiter of the bare notation."""
+    """String delimiter in the notation ``bare``."""
     without: tuple[str, ...] = ()
-    """Texts that must not occur in strings, because the parser would read them as markup."""
+    """Markers that must not occur in strings, because the parser would read them as markup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class TextUpTo:
 
     end: str
     without: tuple[str, ...] = ()
-    """Other texts that must not occur before the marker."""
+    """Other markers that must not occur before ``end``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +107,23 @@ class AnyText:
     """Text to the end of the output."""
 
     without: tuple[str, ...] = ()
-    """Texts that must not occur in it."""
+    """Markers that must not occur in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Text to the end of the output; if the trigger occurs in it, ``then`` is the rest of the output."""
+    """Text to the end of the output, or text up to a trigger and ``then``, which begins with the trigger."""
 
     trigger: str
     then: Node
     """The node that begins with the trigger."""
     without: tuple[str, ...] = ()
-    """Texts that must not occur in the text."""
+    """Markers that must not occur in the text before the trigger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A node with a name."""
+    """A node with a name, which helps people to read the grammar."""
 
     name: str
     node: Node
@@ -155,9 +155,9 @@ NOTHING: Final = Seq(())
 
 
 def seq(*parts: Node | str) -> Node:
-    """Return a sequence, with nested sequences unpacked and adjacent texts joined."""
+    """Return a sequence node; nested sequences are unpacked, and adjacent fixed texts are joined."""
     out: list[Node] = []
-    texts: list[str] = []  # adjacent texts that are not in ``out`` yet
+    texts: list[str] = []  # adjacent fixed texts, to be joined and added to ``out``
     for part in parts:
         node = Exact(part) if isinstance(part, str) else part
         for inner in node.parts if isinstance(node, Seq) else (node,):
@@ -178,7 +178,7 @@ def _flush_texts(texts: list[str], out: list[Node]) -> None:
 
 
 def choice(options: Iterable[Node]) -> Node:
-    """Return a choice without duplicates, with nested choices unpacked."""
+    """Return a choice node; nested choices are unpacked, and duplicates are removed."""
     out: dict[Node, None] = {}
     for option in options:
         out.update(dict.fromkeys(option.options if isinstance(option, OneOf) else (option,)))
@@ -186,15 +186,15 @@ def choice(options: Iterable[Node]) -> Node:
 
 
 def optional(*parts: Node | str) -> Node:
-    """Return a node for the sequence of the parts or nothing."""
+    """Return a node for an optional sequence of these parts."""
     node = seq(*parts)
     return NOTHING if node == NOTHING else Repeat(node, 0, 1)
 
 
 def up_to(end: str, without: Iterable[str] = ()) -> Node:
-    """Return text up to a marker, without other texts that may overlap with the marker.
+    """Return a node for text up to and including a marker; the text must not contain other markers.
 
-    If the marker contains one of the other texts, the free text already ends there.
+    If the marker itself contains one of the others, the text already ends after the contained one:
 
     >>> up_to("</city>", ["</"])
     Seq(parts=(TextUpTo(end='</', without=()), Exact(text='city>')))
@@ -202,13 +202,13 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
     others = [other for other in dict.fromkeys(without) if other != end]
     ends = [end.find(other) + len(other) for other in others if other in end]
     cut = min(ends, default=len(end))
-    # A text that contains the marker cannot occur before it.
+    # An excluded text that contains the marker cannot occur before the marker anyway.
     kept = [other for other in others if end[:cut] not in other]
     return seq(TextUpTo(end[:cut], tuple(kept)), end[cut:])
 
 
 def literal_prefix(node: Node) -> str:
-    """Return the text that every output of a node begins with."""
+    """Return the fixed text with which every output of a node begins."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:
@@ -223,7 +223,7 @@ def literal_prefix(node: Node) -> str:
 
 
 def strip_prefix(node: Node, prefix: str) -> Node:
-    """Return a node without the text that it begins with."""
+    """Return a node without the fixed text with which it begins."""
     if not prefix:
         return node
     if isinstance(node, Exact) and node.text.startswith(prefix):
@@ -253,7 +253,7 @@ _LAST: Final = 0x10FFFF
 
 
 def char_class(text: str) -> Ranges:
-    """Parse a set in the syntax of regular expressions: ``a-z0-9_``, or ``^a-z`` for all others."""
+    """Parse a character set as in a regular expression: ``a-z0-9_``, or ``^a-z`` for all other characters."""
     negated = text.startswith("^") and len(text) > 1
     text = text[1:] if negated else text
     pairs: list[tuple[int, int]] = []
@@ -270,7 +270,7 @@ def char_class(text: str) -> Ranges:
 
 
 def union(*sets: Ranges) -> Ranges:
-    """Return the characters that are in at least one set."""
+    """Return the characters that are in at least one of the sets."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(pair for ranges in sets for pair in ranges):
         if out and low <= out[-1][1] + 1:

@@ -1,8 +1,8 @@
-r"""Parser of the regular expressions in schemas, which become grammar nodes.
+r"""Parser that turns the regular expressions of JSON schemas into grammar nodes.
 
 It supports literals, sets, groups, alternatives, repetition, and anchors at both
 ends.  A grammar cannot express lookaround, word boundaries or backreferences
-(``(?=``, ``\b``, ``\1``).  Callers do not enforce a pattern with these.
+(``(?=``, ``\b``, ``\1``).  A pattern that uses one of them is not enforced.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ._nodes import (
 from ._text_excluding_markers import EVERYTHING, char_set
 
 MOST: Final = 256
-"""Maximum count of a repetition.  Engines refuse much longer ones, so these lose their limit."""
+"""Maximum count of a repetition.  Engines reject much larger counts, so a larger maximum is not enforced."""
 _DEEPEST: Final = 32
 """Maximum nesting of groups."""
 _HEAVIEST: Final = 4096
-"""Maximum size of a counted repetition when written out, as engines do."""
+"""Maximum size of a repetition such as ``x{3,5}`` when written out, because engines write it out."""
 
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORD: Final = union(_DIGITS, ((65, 90), (95, 95), (97, 122)))
@@ -58,14 +58,14 @@ FORMATS["date-time"] = f"{FORMATS['date']}T{FORMATS['time']}"
 
 
 class UnsupportedPattern(Exception):
-    """A grammar cannot express this pattern."""
+    """Raised for a pattern that a grammar cannot express."""
 
 
 def parse_pattern(pattern: str) -> Node:
     """Return a node for the strings that match a pattern.
 
-    JSON Schema searches for a pattern anywhere in a string, so an end without an anchor
-    allows any text.
+    In JSON Schema a pattern may match anywhere in a string.  So any text may come before
+    a pattern without ``^``, and after a pattern without ``$``.
     """
     reader = _PatternParser(pattern)
     opening = NOTHING if reader.take("^") else Repeat(Chars(EVERYTHING))
@@ -77,7 +77,7 @@ def parse_pattern(pattern: str) -> Node:
 
 
 def apply_escapes(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node:
-    """Return a node with its characters escaped for a notation.
+    """Return a node in which the characters are escaped as a notation requires.
 
     :param plain: the characters that need no escape.
     :param escapes: the escape sequences of other characters.
@@ -95,7 +95,7 @@ def apply_escapes(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node
             options.append(Chars(intersection(node.ranges, plain)))
         options += [Exact(text) for char, text in escapes.items() if contains(node.ranges, char)]
         if not options:
-            raise UnsupportedPattern("the notation cannot write any character of a set")
+            raise UnsupportedPattern("the notation cannot write any character of this set")
         return choice(options)
     if isinstance(node, Seq):
         return seq(*(apply_escapes(part, plain, escapes) for part in node.parts))
@@ -140,7 +140,7 @@ class _PatternParser:
         least, most = self.count()
         if (least, most) == (1, 1):
             return item
-        self.take("?")  # a lazy repetition matches the same texts
+        self.take("?")  # a lazy repetition matches the same strings as a greedy one
         if self.next in ("*", "+", "?", "{") or _may_be_empty(item):
             raise UnsupportedPattern(self.pattern)
         if most is not None and most > MOST:
@@ -236,7 +236,7 @@ class _PatternParser:
 
 
 def _weight(node: Node) -> int:
-    """Return the number of characters and sets of a node with its repetitions written out."""
+    """Return the number of characters and sets in a node after all repetitions are written out."""
     if isinstance(node, Exact):
         return len(node.text)
     if isinstance(node, Seq):

@@ -1,14 +1,14 @@
-"""Rules for values that satisfy a JSON schema, in the notations of the dialects.
+"""Grammar rules for values that satisfy a JSON schema, in the notations of the dialects.
 
-The schema decides which values are allowed, the notation how they are written:
-``JsonValues``, ``PythonValues`` and ``BareValues`` (keys without quotes).
+The schema determines which values are allowed, and the notation how they are written.
+There is one class per notation: ``JsonValues``, ``PythonValues`` and ``BareValues`` (keys without quotes).
 
 The rules enforce types, ``enum``, ``const``, ``required``, declared properties in
 their order, ``additionalProperties`` if present, ``items`` and ``prefixItems`` with
 their counts, ``anyOf`` and ``oneOf`` (at least one branch), ``allOf`` (merged),
-``$ref``, bounds of integers, lengths, common formats, and patterns that a grammar
-can express.  They ignore other keywords.  So a grammar may allow more than the
-schema, and it always allows at least one way to satisfy the schema.
+``$ref``, integer bounds, lengths, common formats, and patterns that a grammar
+can express.  Other keywords are ignored.  So a grammar may allow values that the
+schema forbids, but it always allows at least one value that satisfies the schema.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _CONTROL: Final[Ranges] = ((0, 31), (127, 127))
 _SPACE: Final = choice(
     (NOTHING, Exact(" "), seq(Repeat(Exact("\n"), 1, 2), Repeat(Chars(char_set(" \t")), 0, 20)))
 )
-"""Whitespace where JSON allows it, with a maximum length."""
+"""Whitespace of limited length, where JSON allows whitespace."""
 _EXPONENT: Final = optional(Chars(char_set("eE")), optional(Chars(char_set("+-"))), Repeat(_DIGIT, 1, 2))
 _FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
 _NATURAL: Final = choice((Exact("0"), seq(Chars(char_class("1-9")), Repeat(_DIGIT, 0, 18))))
 
 
 def add_value_rules(rules: Rules, value: SchemaValue) -> Node:
-    """Add the rules for a value, and return the first one."""
+    """Add the rules for a value, and return the node that refers to them."""
     notations = {"json": JsonValues, "bare": BareValues, "python": PythonValues}
     values = notations[value.notation](rules, value)
     if value.arguments and isinstance(values, PythonValues):
@@ -71,7 +71,7 @@ def add_value_rules(rules: Rules, value: SchemaValue) -> Node:
 
 
 class JsonValues:
-    """Values in JSON, and the base of the other notations, which override the first group of methods."""
+    """Values in JSON; subclasses for other notations override the methods of the first group."""
 
     notation = "json"
     null: Node = Exact("null")
@@ -89,22 +89,22 @@ class JsonValues:
         self._context = (self.notation, self.quote, self.without)
         self._document = json.dumps(self.root, sort_keys=True, default=str)
 
-    # -- spelling
+    # -- how the notation writes strings, keys and whitespace
 
     def white_space(self) -> Node:
-        """Return the whitespace that may follow a comma or a colon."""
+        """Return the node for the whitespace that may follow a comma or a colon."""
         return self.rules.get_or_add("space", "space", lambda: _SPACE)
 
     def text(self, value: str) -> Node:
-        """Return a fixed string."""
+        """Return the node for this string, quoted and escaped."""
         return choice(Exact(json.dumps(value, ensure_ascii=ascii_)) for ascii_ in (False, True))
 
     def key(self, key: str) -> Node:
-        """Return a fixed key."""
+        """Return the node for this key."""
         return self.text(key)
 
     def any_text(self) -> Node:
-        """Return any string."""
+        """Return the node for an arbitrary string."""
         return self.rules.get_or_add(
             (*self._context, "string"),
             "any-string",
@@ -114,7 +114,7 @@ class JsonValues:
         )
 
     def some_text(self, least: int, most: int | None) -> Node:
-        """Return a string with bounds on its length."""
+        """Return the node for a string whose length is between two bounds."""
         if self.without:
             return self.any_text()
         character = self.rules.get_or_add(
@@ -123,24 +123,24 @@ class JsonValues:
         return seq('"', Repeat(character, least, most), '"')
 
     def matching(self, node: Node) -> Node:
-        """Return a string whose text matches a node."""
+        """Return the node for a string whose text matches another node."""
         return seq('"', apply_escapes(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
     def other_key(self, taken: frozenset[str]) -> Node:
-        """Return a key that is not in ``taken``; it is an identifier, so every notation can write it."""
+        """Return the node for an identifier that is not in ``taken``; every notation can write such a key."""
         return seq('"', self._word(taken), '"')
 
-    # -- what the notations share
+    # -- methods for all notations
 
     def _word(self, taken: frozenset[str]) -> Node:
         return self.rules.get_or_add(("word", taken), "word", lambda: add_word_rules(self.rules, taken))
 
     def _safe(self, plain: Ranges) -> Ranges:
-        """Return the characters that do not begin a marker."""
+        """Return the characters of a set that do not begin an excluded marker."""
         return complement(union(complement(plain), char_set(marker[0] for marker in self.without)))
 
     def constant(self, value: object) -> Node:
-        """Return a fixed value."""
+        """Return the node for exactly this value."""
         if value is None:
             return self.null
         if isinstance(value, bool):
@@ -161,8 +161,8 @@ class JsonValues:
     # -- schemas
 
     def value(self, schema: Schema) -> Node:
-        """Return a value that satisfies a schema."""
-        self.rules.budget.spend(4)  # as much work as a few constants
+        """Return the node for values that satisfy a schema."""
+        self.rules.budget.spend(4)  # a schema adds about four parts to the grammar
         if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:
@@ -172,7 +172,7 @@ class JsonValues:
         return self._plain(self._merged(schema))
 
     def _plain(self, schema: Mapping[str, Any]) -> Node:
-        """Return a value that satisfies a schema without references at its top level."""
+        """Return the node for values that satisfy a schema without a reference at its top level."""
         constants = [schema["const"]] if "const" in schema else schema.get("enum", ())
         self.rules.budget.spend(len(constants))
         fitting = [value for value in constants if has_type(value, schema.get("type"))]
@@ -194,9 +194,10 @@ class JsonValues:
         return self.rules.get_or_defer(key, name, lambda: self.value(target))
 
     def _with_references(self, schema: Mapping[str, Any]) -> Node:
-        """Return a value that satisfies a definition and further keywords.
+        """Return the node for values that satisfy a definition and further keywords.
 
-        The definition may contain this schema again, so the rule is keyed by the schema's text.
+        The definition may contain this schema again.  The rule's key is the schema's text, so
+        such a recursion refers to the same rule.
         """
         text = json.dumps(schema, sort_keys=True, default=str)
         self.rules.budget.spend(len(text) // 16)
@@ -204,11 +205,11 @@ class JsonValues:
         return self.rules.get_or_defer(key, "all", lambda: self._plain(self._merged(schema)))
 
     def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the schema with its ``allOf`` merged in."""
+        """Return the schema with its ``allOf`` merged into it."""
         return flatten_schema(schema, self.root, self.rules.budget) if "allOf" in schema else schema
 
     def _typed(self, name: str, schema: Mapping[str, Any]) -> Node:
-        """Return a value of one type."""
+        """Return the node for values of one type."""
         if name == "string":
             return self._string(schema)
         if name == "object":
@@ -271,7 +272,7 @@ class JsonValues:
         return inner if least else optional(inner)
 
     def object(self, schema: Mapping[str, Any]) -> Node:
-        """Return an object."""
+        """Return the node for an object that satisfies a schema."""
         inner = self.members(schema, self.key, self.other_key, self.colon)
         return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Exact("{}")
 
@@ -282,11 +283,11 @@ class JsonValues:
         other_key: Callable[[frozenset[str]], Node],
         colon: Node,
     ) -> Node:
-        """Return the members of an object.
+        """Return the node for the members of an object, without the braces.
 
-        :param key: writes a declared key.
-        :param other_key: writes a key that is not declared.
-        :param colon: separates a key and its value.
+        :param key: returns the node for a declared key.
+        :param other_key: returns the node for any key that is not declared.
+        :param colon: the node between a key and its value.
         """
         required = frozenset(schema.get("required", ()))
         properties: Mapping[str, Any] = schema.get("properties", {})
@@ -302,24 +303,24 @@ class JsonValues:
         return self._sequence(pairs, self.rules.add("more", more))
 
     def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-        """Return the properties in the order of the notation."""
+        """Return the properties in the order in which the notation writes them."""
         return properties.items()
 
     def _sequence(self, pairs: Sequence[tuple[Node, bool]], extra: Node) -> Node:
-        """Return members in order, some of them optional, with commas between those that are present.
+        """Return the node for members in order, of which some are optional, with commas between them.
 
-        A comma comes before every member except the first one present.  So the result is a
-        choice over the member that comes first, and each choice continues with the members
-        after it.  The loop runs from the last member to the first, and both lists are
-        reversed.  ``tail`` is the text that may follow the current member, with its commas.
-        ``heads`` are the alternatives for the first member; a required member discards the
-        alternatives after it, because these would skip it.
+        A comma comes before every member except the first one that is present.  So the result
+        has one alternative for each member that may come first; the alternative continues with
+        the members after that one.  The loop runs from the last member to the first, and both
+        lists are in reverse order.  ``tail`` is what may follow the current member, including
+        the commas.  ``heads`` holds the alternatives.  A required member removes the
+        alternatives that begin with a later member, because they would skip the required one.
         """
         tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
         heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
-        # The required member closest to the start, whose alternative is added once, when it is complete.
+        # The first of a run of required members: only this member of the run can come first in an object.
         needed: Node | None = None
-        needed_tail = 0  # how much of the tail follows ``needed``
+        needed_tail = 0  # number of nodes in ``tail`` that follow ``needed``
         for member, required in reversed(pairs):
             if required:
                 heads, needed, needed_tail = [], member, len(tail)
@@ -328,7 +329,7 @@ class JsonValues:
             if needed is not None:
                 heads.append(seq(needed, *reversed(tail[:needed_tail])))
                 needed = None
-            # Later alternatives share the tail as a rule; repeating it would grow quadratically.
+            # The tail becomes a rule that all alternatives share; copies would make the grammar quadratic.
             rest = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
             head = seq(member, rest)
             heads.append(head if heads else optional(head))
@@ -338,7 +339,7 @@ class JsonValues:
         return choice(reversed(heads)) if heads else NOTHING
 
     def anything(self) -> Node:
-        """Return any value."""
+        """Return the node for an arbitrary value."""
         return self.rules.get_or_add(
             (*self._context, "value"),
             "value",
@@ -391,10 +392,10 @@ class PythonValues(JsonValues):
         return choice(seq(quote, self._word(taken), quote) for quote in ('"', "'"))
 
     def arguments(self, schema: Schema) -> Node:
-        """Return keyword arguments in parentheses.
+        """Return the node for keyword arguments in parentheses.
 
-        Names that are not identifiers cannot be keywords, so an object in parentheses
-        is an alternative for them.
+        A name that is not an identifier cannot be a keyword.  For such names, the arguments may
+        also be an object in parentheses.
         """
         merged = self._merged(schema) if isinstance(schema, Mapping) else {}
         if "$ref" in merged or ("properties" not in merged and {"anyOf", "oneOf"} & merged.keys()):
@@ -415,7 +416,7 @@ def _python_escape() -> Node:
 
 
 class BareValues(JsonValues):
-    """Values with bare keys in alphabetical order, and strings between delimiters."""
+    """Values in the notation ``bare``: unquoted keys in alphabetical order, and strings in delimiters."""
 
     notation = "bare"
     null = choice((Exact("null"), Exact("None")))
@@ -458,14 +459,14 @@ class BareValues(JsonValues):
 
 
 def _implied_type(schema: Mapping[str, Any]) -> str:
-    """Return the type that the keywords of a schema imply."""
+    """Return the type that a schema's keywords imply; empty if they imply none."""
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
 def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """Return the minimum and maximum of a count; a maximum that engines cannot count is None."""
+    """Return the bounds of a count; the maximum is None if it is missing or too large for engines."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None
@@ -497,7 +498,7 @@ def _is_number(value: object) -> bool:
 
 
 def integer_range(low: float, high: float) -> Node:
-    """Return the integers of an interval; without a bound, they have up to 19 digits."""
+    """Return the node for integers in an interval; without a bound, they have at most 19 digits."""
     bound = 10**19 - 1
     first = -bound if low == -math.inf else max(int(low), -bound)
     last = bound if high == math.inf else min(int(high), bound)

@@ -23,13 +23,13 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 def self_contained(
     schema: Schema, root: Schema | None = None, prefix: str = "", budget: Budget | None = None
 ) -> Schema:
-    """Return a copy of a schema whose references all point into its own ``$defs``.
+    """Return a copy of a schema in which all references point into the copy's own ``$defs``.
 
-    The copy uses only the type names of JSON Schema.  Other spellings that the parser
-    accepts (``str``, ``nullable``) are rewritten.
+    The copy uses only the type names of JSON Schema.  Other names that the parser
+    accepts (``str``, ``nullable``) are replaced.
 
-    :param root: the document that references point into, if it is not the schema itself.
-    :param prefix: a prefix for the names of definitions.
+    :param root: the document to which the references belong; None if that is the schema itself.
+    :param prefix: a prefix for the names of the copied definitions.
 
     >>> self_contained({"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "int"}}})
     {'items': {'$ref': '#/$defs/A'}, '$defs': {'A': {'type': 'integer'}}}
@@ -41,7 +41,7 @@ def self_contained(
 
 
 class _SchemaCopier:
-    """Copier of schemas from one document, with the definitions that they refer to."""
+    """Copier of schemas from one document, including the definitions to which they refer."""
 
     def __init__(self, root: Schema, prefix: str, budget: Budget) -> None:
         self.root = root
@@ -49,13 +49,13 @@ class _SchemaCopier:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._suffixes: dict[str, int] = {}  # the highest number appended to each name, to make it unique
+        self._suffixes: dict[str, int] = {}  # last number appended to each name, to make it unique
         self._deferred: list[tuple[str, object]] = []
 
     def copy_definitions(self) -> None:
-        """Copy the definitions that were referred to.
+        """Copy the definitions to which the copied schemas refer.
 
-        A loop instead of a recursion, because a chain of definitions may be longer than the stack.
+        This is a loop, because recursion over a long chain of definitions could overflow the stack.
         """
         while self._deferred:
             name, reference = self._deferred.pop()
@@ -77,9 +77,9 @@ class _SchemaCopier:
         return _nullable(out) if schema.get("nullable") is True else out
 
     def _plain(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Copy the keywords of a schema other than ``$ref``, without malformed ones.
+        """Return a copy of a schema without ``$ref`` and without malformed keywords.
 
-        One branch per kind of keyword, so the function is long but flat.
+        The function is long but flat, because it has one branch per kind of keyword.
         """
         out: dict[str, Any] = {}
         for key, value in schema.items():
@@ -122,7 +122,7 @@ class _SchemaCopier:
 
 
 def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
-    """Return the alternatives of a union that are schemas; the parser ignores the others, too."""
+    """Return the alternatives of a union that are valid schemas; the parser ignores the others, too."""
     return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 

@@ -1,10 +1,10 @@
-"""Limits on the size of a grammar.
+"""Limits on the size of grammars.
 
-A schema of a few lines can expand to more rules than fit into memory, for
-example with nested unions, or definitions that refer to each other twice.
-Requests carry their own schemas, so nobody can review these in advance.
-A ``Budget`` therefore counts the parts of a grammar while they are made, and
-measures the nesting of a schema before any part is made.
+A schema of a few lines can expand to more rules than fit into memory.  Examples are
+nested unions, and chains of definitions that each refer to the next one twice.
+Schemas come from requests, so they are not trusted.  A ``Budget`` therefore checks
+the nesting depth of a schema before a grammar is built, and counts the parts of the
+grammar while it is built.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ DEEPEST_TAGS: Final = DEEPEST // 2
 
 
 class GrammarTooLarge(UsageError):
-    """A grammar has more parts than ``LARGEST``."""
+    """Raised for a grammar with more than ``LARGEST`` parts."""
 
 
 class Budget:
-    """Number of parts that a grammar may still add."""
+    """Counter of the parts that may still be added to a grammar."""
 
     __slots__ = ("_left",)
 
@@ -38,7 +38,7 @@ class Budget:
         self._left = LARGEST
 
     def spend(self, parts: int = 1) -> None:
-        """Count more parts, and raise ``GrammarTooLarge`` if there are too many."""
+        """Count additional parts; raise ``GrammarTooLarge`` if there are too many."""
         self._left -= parts
         if self._left < 0:
             raise GrammarTooLarge(
@@ -62,7 +62,7 @@ class Budget:
 
 
 def _nested(value: object) -> list[object]:
-    """Return the objects and arrays directly inside a value."""
+    """Return the objects and arrays that are direct children of a value."""
     items = (
         value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     )

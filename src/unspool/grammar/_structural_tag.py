@@ -1,7 +1,7 @@
-"""Writer of structural tags, the format of xgrammar that vLLM and SGLang accept.
+"""Writer of structural tags, a format of xgrammar that vLLM and SGLang also accept.
 
-The format supports JSON schemas and text up to a marker itself.  Values in other
-notations are embedded as GBNF.
+Structural tags can express JSON schemas and text up to a marker directly.  Values in
+other notations are embedded as GBNF.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _sequence(node: Seq) -> Format:
 
 
 def _many(node: Separated) -> Format:
-    """Return a list of tags with a separator."""
+    """Return the tag for one or more repetitions of a node, with a separator between them."""
     item = _format(node.item)
     tags = [
         tag if tag["type"] == "tag" else _tag("", tag, "")

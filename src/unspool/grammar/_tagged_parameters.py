@@ -1,8 +1,8 @@
-"""Grammar of parameters that are written as tags.
+"""Grammar of call parameters that are written as tags.
 
-Text between tags is not escaped.  A string is written as is, any other value as
-JSON.  Dialects with nested values write arrays and objects as nested tags
-instead.  No value may contain the tags that would end it.
+Text between tags is not escaped.  A string is written as it is, and any other value as
+JSON.  Dialects with nested values write arrays and objects as nested tags instead of
+JSON.  No value may contain a tag that would end the value.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
-"""The types of JSON, in the order of ``Values.type_words`` in a dialect declaration."""
+"""The JSON types, in the order of ``Values.type_words`` in a dialect declaration."""
 _ANY_KEY: Final = seq(Chars(char_class("a-zA-Z_")), Repeat(Chars(char_class("a-zA-Z0-9_")), 0, 30))
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()
 _DEEPEST: Final = 16
-"""Maximum nesting of unions; deeper ones are ignored."""
+"""Maximum nesting of ``anyOf`` and ``oneOf``; deeper ones are ignored."""
 
 
 class TaggedParameters:
-    """Builder of the parameters of a dialect."""
+    """Builder of the grammar nodes for the parameters of a dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.budget = Budget()
-        self._depth = 0  # nesting of parameters
+        self._depth = 0  # current nesting depth of parameters
         self.without = tuple(dict.fromkeys(self._markup()))
         self._typed = any("{type}" in template or "{string}" in template for template in dialect.param[:1])
 
     def _markup(self) -> Iterator[str]:
-        """Yield the markers that end a value: a closing tag, the next parameter, the end of the call."""
+        """Yield the markers that end a value: closing tags, the start of a parameter, the end of the call."""
         dialect = self.dialect
         for template in dialect.param:
             before, _, after = split_at(parse_template(template), "value")
@@ -83,11 +83,11 @@ class TaggedParameters:
             yield from dialect.frame.ends
 
     def all(self, schema: Schema) -> Node:
-        """Return the parameters of a call."""
+        """Return the node for all parameters of a call."""
         return self._members(schema, schema, _NO_REFERENCES)
 
     def _members(self, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
-        """Return the members of an object, in the order of their declaration."""
+        """Return the node for an object's members, in the order in which the schema declares them."""
         flat = flatten_schema(schema, root, self.budget)
         required = frozenset(flat.get("required", ()))
         parts: list[Node] = []
@@ -106,7 +106,7 @@ class TaggedParameters:
         return Exact(key)
 
     def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
-        """Return one parameter, or an item of a list if there is no key."""
+        """Return the node for one parameter, or for an item of a list if ``key`` is None."""
         self.budget.spend(4)
         self._depth += 1
         if self._depth > DEEPEST_TAGS:
@@ -117,8 +117,8 @@ class TaggedParameters:
         before, _, after = split_at(parse_template(self._template(key)), "value")
         values = list(self._values(schema, root, inside))
         self._depth -= 1
-        # If the schema also allows JSON, the parser reads text that looks like JSON as JSON.
-        # A string must then begin differently.
+        # If the schema allows objects or arrays as well as strings, the parser reads text that looks
+        # like JSON as JSON.  So a string must not begin like an object or array.
         guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
         nodes: dict[Node, list[Node]] = {}
         for kind, value in values:
@@ -157,7 +157,7 @@ class TaggedParameters:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """Yield each type that a schema allows, with the node of its values; None stands for any text."""
+        """Yield each type that a schema allows, with the node for its values; None stands for any text."""
         definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(
@@ -192,7 +192,10 @@ class TaggedParameters:
         return None
 
     def _raw(self, tail: Node, *, guarded: bool) -> Node:
-        """Return any text and then ``tail``; ``guarded``: unless it begins like an object or array."""
+        """Return the node for any text followed by ``tail``.
+
+        :param guarded: exclude text that begins like an object or an array.
+        """
         closing = literal_prefix(tail)
         marker = closing.rstrip("\n")
         node = seq(up_to(marker, self.without), closing[len(marker) :], strip_prefix(tail, closing))
@@ -208,7 +211,7 @@ class TaggedParameters:
 def split_by_type(
     schema: Schema, root: Schema, budget: Budget, depth: int = 0
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each JSON type that a schema allows, with its constraints on that type."""
+    """Yield each JSON type that a schema allows, with the schema for values of that type."""
     flat = flatten_schema(schema, root, budget)
     for keyword in ("anyOf", "oneOf"):
         branches = [branch for branch in flat.get(keyword, ()) if branch is not False]

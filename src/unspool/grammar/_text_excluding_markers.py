@@ -1,13 +1,14 @@
-"""Rules for text that must not contain certain markers.
+"""Grammar rules for text that must not contain certain markers.
 
-Grammars have no negation.  But an Aho-Corasick automaton can recognise all
-markers in one pass, so its transitions can also avoid them.  A state of the
-automaton is the longest end of the text that is the beginning of a marker.
+Grammars have no negation.  But an Aho-Corasick automaton recognises all markers
+in one pass, and a grammar can copy its transitions, except for those that complete
+a marker.  A state of the automaton is the longest suffix of the text so far that
+is also a prefix of a marker.
 
 Each state becomes a rule, with one alternative for each set of characters that
-leads to the same next state.  The character that would complete a marker gets no
-alternative.  ``add_word_rules`` does the same for names that must differ from a set
-of names.
+leads to the same next state.  A character that would complete a marker has no
+alternative.  ``add_word_rules`` uses a similar method for names that must differ
+from a set of names.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ EVERYTHING: Final = complement(())
 _WORD_START: Final = char_class("a-zA-Z_")
 _WORD: Final = char_class("a-zA-Z0-9_")
 _LONGEST: Final = 64
-"""Maximum length of a name to exclude; a model does not write a longer one by accident."""
+"""Maximum length of the names to exclude; a model does not write a longer one by accident."""
 
 
 def add_text_rules(
@@ -49,7 +50,7 @@ def add_text_rules(
     plain: Ranges = EVERYTHING,
     escape: Node = NOTHING,
 ) -> Node:
-    """Add rules for text up to and including ``end``, and return the first one.
+    """Add rules for text up to and including ``end``, and return a reference to the first one.
 
     :param end: the marker that ends the text; empty for text to the end of the output.
     :param without: markers that must not occur in the text.
@@ -64,7 +65,7 @@ def add_text_rules(
     alphabet = sorted({char for marker in markers for char in marker})
     for state, name in names.items():
         options: list[Node] = [] if end else [NOTHING]
-        # Group the characters of the markers by the state that they lead to.
+        # Group the characters that occur in markers by the state to which they lead.
         targets: dict[str, list[str]] = {}
         for char in alphabet:
             target = next(suffix for suffix in _suffixes(state + char) if suffix in states)
@@ -85,9 +86,10 @@ def add_text_rules(
 
 
 def add_word_rules(rules: Rules, taken: frozenset[str]) -> Node:
-    """Add rules for a name that is not in ``taken``, and return the first one.
+    """Add rules for a name that is not in ``taken``, and return a reference to the first one.
 
-    Such a name leaves the tree of the taken names at some character, or ends inside it.
+    The rules follow the prefix tree of the taken names.  A new name leaves this tree at some
+    character, or ends at a prefix that is not itself a taken name.
     """
     rest = Repeat(Chars(_WORD), 0, 30)
     words = [name for name in taken if len(name) <= _LONGEST and name.isascii() and name.isidentifier()]
@@ -109,12 +111,12 @@ def add_word_rules(rules: Rules, taken: frozenset[str]) -> Node:
 
 
 def char_set(members: Iterable[str]) -> Ranges:
-    """Return the set of these characters."""
+    """Return a set of characters."""
     return union(*(((ord(char), ord(char)),) for char in members))
 
 
 def _suffixes(text: str) -> Iterable[str]:
-    """Return all suffixes of a text, the longest first."""
+    """Return all suffixes of a string, the longest first."""
     return (text[at:] for at in range(len(text) + 1))
 
 

@@ -1,4 +1,4 @@
-"""The request side: what a backend is told, and how its output is to be read."""
+"""Plans: the settings that a request requires of the backend, and the parser for the backend's output."""
 
 from ._build_plan import plan
 from ._plan import Constraint, Plan

@@ -1,6 +1,6 @@
-"""The plan of one request: what the backend must know, and how the parser reads its output.
+"""Construction of the plan for one request: the backend's settings, and how the parser reads its output.
 
-Each decision is made in one function, and explained in one sentence of ``Plan.why``:
+One function makes each decision, and one sentence in ``Plan.why`` explains it:
 
 =====  ========================================  ===========================
 PRE.1  may the detokenizer strip special tokens  ``_decide_special_tokens``
@@ -11,10 +11,9 @@ PRE.5  which tokens end the output               ``_decide_eos``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
-The facts about a family's templates and engines are data, see
-``dialects/_request_facts.py``.  The rendered prompt takes precedence over these
-facts: a template may have been edited, and the model continues the text of the
-prompt, whatever the switches say.
+The facts about a family's templates and engines are data (``dialects/_request_facts.py``).
+The rendered prompt takes precedence over these facts, for two reasons: somebody may have
+edited the template, and the model continues the prompt even if the switches contradict it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from ._prompt_end import check_prompt
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}
 DECISIONS: Final = ("skip_special_tokens", "reasoning", "start", "tool_output", "eos", "strip")
-"""The keys of ``Plan.why``, PRE.1 to PRE.6."""
+"""The keys of ``Plan.why``, in the order of PRE.1 to PRE.6."""
 
 
 def plan(
@@ -63,22 +62,22 @@ def plan(
     policies: Policies = DEFAULTS,
     facts: RequestFacts | None = None,
 ) -> Plan:
-    r"""Decide what a request means for the backend and for the parser.
+    r"""Return the plan for a request: the settings of the backend and of the parser.
 
     :param dialect: the name of a dialect, a checkpoint or a reasoning parser (``deepseek_r1``,
-        ``qwen3_coder+qwen3_thinking``), or a dialect value.
-    :param request: the body of a chat completion.
-    :param prompt: the rendered prompt or its tail, as text or token ids; it decides where the
-        output begins.  Without it, the habits of the family's templates decide.
-    :param tokenizer: the model's tokenizer; it decides which markers are special tokens.
-    :param defaults: template variables of the deployment.
-    :param constraints: the kinds of constraints that the backend supports: ``native`` grammars
-        (structural tags, GBNF), ``json`` schemas.
-    :param tool_continuation_reasoning: where the output begins after the result of a tool:
-        where the ``prompt`` says, never (``off``) or always (``on``) inside reasoning.
-    :param eos_token_ids: ``eos_token_id`` of the model's generation config.
-    :param policies: the policies of the parsers.
-    :param facts: request facts that replace those of the dialect.
+        ``qwen3_coder+qwen3_thinking``), or a :class:`Dialect`.
+    :param request: the body of a chat completion request.
+    :param prompt: the rendered prompt or the end of it, as text or token ids.  It shows where the
+        output begins.  Without it, the plan assumes what the family's templates usually render.
+    :param tokenizer: the model's tokenizer, which shows which markers are special tokens.
+    :param defaults: the deployment's default template variables.
+    :param constraints: the kinds of constraints that the backend supports: ``native`` for grammars
+        (structural tags, GBNF), ``json`` for JSON schemas.
+    :param tool_continuation_reasoning: whether output after a tool result begins inside reasoning:
+        as the prompt shows (``prompt``), never (``off``) or always (``on``).
+    :param eos_token_ids: the ``eos_token_id`` of the model's generation config.
+    :param policies: the policies for the plan's parsers.
+    :param facts: request facts to use instead of the dialect's own.
 
     >>> decided = plan("deepseek_r1", {"messages": [{"role": "user", "content": "Hi"}]})
     >>> decided.start
@@ -114,7 +113,7 @@ def plan(
 def _resolve(
     dialect: str | Dialect, tokenizer: AnyTokenizer | None, facts: RequestFacts | None
 ) -> tuple[str, Dialect, RequestFacts]:
-    """Return the name for messages, the dialect, and its facts.
+    """Return a name to use in error messages, the dialect, and the request facts.
 
     A checkpoint shares the dialect of its family, but has its own options for reasoning.
     """
@@ -139,10 +138,10 @@ def _dialect_name(name: str) -> str:
 
 
 def build_plan(inputs: Inputs) -> Plan:
-    """Make all decisions for these inputs.
+    """Make all decisions for these inputs, and return the plan.
 
-    The order matters: the switch decides where the output begins, the start decides whether
-    the model reasons, and all other decisions depend on that.
+    The order matters: where the output begins depends on the thinking switch, whether the model
+    reasons depends on where the output begins, and all other decisions depend on the reasoning.
     """
     context = PlanContext(inputs)
     request = context.request

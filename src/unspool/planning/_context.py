@@ -1,4 +1,4 @@
-"""State that the steps of a plan share: the inputs, and the notes made so far."""
+"""State shared by the functions that make the decisions of a plan."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._reasoning_options import read_reasoning_options
 
 
 class PlanContext:
-    """The inputs of one plan in a form that all steps can use, and the notes made so far.
+    """The inputs of one plan, and the explanations and warnings so far.
 
-    A step returns its decision and explains it in ``why``.  It appends to ``warnings``
-    if the caller should change something.
+    Each function that makes a decision returns it, and adds an explanation to ``why``.  It adds
+    to ``warnings`` if the caller should change something.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -31,9 +31,9 @@ class PlanContext:
         self.continues = self.request.prefill is not None
         """True if the output continues the last message of the request."""
         self.turn = self._turn()
-        """The beginning of the model's turn, from the prompt or from the message to be continued.
+        """The model's turn so far, from the prompt or else from the message to be continued.
 
-        None if neither is given.
+        None if the request has neither.
         """
         self.template_kwargs = self.reasoning_options.kwargs
         self.why: dict[str, str] = {}
@@ -47,7 +47,7 @@ class PlanContext:
 
     @property
     def needs_vocabulary(self) -> bool:
-        """True if only the vocabulary, which is not given, decides how the dialect writes calls."""
+        """True if the form of calls depends on the vocabulary, and no tokenizer was passed."""
         return self.tokenizer is None and bool(self.dialect.family.variants)
 
     def _turn(self) -> str | None:

@@ -8,7 +8,7 @@ from ._context import PlanContext
 
 
 def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
-    """Return the tokens that end a turn, and their ids (None: the backend must know them)."""
+    """Return the tokens that end a turn, and their ids; the ids are None if only the backend knows them."""
     family, inputs = context.family, context.inputs
     if context.request.ignore_eos:
         context.why["eos"] = "the request ignores the end of the turn"
@@ -21,7 +21,7 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
         known = source if known_ids else "the backend knows them"
         context.why["eos"] = f"{known}; no generation config was given"
         return names, tuple(known_ids) or None
-    # A token that ends a message in the middle of a turn must not end the turn.
+    # A token that ends one message of a turn must not stop generation, because the turn goes on.
     ends = context.dialect.frame.ends if context.dialect.frame is not None else ()
     inner = {ids[end]: end for end in ends if end in ids and end not in names}
     wrong = ", ".join(inner[id] for id in inputs.eos_token_ids if id in inner)
@@ -37,14 +37,14 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
 
 
 def _special_token_ids(context: PlanContext) -> dict[str, int]:
-    """Return the ids of the tokens that the tokenizer matches as a whole."""
+    """Return a dictionary from the tokenizer's special tokens to their ids."""
     if context.tokenizer is None:
         return {}
     return {token: id for id, token in as_tokenizer(context.tokenizer).special_tokens().items()}
 
 
 def warn_about_stops(context: PlanContext) -> None:
-    """Warn of stop strings that cut the output at a marker."""
+    """Add a warning for each stop string that would end the output at a marker."""
     dialect = context.dialect
     for stop in context.request.stop:
         if any(stop and stop in template for template in (*dialect.reasoning, *dialect.call)):

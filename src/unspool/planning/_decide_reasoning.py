@@ -1,8 +1,8 @@
-"""Decisions PRE.2 and PRE.6: reasoning, and a leftover marker before the content.
+"""Decisions PRE.2 and PRE.6: whether the model reasons, and which marker is stripped from the content.
 
-A request can switch reasoning on or off, but the rendered prompt has the last
-word.  ``decide_switch`` returns the state of the switch, and ``decide_reasoning``
-corrects it if the prompt ends inside reasoning.
+A request can switch reasoning on or off, but the rendered prompt takes precedence.
+``decide_switch`` reads the switch, and ``decide_reasoning`` overrides it if the prompt
+ends inside reasoning.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ._prompt_end import closes_reasoning
 from ._reasoning_options import read_reasoning_options
 
 _DEFAULTS = {
-    "on": "is on unless the request says otherwise",
-    "off": "is off unless the request says otherwise",
+    "on": "is on unless the request switches it off",
+    "off": "is off unless the request switches it on",
     "model": "is up to the model",
     "always": "cannot be switched off",
 }
 
 
 def decide_switch(context: PlanContext) -> bool:
-    """Return whether the request, or the default of the family, turns reasoning on."""
+    """Return whether reasoning is on according to the request, or else by the family's default."""
     family, thinking = context.family, context.thinking
     options, request = context.reasoning_options, context.request
     if thinking.default == "n/a":
@@ -67,7 +67,7 @@ def _switch_template(context: PlanContext, on: bool) -> None:
 
 
 def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputStart) -> bool:
-    """Return whether the model reasons, and warn if the prompt contradicts the switch."""
+    """Return whether the model reasons; add a warning if the prompt contradicts the switch."""
     options = context.reasoning_options
     reasoning = switched_on or start == "reasoning"
     if reasoning != switched_on:
@@ -85,7 +85,7 @@ def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputSt
 
 
 def reads_reasoning(context: PlanContext, *, reasoning: bool) -> bool:
-    """Return whether the parser reads the markers of reasoning as markers, not as text."""
+    """Return whether the parser treats reasoning markers as markers; otherwise they are text."""
     if not context.request.separate_reasoning or context.thinking.default == "n/a":
         return False
     return reasoning or context.thinking.when_off == "read"
@@ -94,7 +94,7 @@ def reads_reasoning(context: PlanContext, *, reasoning: bool) -> bool:
 def decide_strip(context: PlanContext, *, reasoning: bool) -> str:
     """Return the marker to strip from the beginning of the content; empty if there is none.
 
-    Some models write such a marker even while reasoning is off.
+    Some models write a reasoning marker even while reasoning is off.
     """
     marker = context.thinking.strip
     if marker == "n/a":

@@ -1,8 +1,8 @@
 """Decision PRE.1: whether the detokenizer may strip special tokens.
 
-``skip_special_tokens`` removes the tokens that the vocabulary flags as special.
-These are fewer than all added tokens: Qwen's ``<tool_call>`` stays, Llama's
-``<|python_tag|>`` goes.  So the decision depends on the flag of each token.
+``skip_special_tokens`` removes only those added tokens that the vocabulary flags as
+special: it keeps Qwen's ``<tool_call>`` and removes Llama's ``<|python_tag|>``.  So the
+decision depends on the flag of each token.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: bool) -> bool:
     """Return whether the detokenizer may strip special tokens.
 
-    :param calls: the parser reads calls in the dialect's own markup.
-    :param reasoning: the parser reads the markers of reasoning.
+    :param calls: True if the parser reads calls in the dialect's own markup.
+    :param reasoning: True if the parser reads reasoning markers.
     """
     needed, not_needed = _reasons(context, calls=calls, reasoning=reasoning)
     requested = context.request.skip_special_tokens
@@ -29,7 +29,7 @@ def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: 
         why = f"keep them: {needed}" if needed else f"the backend's default: {not_needed}"
         context.why["skip_special_tokens"] = why
         return not needed
-    context.why["skip_special_tokens"] = f"the request says {str(requested).lower()}"
+    context.why["skip_special_tokens"] = f"the request sets {str(requested).lower()}"
     if requested and needed:
         context.warnings.append(
             f"skip_special_tokens=true hides markers from the parser: {needed}; "
@@ -39,7 +39,7 @@ def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: 
 
 
 def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str, str]:
-    """Return why special tokens must be kept (empty if they need not be), and the reason if not."""
+    """Return why special tokens must be kept (empty if not), and why they may be stripped otherwise."""
     if context.tokenizer is not None:
         tokens = stripped_markers(context.dialect, context.tokenizer, calls=calls, reasoning=reasoning)
         more = ", ..." if len(tokens) > 3 else ""
@@ -68,7 +68,7 @@ class _Flagged(Protocol):
 
 @runtime_checkable
 class _FlagsTokens(Protocol):
-    """A ``tokenizers.Tokenizer``."""
+    """Tokenizer that flags its special tokens, such as ``tokenizers.Tokenizer``."""
 
     def get_added_tokens_decoder(self) -> Mapping[int, _Flagged]: ...
 
@@ -85,8 +85,8 @@ class _ListsSkippedTokens(Protocol):
 def skipped_tokens(tokenizer: object) -> frozenset[str]:
     """Return the texts of the tokens that ``skip_special_tokens`` removes.
 
-    If a tokenizer has no flags, all tokens that it matches as a whole count, because
-    it does no harm to keep too many.
+    If a tokenizer does not flag tokens, all of its special tokens are returned.  So too many
+    tokens may be kept, which does no harm.
     """
     for layer in unwrap_tokenizer(tokenizer):
         if isinstance(layer, _ListsSkippedTokens):
@@ -100,10 +100,10 @@ def skipped_tokens(tokenizer: object) -> frozenset[str]:
 
 
 def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
-    """Yield the templates whose markers may occur in such an output.
+    """Yield the templates whose markers may occur in an output, optionally with calls and reasoning.
 
-    Message boundaries and stop tokens are left out.  The parser drops them, so the
-    detokenizer may strip them as well.
+    Message boundaries and stop tokens are left out.  The parser removes them anyway, so the
+    detokenizer may strip them.
     """
     yield from dialect.content
     if reasoning:
@@ -120,9 +120,9 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
 
 
 def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
-    """Return the special tokens that the parser needs to read such an output."""
+    """Return the special tokens that the parser needs to see, optionally for calls and reasoning."""
     templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
-    # A single character or whitespace is not a marker on its own.
+    # Neither a single character nor whitespace is a marker.
     return tuple(
         token
         for token in sorted(skipped_tokens(tokenizer))

@@ -1,7 +1,7 @@
 """Decision PRE.3: where the output begins.
 
-Without a prompt, the habits of the family's templates decide.  With a prompt,
-its end decides, because templates may have been edited.
+If a prompt is given, its end shows where the output begins.  Otherwise the plan assumes
+what the templates of the family usually render, which is wrong for an edited template.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ._prompt_end import opens_content, start_state, tail
 def decide_start(context: PlanContext, *, switched_on: bool) -> OutputStart:
     """Return where the output begins.
 
-    :param switched_on: the request or the family's default switches reasoning on.
+    :param switched_on: True if reasoning is on according to the request or the family's default.
     """
     request, dialect = context.request, context.dialect
     if _ignores_prompt(context):
@@ -46,7 +46,7 @@ def _ignores_prompt(context: PlanContext) -> bool:
 
 
 def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return the start after a tool result, as ``tool_continuation_reasoning`` demands."""
+    """Return where output after a tool result begins, as set by ``tool_continuation_reasoning``."""
     why = f"tool_continuation_reasoning={context.inputs.continuation}"
     if context.dialect.prompt.start:
         return "header", f"{why}, but output of {context.family} begins in a header"
@@ -61,7 +61,7 @@ def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[Outpu
 
 
 def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return the start that the family's templates usually produce."""
+    """Return where output usually begins after a prompt from the family's templates."""
     family, thinking = context.family, context.thinking
     if thinking.inside:
         if not switched_on:
@@ -77,7 +77,7 @@ def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputS
 def parser_prompt(
     context: PlanContext, start: OutputStart, output: ToolOutput, *, reads_reasoning: bool
 ) -> str | None:
-    """Return the prompt that puts the parser into the state in which the output begins."""
+    """Return a prompt for the parser, after which the parser is in the state where the output begins."""
     turn = None if _ignores_prompt(context) else context.turn
     if start == "header":
         return turn
@@ -87,6 +87,7 @@ def parser_prompt(
         return context.thinking.seed if context.thinking.inside else opener(context.dialect.reasoning[0])
     if turn is None or output == "guided_json":
         return ""
-    # A parser that does not read reasoning markers would take an earlier call marker for the last marker.
+    # A parser that ignores reasoning markers may find an earlier call marker as the last marker of
+    # the prompt, and start in the wrong state.  An empty prompt avoids this.
     needs_turn = start == "call" or reads_reasoning or opens_content(context.dialect, turn)
     return turn if needs_turn else ""

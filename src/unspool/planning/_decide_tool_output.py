@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def decide_tool_output(context: PlanContext) -> ToolOutput:
-    """Return the form in which the model writes calls."""
+    """Return the form in which the model writes calls: ``none``, ``native`` or ``guided_json``."""
     request = context.request
     if request.choice == "none":
         output, why = _no_calls()
@@ -25,7 +25,7 @@ def decide_tool_output(context: PlanContext) -> ToolOutput:
     else:
         output, why = _required_calls(context)
     if output != "none" and not request.parallel:
-        why += "; only the first call counts"
+        why += "; only the first call is kept"
     context.why["tool_output"] = f"{output}: {why}"
     return output
 
@@ -51,12 +51,12 @@ def _optional_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 
 
 def _strict_obstacle(context: PlanContext) -> str:
-    """Return the reason why strict tools cannot be enforced while calls are optional."""
+    """Return why strict tools cannot be enforced while calls are optional; empty if they can."""
     request = context.request
     if request.json_answer or request.guided:
         return f"{request.guided or 'response_format'} already constrains the output"
     if "native" not in context.inputs.constraints:
-        return "the backend takes no grammars, and a JSON schema alone would require a call"
+        return "the backend does not accept grammars, and a JSON schema alone would require a call"
     if context.needs_vocabulary:
         return f"the vocabulary decides how {context.family} writes calls; pass tokenizer="
     return ""
@@ -71,7 +71,7 @@ def _required_calls(context: PlanContext) -> tuple[ToolOutput, str]:
         needs = "cannot be constrained" if supported == ("none",) else f"needs {' or '.join(supported)}"
         context.warnings.append(
             f"{requirement}, but nothing enforces it: {family} {needs}, "
-            f"and the backend takes {' or '.join(available) or 'no'} constraints"
+            f"and the backend accepts {' or '.join(available) or 'no'} constraints"
         )
         return "native", f"{requirement}, unconstrained"
     if constraint == "json":
@@ -88,7 +88,7 @@ def _required_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 def make_constraint(
     context: PlanContext, output: ToolOutput, *, reasoning: bool, start: OutputStart
 ) -> Constraint:
-    """Return the constraint that enforces the calls."""
+    """Return the constraint with which the backend enforces the calls; its kind may be ``none``."""
     request = context.request
     if request.forced:
         enforced = "native" in context.facts.forced and "native" in context.inputs.constraints
@@ -124,7 +124,7 @@ def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple
     """Return the names of the stages after the parser, in order; see ``_output_stages``."""
     request = context.request
     stages = {
-        # In guided output the marker belongs to the section, which the parser reads.
+        # In guided output the marker is part of a section template, so the parser itself removes it.
         "strip": bool(strip) and output != "guided_json",
         "one_call": not request.parallel and output != "none",
         "answer": context.reasoning_options.force_nonempty_content,

@@ -21,26 +21,26 @@ def closer(template: str) -> str:
 
 @lru_cache(maxsize=256)
 def without_reasoning(dialect: Dialect) -> Dialect:
-    """Return a dialect in which the markers of reasoning are plain text."""
+    """Return a copy of a dialect in which reasoning markers are plain text."""
     return replace(dialect, reasoning=()) if dialect.reasoning else dialect
 
 
 @lru_cache(maxsize=1024)
 def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
-    """Return a dialect for JSON that a schema enforces, after the family's own reasoning.
+    """Return a dialect for output that a JSON schema constrains, with the family's own reasoning before it.
 
-    For ``tool_choice=required`` the output is an array of objects with name and
-    arguments.  For a named function it is the arguments alone; some engines write an
-    array there, too.  The first character tells the two apart, so the arguments are
-    never mistaken for an object with name and arguments.
+    For ``tool_choice=required`` the output is an array of objects with name and arguments.
+    For a named function, some engines write such an array, too, but others write only the
+    arguments.  The first character (``[`` or ``{``) distinguishes the two forms, so arguments
+    are never mistaken for an object with name and arguments.
 
     :param name: the function that ``tool_choice`` names; empty for ``required``.
-    :param reasoning: the output may begin with reasoning.
-    :param strip: a marker that may come before the JSON, see PRE.6.
+    :param reasoning: True if the output may begin with reasoning.
+    :param strip: a marker to remove if the model writes it before the JSON (decision PRE.6).
     """
     plain = get_dialect("generic_json")
     sections: tuple[str, ...] = ("^{calls}",) if name else plain.section
-    if strip:  # the model may write the marker before the JSON, with or without its closing marker
+    if strip:  # a model may write the opening marker alone, or followed by the closing marker
         leads = (f"^{strip}\n", f"^{strip}\n</{strip[1:]}\n")
         anchored = [section[1:] for section in sections if section.startswith("^")]
         sections += tuple(lead + section for lead in leads for section in anchored)

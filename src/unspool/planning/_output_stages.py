@@ -1,7 +1,7 @@
-"""Stages after the parser of one choice: events in, events out.
+"""Stages after the parser of one choice; each stage takes events and returns events.
 
-The dialect says how a model writes.  Some rules come from the request instead, and
-each of these is a stage:
+The dialect describes how a model writes.  Other rules depend on the request, and each of
+these rules is a stage:
 
 =================  ==============================================================
 LeadStrip          strips a marker from the beginning of the content (PRE.6)
@@ -32,22 +32,22 @@ from ..events import (
 )
 
 MAX_WHITESPACE: Final = 1024
-"""Maximum whitespace in front of a marker or a JSON document; a longer run is content."""
+"""Maximum length of the whitespace before a marker or a JSON document; longer whitespace is content."""
 
 
 class Stage(Protocol):
-    """One step that events pass through."""
+    """Step through which the events of a parser pass."""
 
     pending: int
-    """Number of characters whose events the stage holds back."""
+    """Number of input characters in the events that the stage holds back."""
 
     def push(self, events: list[Event]) -> list[Event]:
-        """Take events, and return those that can be passed on."""
+        """Take more events, and return those that are ready, including events that were held back earlier."""
         ...
 
 
 class LeadStrip:
-    """Stage that strips a marker and its closing marker from the beginning of the content.
+    """Stage that strips a reasoning marker, and the closing one after it, from the beginning of the content.
 
     It also strips whitespace before the marker, at most ``MAX_WHITESPACE`` characters.
     Whitespace after the marker is content.
@@ -81,7 +81,7 @@ class LeadStrip:
         return out
 
     def _strip_length(self, *, final: bool) -> int | None:
-        """Return the number of characters to strip; None if that needs more text."""
+        """Return the number of characters to strip; None if more text is needed to find out."""
         text = "".join(event.text for event in self._held)
         lead = len(text) - len(text.lstrip())
         if lead > MAX_WHITESPACE:
@@ -100,7 +100,7 @@ class LeadStrip:
         return None if self._closer.startswith(rest) and not final else end
 
     def _release(self, strip_length: int) -> list[Event]:
-        """Return the held events, with their first characters as markup."""
+        """Return the events held back so far, with their first ``strip_length`` characters as markup."""
         self._decided = True
         out: list[Event] = []
         for event in self._held:
@@ -115,9 +115,9 @@ class LeadStrip:
 
 
 class OneCall:
-    """Stage that keeps the first call.
+    """Stage that keeps only the first call.
 
-    Further calls become markup, with a diagnostic that holds their name.
+    Each further call becomes markup, and a diagnostic with the name of that call.
     """
 
     __slots__ = ("_offset", "_raw", "pending")
@@ -125,12 +125,12 @@ class OneCall:
     def __init__(self) -> None:
         self.pending = 0
         self._raw: list[str] = []
-        """Raw output since the end of the last event."""
+        """Raw output after the end of the last event."""
         self._offset = 0
-        """Offset of that raw output."""
+        """Offset of ``_raw`` in the output."""
 
     def add_raw(self, text: str) -> None:
-        """Take raw output before its events, because call events do not hold their raw text."""
+        """Take raw output before its events arrive, because call events do not contain their raw text."""
         self._raw.append(text)
 
     def push(self, events: list[Event]) -> list[Event]:
@@ -156,8 +156,8 @@ class OneCall:
 class ReasoningAsAnswer:
     """Stage that turns reasoning into content if no answer follows.
 
-    It holds reasoning until an answer or a call begins, and then passes it on
-    unchanged.  If the output ends first, it passes the reasoning on as content.
+    The stage holds back reasoning until an answer or a call begins, and then passes the
+    reasoning on unchanged.  If the output ends first, the reasoning is passed on as content.
     """
 
     __slots__ = ("_held", "_holding", "_reasoning_closed", "_strict", "pending")
@@ -165,7 +165,7 @@ class ReasoningAsAnswer:
     def __init__(self, *, strict: bool) -> None:
         self.pending = 0
         self._strict = strict
-        """True if whitespace after the end of reasoning counts as an answer."""
+        """True if whitespace after the end of reasoning is treated as an answer."""
         self._held: list[Event] = []
         self._holding = True
         self._reasoning_closed = False
@@ -202,7 +202,7 @@ class ReasoningAsAnswer:
         self.pending = 0
         if not as_content:
             return out
-        # Reasoning becomes content; its markers and the text around it become markup.
+        # Reasoning becomes content; the reasoning markers and the whitespace around them become markup.
         return [
             Text("content", event.text, event.start, event.end)
             if isinstance(event, Text) and event.channel == "reasoning"
@@ -214,7 +214,7 @@ class ReasoningAsAnswer:
 
 
 class NoReasoning:
-    """Stage that hides reasoning."""
+    """Stage that hides reasoning by turning it into markup."""
 
     __slots__ = ("pending",)
 

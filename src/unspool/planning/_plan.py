@@ -25,27 +25,27 @@ ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Constraint that makes the backend enforce the calls of a request.
+    """Constraint with which the backend enforces the calls of a request.
 
-    The methods compile the grammar or the schema when they are called.
+    The methods build the grammar or the schema each time they are called.
     """
 
     kind: ToolOutput
-    """``none``, ``native`` (a grammar of the dialect's markup) or ``guided_json`` (a JSON schema)."""
+    """The kind of constraint: ``none``, ``native`` (grammar of the dialect's markup) or ``guided_json``."""
     dialect: Dialect
     tools: tuple[Mapping[str, object], ...] = ()
     choice: Literal["auto", "required", "named"] = "auto"
     name: str = ""
-    """The function that ``tool_choice`` names."""
+    """The function that ``tool_choice`` names; empty if it names none."""
     parallel: bool = True
     """True if the model may write more than one call."""
     reasoning: bool = False
     """True if the model may reason first."""
     start: Start = "message"
-    """The channel that the prompt has opened, or ``message`` for none."""
+    """The channel that the prompt has opened; ``message`` if it has opened none."""
 
     def grammar(self) -> Grammar:
-        """Return the grammar of the dialect's markup, with ``.structural_tag()`` and ``.gbnf()``."""
+        """Return the grammar of the dialect's markup; its methods return it in an engine's format."""
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -57,7 +57,7 @@ class Constraint:
         )
 
     def json_schema(self) -> dict[str, Any]:
-        """Return the schema of the calls, which applies after any reasoning."""
+        """Return the JSON schema for the calls; the backend must apply it only after the reasoning."""
         self._expect("guided_json", "grammar()")
         return guided_schema(
             self.tools, choice=self._choice(), parallel=self.parallel, bare=self.choice == "named"
@@ -74,10 +74,10 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Arguments of ``plan()`` after they were checked."""
+    """Arguments of ``plan()`` that have passed the checks."""
 
     family: str
-    """The dialect or checkpoint, as the caller named it."""
+    """The name of the dialect or checkpoint, as the caller passed it."""
     dialect: Dialect
     facts: RequestFacts
     request: Mapping[str, object]
@@ -97,9 +97,9 @@ class Plan:
     dialect: Dialect
     """The dialect of the model."""
     facts: RequestFacts
-    """The request facts of its family."""
+    """The request facts of the model's family."""
     reads: Dialect
-    """The dialect of the parser: that of the model, the same without reasoning, or JSON."""
+    """The parser's dialect: the model's, a copy of it without reasoning, or a dialect for JSON."""
     tools: tuple[Mapping[str, object], ...]
     """The tools that the model may call."""
     n: int
@@ -114,44 +114,44 @@ class Plan:
     include_reasoning: bool
     """True if the client gets the reasoning."""
     chat_template_kwargs: Mapping[str, object]
-    """Variables for the chat template, with the switches that this family's template reads."""
+    """Variables for the chat template, including the thinking switches that this family's template reads."""
     start: OutputStart
-    """Where the output begins: in the content, inside reasoning, in the header of a message,
+    """Where the output begins: in content, in reasoning, in the header of a message,
     or inside a call that the prompt has begun."""
     tool_output: ToolOutput
-    """The form of calls: ``none``, ``native`` (the dialect's markup) or ``guided_json``."""
+    """The form of calls: ``none``, ``native`` (the dialect's markup) or ``guided_json`` (JSON)."""
     constraint: Constraint
-    """The constraint that enforces the calls."""
+    """The constraint with which the backend enforces the calls."""
     forced: bool
     """True if the model must call a tool."""
     ignore_eos: bool
     """True if generation continues after the end of the turn."""
     eos: tuple[str, ...]
-    """The tokens that end a turn; empty if they are ignored or unknown."""
+    """The tokens that end a turn; empty if the request ignores them, or if they are unknown."""
     eos_token_ids: tuple[int, ...] | None
-    """The ids of these tokens; None: the backend must know them."""
+    """The ids of the tokens in ``eos``; None if only the backend knows them."""
     strip: str
     """The marker to strip from the beginning of the content; empty if there is none."""
 
     why: Mapping[str, str]
-    """One sentence for each decision, by the name of its attribute."""
+    """One sentence for each decision, by the name of the plan's attribute."""
     warnings: tuple[str, ...]
     """Problems that the caller should fix."""
 
     _inputs: Inputs = field(repr=False)
     _parsed_tools: Tools = field(repr=False, compare=False)
-    """The tools, read once for the parsers of all choices."""
+    """The tools in parsed form, shared by the parsers of all choices."""
     _prompt: str | None = field(repr=False)
     _continues: bool = field(repr=False)
     _stages: tuple[str, ...] = field(repr=False)
     _detects_json: bool = field(repr=False)
-    """True if the output may begin with JSON in place of reasoning."""
+    """True if the output may begin with JSON although the prompt has opened reasoning."""
 
     def parser(self, *, ids: bool = False, new_id: NewId | None = None) -> Parser:
-        """Return a parser for one choice; every choice needs its own parser.
+        """Return a new parser for one choice; each choice needs its own parser.
 
-        :param ids: the parser is fed token ids, not text.
-        :param new_id: makes the ids of calls, see :class:`Parser`.
+        :param ids: True if the parser will be fed token ids instead of text.
+        :param new_id: a function that makes call ids; see :class:`Parser`.
         """
         tokenizer = self._inputs.tokenizer if ids else None
         if ids and tokenizer is None:
@@ -182,26 +182,26 @@ class Plan:
         )
 
     def parsers(self, *, ids: bool = False, new_id: NewId | None = None) -> list[Parser]:
-        """Return a parser for each of the ``n`` choices."""
+        """Return a list with one parser for each of the ``n`` choices."""
         return [self.parser(ids=ids, new_id=new_id) for _ in range(self.n)]
 
     def with_prompt(self, prompt: str | Sequence[int]) -> Plan:
-        """Return this plan with the decisions that follow from a rendered prompt.
+        """Return a copy of the plan in which the decisions are based on a rendered prompt.
 
-        Render the prompt with ``chat_template_kwargs``.
+        :param prompt: the prompt, rendered with ``chat_template_kwargs``.
         """
         from ._build_plan import build_plan
 
         return build_plan(replace(self._inputs, prompt=prompt))
 
     def without_request(self) -> Plan:
-        """Return this plan without the conversation and the tools, which take memory."""
+        """Return a copy of the plan without the conversation and the tools, to save memory."""
         inputs = replace(self._inputs, request=_switches_only(self._inputs.request), prompt=None)
         constraint = replace(self.constraint, tools=())
         return replace(self, tools=(), constraint=constraint, _inputs=inputs, _parsed_tools=Tools(()))
 
     def with_tools(self, tools: Sequence[Mapping[str, object]]) -> Plan:
-        """Return this plan with the tools that ``without_request`` removed."""
+        """Return a copy of the plan with tools, which ``without_request`` has removed."""
         inputs = replace(self._inputs, request={**self._inputs.request, "tools": tools})
         return replace(self, tools=tuple(tools), _inputs=inputs, _parsed_tools=Tools(tools))
 
@@ -220,7 +220,7 @@ class Plan:
 
 
 def _switches_only(request: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a request that are switches or numbers, not text."""
+    """Return only those fields of a request that contain switches or numbers, not text."""
     return {
         name: value
         for name, value in request.items()

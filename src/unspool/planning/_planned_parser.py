@@ -1,10 +1,10 @@
 """Parser of one choice of a planned request.
 
 ``PlannedParser`` sends the events of the dialect's parser through the stages of
-the plan.  It also answers one question before parsing begins.  If the output
-should begin inside reasoning, but the backend enforces JSON, some backends skip
-the reasoning.  So the parser holds the first characters back until it knows
-whether they are JSON, and then starts inside or outside reasoning.
+the plan.  It also handles one difference between backends: if a prompt has opened
+reasoning and the backend enforces JSON, some backends write the JSON at once, without
+reasoning.  So the parser holds back the first characters until it is clear whether they
+are JSON, and then starts outside or inside reasoning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..policies import Policies
 from ._output_stages import MAX_WHITESPACE, OneCall, Stage
 
 NewId: TypeAlias = Callable[[str, int], str]
-"""Function that makes the id of a call from its name and number."""
+"""Function that makes a call id from the call's name and number."""
 
 
 class PlannedParser(Parser):
@@ -41,11 +41,11 @@ class PlannedParser(Parser):
         reasoning_openers: Sequence[str] | None,
         stages: Sequence[Stage],
     ) -> None:
-        """Prepare to read one choice.
+        """Create a parser for one choice.
 
-        :param reasoning_openers: the opening markers of reasoning, if JSON may come in place
-            of it; otherwise None.
-        :param stages: the stages that the events pass through, in order.
+        :param reasoning_openers: the opening markers of reasoning if the output may begin with JSON
+            instead of reasoning; otherwise None.
+        :param stages: the stages through which the events pass, in order.
         """
         super().__init__(
             dialect,
@@ -59,10 +59,14 @@ class PlannedParser(Parser):
         )
         self._tokenizer = tokenizer
         self._new_id = new_id
-        self._openers = reasoning_openers  # None as soon as it is clear how the output begins
-        self._first = ""  # the first characters, until it is clear how the output begins
-        self._ids: list[int] = []  # their token ids
-        self._engine_text: str | None = None  # their text as the engine decoded it, see ``feed_decoded``
+        # These four attributes are used until it is clear how the output begins; then ``_openers`` is None.
+        self._openers = reasoning_openers
+        self._first = ""
+        """The first characters of the output, which are held back."""
+        self._ids: list[int] = []
+        """The token ids of ``_first``."""
+        self._engine_text: str | None = None
+        """The text that the engine decoded from ``_ids``; None before ``feed_decoded`` is called."""
         self._stages = stages
         self._raw_stages = [stage for stage in stages if isinstance(stage, OneCall)]
         needs_text = reasoning_openers is not None or self._raw_stages
@@ -75,7 +79,7 @@ class PlannedParser(Parser):
 
     @property
     def max_pending(self) -> int | None:
-        """Maximum of ``pending`` in the current state; None if a stage holds events without a limit."""
+        """Maximum of ``pending`` in the current state; None if a stage may hold back any number of events."""
         max_pending = super().max_pending
         if max_pending is None or any(stage.pending for stage in self._stages):
             return None
@@ -84,7 +88,7 @@ class PlannedParser(Parser):
     def feed(self, text: str) -> list[Event]:
         """Feed the next piece of output, of any length, and return its events."""
         if not isinstance(text, str) or self._tokenizer is not None or self._finished:
-            return super().feed(text)  # raises the error
+            return super().feed(text)  # raises an error
         self._add_raw(text)
         if self._openers is not None:
             self._first += text
@@ -102,7 +106,7 @@ class PlannedParser(Parser):
         return [] if ready is None else self._pass_on(super().feed_tokens(ready))
 
     def feed_decoded(self, text: str, ids: Iterable[int]) -> list[Event]:
-        """Feed the next tokens with the text that an engine decoded; see :meth:`Parser.feed_decoded`."""
+        """Feed the next tokens with their text from the engine; see :meth:`Parser.feed_decoded`."""
         text = (self._engine_text or "") + text
         self._engine_text = text
         ready = self._ready_ids(ids)
@@ -112,7 +116,7 @@ class PlannedParser(Parser):
         return self._pass_on(super().feed_decoded(text, ready))
 
     def _ready_ids(self, ids: Iterable[int]) -> Iterable[int] | None:
-        """Return the ids to parse now; None while it is not clear how the output begins."""
+        """Return the ids to parse now; None if it is still unclear how the output begins."""
         if self._decoder is None or self._finished:
             return ids
         ready = list(ids)
@@ -152,7 +156,7 @@ class PlannedParser(Parser):
         return events
 
     def _beginning_is_clear(self, text: str) -> bool:
-        """Return whether it is clear how the output begins; if it is JSON, start outside reasoning."""
+        """Return whether the beginning of the output is clear; if it is JSON, start outside reasoning."""
         first = text.lstrip()
         openers = self._openers
         assert openers is not None  # noqa: S101 - the callers check it
@@ -164,7 +168,7 @@ class PlannedParser(Parser):
             return False
         self._openers = None
         if first[0] in "[{" and not first.startswith(tuple(openers)):
-            # Start again with an empty prompt, and so outside reasoning.  Nothing was fed yet.
+            # After an empty prompt, a parser starts outside reasoning.  No text has been fed yet.
             super().__init__(
                 self.dialect,
                 tools=self._tools,

@@ -1,4 +1,4 @@
-"""The end of a prompt: where the output begins, and whether the prompt fits the dialect."""
+"""Functions that examine the end of a prompt: where the output begins, and if the prompt fits the dialect."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ._derived_dialects import closer, opener
 from ._plan import OutputStart
 
 _MAX_COMPARED: Final = 65536
-"""Maximum number of characters to compare if the template changed the message."""
+"""Maximum number of characters of the message to search for in the prompt."""
 
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
-    r"""Return where an output after this prompt begins.
+    r"""Return where the output after this prompt begins.
 
     >>> from unspool import get_dialect
     >>> start_state(get_dialect("qwen3"), "<|im_start|>assistant\n<think>\n")
@@ -34,29 +34,30 @@ def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> Ou
 
 
 def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
-    """Return the end of a prompt that affects the parser."""
+    """Return the part at the end of a prompt that affects the parser."""
     return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
 
 
 def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
-    """Return the end of a prompt that holds the turn to be continued, without earlier messages.
+    """Return the part at the end of a prompt that contains the turn to be continued, and no earlier turn.
 
-    In some families turns begin with plain words, so only the text of the message shows
-    where the turn begins.
+    In some families the header of a turn is ordinary text, not a marker.  There, the turn can be
+    found only by the text of its message.
 
     :param prefill: the text of the message that is to be continued.
     """
     if dialect.frame is not None:
-        return relevant(dialect, prompt, continues=True)  # a message begins with its own header
+        # The header of a message is a marker, so the turn can be found without ``prefill``.
+        return relevant(dialect, prompt, continues=True)
     at = _start_of_prefill(prompt, prefill)
     return relevant(dialect, prompt[:at]) + prompt[at:]
 
 
 def _start_of_prefill(prompt: str, prefill: str) -> int:
-    """Return the offset in the prompt at which the prefilled message starts.
+    """Return the offset at which the message to be continued starts in the prompt.
 
-    A template may change whitespace or drop the beginning of the message, so the longest common
-    ending of prompt and message counts.
+    A template may change the whitespace of the message, or remove its beginning.  So this is the
+    start of the longest common suffix of prompt and message, regardless of whitespace.
     """
     prefill = prefill.strip()
     end = len(prompt.rstrip())
@@ -90,7 +91,7 @@ def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | No
 
 
 def tail(text: str) -> str:
-    """Return the end of a text, for messages."""
+    """Return the last characters of a text, to be quoted in error messages."""
     return text if len(text) <= 30 else "…" + text[-30:]
 
 
@@ -109,13 +110,13 @@ def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
 def check_prompt(
     family: str, dialect: Dialect, facts: RequestFacts, prompt: str, *, continues: bool
 ) -> list[str]:
-    """Return warnings about a prompt; raise an error if the family's templates cannot render it."""
+    """Return warnings about a prompt; raise an error if no template of the family can have rendered it."""
     text = prompt.rstrip()
     for eos in facts.eos:
         if eos != MODEL and text.endswith(eos):
             raise UsageError(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
-                "add_generation_prompt=True, or pass its tail as the model sees it"
+                "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
             )
     endings = facts.prompts
     expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
@@ -139,7 +140,7 @@ def check_prompt(
 
 
 def _without_seed(text: str, dialect: Dialect) -> str:
-    """Return a prompt without the markers that the template adds after the role."""
+    """Return a prompt without the reasoning and content markers at its end."""
     markers = {"<think>", "</think>"}
     for template in dialect.reasoning:
         markers |= {opener(template), closer(template)}

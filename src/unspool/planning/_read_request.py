@@ -1,7 +1,7 @@
-"""Reader of the request fields that a plan depends on.
+"""Reader of the request fields on which a plan depends.
 
-It reads OpenAI's Chat Completions with the extensions of common engines.  It
-rejects requests that contradict themselves before any decision is made.
+Requests are in the format of OpenAI's Chat Completions, with the extensions of common
+engines.  A request that contradicts itself is an error, before any decision is made.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _GUIDED: Final = (
     "ebnf",
     "grammar",
 )
-"""Fields in which engines accept a constraint from the client."""
+"""Request fields in which engines accept a client's own constraint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request fields that a plan depends on."""
+    """The values of the request fields on which a plan depends."""
 
     tools: tuple[Mapping[str, object], ...]
     """The tools that the model may call; empty if ``choice`` is ``none``."""
     choice: ToolChoice
     name: str
-    """The function that ``tool_choice`` names."""
+    """The function that ``tool_choice`` names; empty if it names none."""
     parallel: bool
-    """True if the model may call more than once."""
+    """True if the model may make more than one call."""
     strict: bool
-    """True if a tool declares ``strict: true``."""
+    """True if at least one tool declares ``strict: true``."""
     json_answer: bool
     """True if ``response_format`` demands a JSON answer."""
     overruled: str
-    """The field that has no effect because a call is required; empty if there is none."""
+    """The request field that has no effect because a call is required; empty if there is none."""
     guided: str
-    """The field that holds a constraint from the client; empty if there is none."""
+    """The request field that contains a client's own constraint; empty if there is none."""
     skip_special_tokens: bool | None
     ignore_eos: bool
     stop: tuple[str, ...]
@@ -59,9 +59,9 @@ class Request:
     after_tool: bool
     """True if the last message is the result of a tool."""
     prefill: str | None
-    """The content of the last message if the output continues it, otherwise None."""
+    """The content of the last message if the output continues that message; otherwise None."""
     prefilled_reasoning: str
-    """The reasoning of that message, if it has no content yet."""
+    """The reasoning of the message in ``prefill`` if it has no content yet; otherwise empty."""
 
     @property
     def forced(self) -> bool:
@@ -70,7 +70,7 @@ class Request:
 
 
 def read_request(request: Mapping[str, object]) -> Request:
-    """Read a request; raise an error if it contradicts itself."""
+    """Return the values of a request's fields; raise an error if the request contradicts itself."""
     if not isinstance(request, Mapping):
         raise UsageError(f"request is a {type(request).__name__}; pass the body of a chat completion")
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
@@ -116,7 +116,7 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
         return ()
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
         raise UsageError(f"tools is a {type(value).__name__}; pass the request's list of tools")
-    Tools(value)  # raises an error if one of them is not a tool
+    Tools(value)  # only to raise an error if an item is not a tool
     return tuple(value)
 
 
@@ -127,7 +127,7 @@ def _is_strict(tool: Mapping[str, object]) -> bool:
 def _choice(
     value: object, tools: tuple[Mapping[str, object], ...]
 ) -> tuple[ToolChoice, str, tuple[Mapping[str, object], ...]]:
-    """Return the kind of choice, the function that it names, and the tools that it allows."""
+    """Return the kind of a ``tool_choice``, the function that it names, and the tools that it allows."""
     kind: ToolChoice
     names = sorted(str(tool_name(tool)) for tool in tools)
     if isinstance(value, Mapping) and value.get("type") == "allowed_tools":
@@ -175,18 +175,18 @@ def _allowed(
     missing = [name for name in allowed if name not in offered]
     if missing:
         raise UsageError(
-            f"tool_choice allows {', '.join(sorted(missing))}, which tools lacks: add it to tools"
+            f"tool_choice allows {', '.join(sorted(missing))}, which is not in tools: add it to tools"
         )
     return body.get("mode", "auto"), tuple(tool for tool in tools if _hashable_name(tool) in allowed)
 
 
 def _hashable_name(tool: Mapping[str, object]) -> str:
-    """Return the name of a tool, or its ``repr`` if the client sent no string."""
+    """Return the name of a tool, or the ``repr`` of the name if it is not a string."""
     name = tool_name(tool)
     return name if isinstance(name, str) else repr(name)
 
 
-# -- the rest
+# -- other fields
 
 
 def _json_answer(value: object) -> bool:
@@ -199,10 +199,12 @@ def _json_answer(value: object) -> bool:
 
 
 def _last_message(request: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the message to answer or to continue; empty if the request has no messages."""
+    """Return the last message, which the model answers or continues; empty if there are no messages."""
     continued = _flag(request, "continue_final_message", default=False)
     if continued and _flag(request, "add_generation_prompt", default=False):
-        raise UsageError("continue_final_message and add_generation_prompt exclude each other: keep one")
+        raise UsageError(
+            "continue_final_message and add_generation_prompt are mutually exclusive: remove one of them"
+        )
     messages = request.get("messages")
     if messages is None:
         return {}

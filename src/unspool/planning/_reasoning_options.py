@@ -1,12 +1,12 @@
 """Reader of the options for reasoning in a request: switches, efforts and budgets.
 
-Clients turn reasoning on or off in many ways: ``enable_thinking``, ``thinking``,
-``reasoning`` or ``thinking_mode``, an effort, a budget of tokens.  A chat template
-reads one or two of these.  ``read_reasoning_options`` reduces them to one decision,
-and translates it to the variables that the family's template reads.
+Clients switch reasoning on or off in many ways: ``enable_thinking``, ``thinking``,
+``reasoning`` or ``thinking_mode``, an effort, or a token budget.  A chat template
+reads one or two of these.  ``read_reasoning_options`` reduces them to one decision, and sets
+the variables that the family's template reads.
 
-An option that the family does not support is an error, because a client would not
-notice that it has no effect.  The error names the supported options.
+An option that the family does not support is an error, because otherwise the client would
+not notice that the option has no effect.  The error names the supported options.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OTHER_VARIABLES: Final = frozenset(
         "truncate_history_thinking",
     }
 )
-"""Template variables about the reasoning of earlier turns, or its depth; they pass unchecked."""
+"""Template variables for the reasoning of earlier turns, or for its depth; they are not checked."""
 _OWN_OPTIONS: Final = frozenset({"force_nonempty_content"})
 
 
@@ -51,11 +51,11 @@ class ReasoningOptions:
     """The options for reasoning of a request, reduced to one decision."""
 
     on: bool | None
-    """True or False if the request turns reasoning on or off; None if it leaves that open."""
+    """True if the request options reasoning on, False if it options reasoning off, otherwise None."""
     source: str
-    """The option that decides, such as ``enable_thinking=false``; empty if there is none."""
+    """The option that made the decision, such as ``enable_thinking=false``; empty if there is none."""
     kwargs: dict[str, object]
-    """The template variables, with the options that this family's template reads."""
+    """The template variables, including the options that this family's template reads."""
     force_nonempty_content: bool
     warnings: tuple[str, ...]
 
@@ -63,10 +63,10 @@ class ReasoningOptions:
 def read_reasoning_options(
     family: str, thinking: Thinking, request: Mapping[str, object], defaults: Mapping[str, object]
 ) -> ReasoningOptions:
-    """Read the options for reasoning of a request, and translate them for the family's template.
+    """Return the reasoning options of a request as one decision, with variables for the template.
 
-    :param defaults: template variables of the deployment; options among them apply only if
-        the request has no option.
+    :param defaults: the deployment's default template variables; options for reasoning in it are used
+        only if the request has none.
     """
     warnings: list[str] = []
     variables = _Variables()
@@ -78,7 +78,7 @@ def read_reasoning_options(
 
 
 class _Variables:
-    """Template variables of a request, including the options at its top level."""
+    """Template variables of a request, including options for reasoning at the top level of the request."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
@@ -103,13 +103,13 @@ class _Variables:
             elif key == "thinking" and isinstance(value, Mapping):
                 self._add_thinking(value, thinking)
                 if value.get("budget_tokens") is not None and "thinking_budget" not in thinking.switches:
-                    warnings.append("thinking.budget_tokens is not enforced: the model has no such option")
+                    warnings.append("thinking.budget_tokens is not enforced: the model has no option for it")
             else:
                 self._add(key, value, "the request")
         self._check_spelling(request)
 
     def _check_spelling(self, request: Mapping[str, object]) -> None:
-        # Engines have further fields about reasoning, so only close misspellings are errors.
+        # Engines have more fields for reasoning, so a field is an error only if it is close to a known one.
         for key in request:
             if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_OPTION.search(str(key)):
                 continue
@@ -122,8 +122,8 @@ class _Variables:
             return
         if key in self.values and _normal(self.values[key]) != _normal(value):
             raise UsageError(
-                f"{self._sources[key]} says {key}={self.values[key]!r} and {source} says {key}={value!r}: "
-                "keep one of them"
+                f"{self._sources[key]} sets {key}={self.values[key]!r} and {source} sets {key}={value!r}: "
+                "remove one of them"
             )
         self.values[key] = value
         self._sources[key] = source
@@ -146,7 +146,7 @@ class _Variables:
             raise UsageError(f"thinking.type={kind!r}: choose one of enabled, disabled, adaptive")
         budget = value.get("budget_tokens")
         if kind == "adaptive":
-            # The model decides.  Most families do that by default.
+            # Adaptive: the model chooses whether to reason, which is the default in most families.
             if kind in dict(thinking.modes):
                 self._add("thinking_mode", kind, "thinking.type")
             elif thinking.default == "off":
@@ -158,14 +158,14 @@ class _Variables:
 
 
 def _normal(value: object) -> object:
-    """Return a value that is equal for all spellings of the value of an option."""
+    """Return an option value in a form in which ``True``, ``1``, ``"on"`` and so on are equal."""
     if isinstance(value, str):
         return _WORDS.get(value.lower(), value.lower())
     return bool(value) if value in (0, 1) else value
 
 
 def near_efforts(word: object) -> tuple[str, ...]:
-    """Return the other efforts, the closest first, without the one that turns reasoning off.
+    """Return the other efforts that do not switch reasoning off, the closest one first.
 
     >>> near_efforts("max")[:2]
     ('xhigh', 'high')
@@ -180,8 +180,8 @@ def near_efforts(word: object) -> tuple[str, ...]:
 class _OptionReader:
     """Reader that reduces the options among the template variables to one decision.
 
-    It reads the options in a fixed order.  The first one decides.  A later one that
-    contradicts it is an error, or a warning where clients commonly send both.
+    The reader goes through the options in a fixed order and uses the first one.  A later option
+    that contradicts the first one is an error, or a warning if clients commonly send both.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class _OptionReader:
         self.warnings = warnings
 
     def read(self) -> ReasoningOptions:
-        """Read all options, and write those of the template."""
+        """Read all options, set those of the template, and return the result."""
         for key in self.kwargs:
             self._check_known(key)
         force_nonempty_content = self.kwargs.get("force_nonempty_content", False)
@@ -228,7 +228,7 @@ class _OptionReader:
         raise UsageError(f"unknown reasoning option {key!r}: {hint}")
 
     def _advice(self) -> str:
-        """Return which options the family supports, for error messages."""
+        """Return a phrase for error messages about the options that the family supports."""
         thinking = self.thinking
         if thinking.default == "n/a":
             return f"{self.family} does not reason; leave it out"
@@ -236,7 +236,7 @@ class _OptionReader:
             depth = f"; {thinking.effort_name} sets how much" if thinking.switches else ""
             return f"{self.family} always reasons{depth}; leave it out"
         if not thinking.switches:
-            return f"{self.family} has no option, the model decides; leave it out"
+            return f"{self.family} has no option, because the model decides; leave it out"
         return f"{self.family} supports {', '.join(thinking.switches)}"
 
     def _boolean(self, key: str, value: object) -> bool:
@@ -249,14 +249,14 @@ class _OptionReader:
         raise UsageError(f"{key}={value!r}: choose true or false")
 
     def _decide(self, on: bool | None, source: str) -> None:
-        """Take the first option as the decision; raise an error if a later one contradicts it."""
+        """Use the first option as the decision; raise an error for a later option that contradicts it."""
         if self.source and on is not None and self.on is not None and on != self.on:
             raise UsageError(f"{self.source} and {source} contradict each other: keep one of them")
         if not self.source:
             self.on, self.source = on, source
 
-    def _can_turn(self, on: bool, supported: bool) -> bool:
-        """Return whether reasoning can be turned on or off as requested, or is always so."""
+    def _can_switch(self, on: bool, supported: bool) -> bool:
+        """Return whether the family's reasoning can be switched on (or off), or is always on (or off)."""
         default = self.thinking.default
         if default == "n/a":
             return not on
@@ -274,19 +274,19 @@ class _OptionReader:
                 self.kwargs.setdefault("thinking_mode", value)
                 continue
             on = self._boolean(key, value)
-            if not self._can_turn(on, any(name in self.thinking.switches for name in BOOLEANS)):
+            if not self._can_switch(on, any(name in self.thinking.switches for name in BOOLEANS)):
                 raise UsageError(f"{key}={str(on).lower()} has no effect: {self._advice()}")
             self._decide(on, f"{key}={str(on).lower()}")
 
     def _read_mode(self) -> bool:
-        """Read ``thinking_mode``; return True if it leaves the decision to the model."""
+        """Read ``thinking_mode``; return True if the mode lets the model choose whether to reason."""
         if "thinking_mode" not in self.kwargs:
             return False
         word = str(self.kwargs["thinking_mode"]).strip().lower()
         modes: dict[str, bool | None] = {"enabled": True, "disabled": False, **dict(self.thinking.modes)}
         if word not in modes:
             raise UsageError(
-                f"thinking_mode={word!r}: {self.family} takes {', '.join(sorted(modes))}; {self._advice()}"
+                f"thinking_mode={word!r}: {self.family} accepts {', '.join(sorted(modes))}; {self._advice()}"
             )
         on = modes[word]
         source = f"thinking_mode={word}"
@@ -294,7 +294,7 @@ class _OptionReader:
             if on is not None and on != self.on:
                 self.warnings.append(f"{self.source} takes precedence over {source}")
             return False
-        if on is not None and not self._can_turn(on, bool(self.thinking.switches)):
+        if on is not None and not self._can_switch(on, bool(self.thinking.switches)):
             raise UsageError(f"{source} has no effect: {self._advice()}")
         self._decide(on, source)
         return on is None
@@ -325,7 +325,7 @@ class _OptionReader:
         source = f"{key}={value}"
         off = str(value).strip().lower() in thinking.effort_off or value == 0
         supported = "reasoning_effort" in thinking.switches or any(n in thinking.switches for n in BOOLEANS)
-        if not self._can_turn(not off, supported) or not (supported or off):
+        if not self._can_switch(not off, supported) or not (supported or off):
             raise UsageError(f"{source} has no effect: {self._advice()}")
         if self.source and self.on is False and not off:
             self.warnings.append(f"{self.source} takes precedence over {source}")
@@ -335,7 +335,7 @@ class _OptionReader:
             self.kwargs[variable] = words[key]
 
     def _effort(self, key: str, value: object) -> object:
-        """Return an effort in the words of the template."""
+        """Return the template's word for an effort."""
         thinking = self.thinking
         words = dict(thinking.efforts) or {word: word for word in _EFFORTS}
         if isinstance(value, str) and value.strip().lower() in words:
@@ -345,7 +345,7 @@ class _OptionReader:
         if bounds is not None and number and bounds[0] <= float(str(value)) <= bounds[1]:
             return value
         numbers = "" if bounds is None else f", or a number from {bounds[0]:g} to {bounds[1]:g}"
-        raise UsageError(f"{key}={value!r}: {self.family} takes {', '.join(words)}{numbers}")
+        raise UsageError(f"{key}={value!r}: {self.family} accepts {', '.join(words)}{numbers}")
 
     # -- the template's variables
 

@@ -1,7 +1,7 @@
 """Generator of the page ``docs/truth-table.md``.
 
-It fills the table with the results of ``plan``, so the page always agrees with the
-code.  ``python -m unspool.planning._truth_table`` prints the page.
+The table contains results of ``plan``, so the page agrees with the code.
+``python -m unspool.planning._truth_table`` prints the page.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ tokenizer keeps special tokens, begins where the prompt says, and enforces calls
 
 
 def truth_table() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     names = [dialect.name for dialect in built_in_dialects()]
     parts = [INTRO, *_table(COLUMNS, map(row, names)), ""]
     parts += [CHECKPOINTS, *_table(("name", *COLUMNS), checkpoints())]
@@ -78,14 +78,14 @@ def truth_table() -> str:
 
 
 def checkpoints() -> Iterator[tuple[str, ...]]:
-    """Yield the rows of checkpoints and reasoning parsers."""
+    """Yield the table rows for checkpoints and reasoning parsers."""
     names = [(name, each) for each in built_in_dialects() for name, _ in facts_of(each).checkpoints]
     for name, dialect in sorted(names, key=lambda pair: pair[0]):
         yield (f"`{name}`", f"`{dialect.name}`", *row(name)[1:])
 
 
 def row(name: str) -> tuple[str, ...]:
-    """Return the cells of one row."""
+    """Return the cells of the table row for a dialect or checkpoint."""
     default = plan(name, {"tools": TOOLS})
     facts = default.facts
     thinking = facts.thinking
@@ -112,7 +112,7 @@ def row(name: str) -> tuple[str, ...]:
 
 
 def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
-    """Return a request that switches reasoning on or off; None if the family has no switch."""
+    """Return request fields that switch reasoning on or off; None if the family has no switch."""
     if thinking.default in ("always", "n/a"):
         return None
     for name in thinking.switches:
@@ -130,12 +130,12 @@ def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
-    """Return how a call is enforced, with the alternatives in brackets."""
+    """Return the kind of constraint that enforces a call, with the alternatives in parentheses."""
     kinds: list[str] = []
     for constraints in (("native", "json"), ("json",), ("native",)):
         try:
             decided = plan(name, {"tools": TOOLS, "tool_choice": choice}, constraints=constraints)
-        except UsageError:  # the vocabulary decides how the dialect writes calls
+        except UsageError:  # the form of calls depends on the vocabulary
             kinds.append("native")
             continue
         kind = decided.constraint.kind

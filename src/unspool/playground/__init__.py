@@ -2,8 +2,8 @@
 
 The page (``static/``) runs in two places.  The static page on the website calls the
 library in the browser.  The gateway serves the same page, which then calls the
-gateway.  In both cases :func:`answer` handles the request.  It uses only the data of
-the request, and returns errors as answers, because users type anything.
+gateway.  In both cases :func:`answer` handles the page's requests.  It uses only the data
+in the request.  It returns errors as answers, because users may type anything.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _FUNCTIONS: Final = {
     "labels": "token_labels.labels",
     "case": "conformance_case.make_case",
 }
-"""Functions by the value of ``ask``.
+"""Import paths of the functions by the value of ``ask``.
 
-They are imported at their first use, because importing takes seconds in a browser.
+A function is imported at its first use, because importing takes seconds in a browser.
 """
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a request of the page; request and answer are JSON values.
+    """Return the answer to a request from the page, as a JSON object.
 
-    :param request: ``ask`` is one of ``dialects``, ``examples``, ``play``, ``detect``, ``labels``
-        and ``case``; each function documents its other fields.
+    :param request: a JSON object with ``ask``, which is ``dialects``, ``examples``, ``play``,
+        ``detect``, ``labels`` or ``case``; the function for each value documents the other fields.
     :returns: the answer, or ``{"error": ..., "kind": ...}``.
 
     >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermes"})["message"]["content"]
     'Hello.'
     >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermez"})["error"]
-    "no dialect 'hermez': did you mean hermes?"
+    "no dialect 'hermez': did you mean hermes, cohere, cohere_cmd?"
     """
     try:
         ask = request.get("ask")

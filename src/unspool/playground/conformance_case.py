@@ -1,4 +1,4 @@
-"""Export of the shown output as a case of the conformance suite."""
+"""Export of the output on the page as a case for the conformance suite."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from .parse_options import Setup
 
 _GROUP: Final = "playground"
 _FRAGMENTS: Final = ("cut_head", "cut_marker")
-"""Diagnostics of an output that ends inside a marker, or right after one."""
+"""Kinds of diagnostics for an output that ends inside a marker, or directly after one."""
 
 
 def make_case(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the case as JSON, as a line for ``unspool conformance``, and as text.
 
-    The expected result is the current result with the default policies, because cases do not
-    hold policies.  A case needs tools; if they are not known, it declares the called ones.
+    The expected result is the result of parsing with the default policies, because a case does
+    not contain policies.  If the request has no tools, the case declares the functions that the
+    output calls, because a case must have tools.
     """
     setup = Setup.of(request)
     setup = setup.with_tools(_called_tools(setup) if setup.tools is None else setup.tools)

@@ -20,11 +20,11 @@ from .parse_options import read_field
 
 
 def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dialect with the evidence for it.
+    """Return the dialect of an uploaded file, with the evidence for it.
 
-    The request holds the file as ``text``, or as ``base64`` if it is binary, and its ``name``.
-    The answer has the fields of ``unspool detect --json``, and ``use``, the value for the field
-    ``dialect`` of later requests.
+    The request contains the file's ``name``, and its contents as ``text`` or, if they are
+    binary, as ``base64``.  The answer has the fields of ``unspool detect --json``, and ``use``:
+    the value to send as ``dialect`` in later requests.
     """
     name = read_field(request, "name", str, "") or "the file"
     data = _data(request)
@@ -44,12 +44,12 @@ def _data(request: Mapping[str, Any]) -> bytes:
     encoded = read_field(request, "base64", str, "")
     try:
         return b64decode(encoded, validate=True)
-    except ValueError as error:  # binascii.Error, or text that is not ASCII
-        raise UsageError(f"base64: {error}") from error
+    except ValueError as error:  # from b64decode: binascii.Error, or text that is not ASCII
+        raise UsageError(f"the field base64 is not valid: {error}") from error
 
 
 def _dialect_value(dialect: Dialect) -> str | dict[str, Any]:
-    """Return the name of a registered dialect, or the declaration of another one as JSON."""
+    """Return the name of a dialect if it is registered, otherwise its declaration as JSON."""
     try:
         if get_dialect(dialect.name) == dialect:
             return dialect.name

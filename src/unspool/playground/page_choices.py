@@ -1,4 +1,4 @@
-"""Choices that the page offers: dialects, example outputs and policies."""
+"""Options that the page offers: dialects, example outputs and policies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MENTIONED: Final = (
 
 
 def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all dialects, presets and policies."""
+    """Return all dialects, the presets of options, and the policies with their values."""
     return {
         "version": __version__,
         "dialects": [
@@ -48,7 +48,7 @@ def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _presets() -> Iterator[dict[str, Any]]:
-    """Yield outputs that show typical features."""
+    """Yield presets: outputs with options that show typical features."""
     hermes, tagged, framed = list_samples(["hermes", "qwen3_coder", "harmony"])
     cut = hermes.output[: hermes.output.rindex("return")]
     for title, shown, text, reason in (
@@ -69,7 +69,7 @@ def _presets() -> Iterator[dict[str, Any]]:
 
 
 def examples(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs of one dialect: its sample output, and cases of the conformance suite by group."""
+    """Return example outputs of a dialect: its sample output, and conformance cases by group."""
     dialect = Setup.of(request).dialect
     (sample,) = list_samples([dialect.name])
     offered: list[Any] = [tools()]
@@ -92,7 +92,7 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
-    """Return a case; its tools are an index into ``offered``, because many cases share a list."""
+    """Return a case in which ``tools`` is an index into ``offered``, because many cases share a tool list."""
     declared = list(case.tools)
     if declared not in offered:
         offered.append(declared)

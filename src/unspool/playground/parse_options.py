@@ -1,4 +1,4 @@
-"""Fields that most requests of the page share: an output, and the options to parse it."""
+"""Fields that most requests from the page have: an output, and the options for parsing it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..policies import Policies
 
 T = TypeVar("T")
 
-_WORDS: Final = {str: "a text", int: "a number", list: "a list", dict: "an object", bool: "true or false"}
+_WORDS: Final = {str: "a string", int: "a number", list: "a list", dict: "an object", bool: "true or false"}
 
 
 def read_field(request: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
-    """Return a field of a request, or the default if the field is missing or null."""
+    """Return the value of a request field, or the default if the field is missing or null."""
     value = request.get(name)
     if value is None:
         return default
@@ -31,19 +31,19 @@ def read_field(request: Mapping[str, Any], name: str, kind: type[T], default: T)
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """An output with the options to parse it."""
+    """A model output with the options for parsing it."""
 
     text: str
     dialect: Dialect
     tools: list[Any] | None
-    """The tools of the request; None if they are not known."""
+    """The tools of the request that led to the output; None if unknown."""
     policies: Policies | None
     prompt: str | None
     finish_reason: FinishReason | None
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Setup:
-        """Read the fields of a request; ``dialect`` is a name, or a declaration as JSON."""
+        """Return the setup that a request describes; its ``dialect`` is a name, or a declaration as JSON."""
         dialect = request.get("dialect")
         policies = read_field(request, "policies", dict, {})
         prompt = request.get("prompt")
@@ -59,7 +59,7 @@ class Setup:
         )
 
     def parser(self, tokenizer: Any = None) -> Parser:
-        """Return a parser; it makes the same call ids each time."""
+        """Return a parser that generates the same call ids in every run."""
         return Parser(
             self.dialect,
             tools=self.tools,
@@ -70,7 +70,7 @@ class Setup:
         )
 
     def with_tools(self, tools: list[Any]) -> Setup:
-        """Return a copy with these tools and the default policies."""
+        """Return a copy of the setup with these tools and the default policies."""
         return replace(self, tools=tools, policies=None)
 
 

@@ -1,9 +1,9 @@
-"""Playback of an output as a stream: the complete state at one position.
+"""Playback of an output as a stream: the complete state of the parser at any position.
 
-A position counts the pieces that have arrived; one more position stands for the end
-of the output.  Every request parses the output again.  The result does not depend
-on how the text is cut into chunks.  So only the last pieces are fed one by one, and
-all earlier text is fed as one chunk, which is fast even for long outputs.
+A position is the number of pieces that have arrived; the position after the last piece
+stands for the end of the output.  Every request parses the output again.  The events do
+not depend on how the text is cut into chunks.  So only the last pieces are fed one by
+one, and all earlier text is fed as one chunk, which is fast even for long outputs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..wire import ChatStream, MessagesStream, ResponsesStream
 from .parse_options import Setup, read_field
 
 _WINDOW: Final = 48
-"""Default number of pieces that are fed one by one."""
+"""Default for the number of last pieces that are fed one by one."""
 _KINDS: Final = [label.name.lower() for label in Label]
 _MODEL: Final = "playground"
 _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | ResponsesStream]]] = {
@@ -41,7 +41,7 @@ _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | Resp
     "messages": lambda parser: MessagesStream(parser, model=_MODEL, id="msg_0"),
     "responses": lambda parser: ResponsesStream(parser, model=_MODEL, id="resp_0", created=0),
 }
-"""Encoders of the three APIs, with fixed ids and times."""
+"""Functions that make an encoder for each of the three APIs, with fixed ids and times."""
 
 
 def play(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
     The request has the fields of ``Setup``, and:
 
     * ``chunk``: the length of a piece; 0 for pieces like tokens.
-    * ``position``: the number of pieces that have arrived; null for the end, or for the piece
-      that holds the character ``at``.
-    * ``window``: the number of pieces that are fed one by one; null for the default.
+    * ``position``: the number of pieces that have arrived; null for the end of the output.
+    * ``at``: instead of ``position``, the offset of a character in the last piece that has arrived.
+    * ``window``: the number of last pieces that are fed one by one; null for the default.
     * ``apis``: the APIs whose chunks are returned; null for all.
     """
     setup = Setup.of(request)
@@ -74,7 +74,7 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _ends(text: str, length: int) -> Sequence[int]:
-    """Return the offsets at which the pieces end; cached, because every step needs them."""
+    """Return the offsets at which the pieces end; the result is cached, because every request needs it."""
     if length < 0:
         raise UsageError(f"chunk={length}: pass the length of a piece, or 0 for pieces like tokens")
     if length:
@@ -83,7 +83,7 @@ def _ends(text: str, length: int) -> Sequence[int]:
 
 
 class _Playback:
-    """A parser with all consumers of its events."""
+    """Parser with the message builder and the encoders that use its events."""
 
     def __init__(self, setup: Setup, apis: list[Any]) -> None:
         self._setup = setup
@@ -93,7 +93,7 @@ class _Playback:
         self._chunks: dict[str, list[dict[str, Any]]] = {api: [] for api in self._wires}
         self._events: list[Event] = []
         self._event_rows: list[dict[str, Any]] = []
-        self._visible: list[Event] = []  # the events without whitespace that is not content
+        self._visible: list[Event] = []  # events after the whitespace filter
         self._error: MalformedOutput | None = None
         self._fed = 0
         self._finished = False
@@ -127,14 +127,14 @@ class _Playback:
                 self._visible += self._builder.push(events)
             except MalformedOutput as error:
                 self._error = error
-                # The builder stopped in the middle of these events, so filter all of them again.
+                # The builder raised the error before it returned any events, so filter all events again.
                 self._visible = self._parser.tidy().push(self._events)
         else:
             self._visible += events
         return {api: wire.encode(events) for api, wire in self._wires.items()}
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state at this position."""
+        """Return the state of the parser and all results so far, as JSON."""
         decided = max((event.end for event in self._events), default=0)
         message = self._message()
         return {
@@ -180,7 +180,7 @@ class _Playback:
         }
 
     def _call_states(self) -> Iterator[str]:
-        """Return the status of each call so far."""
+        """Yield the status of each call so far, in order; the status of an unfinished call is ``open``."""
         states: dict[int, str] = {}
         for event in self._visible:
             if isinstance(event, CallStart):
@@ -199,10 +199,10 @@ class _Playback:
         return rows
 
     def _error_offset(self, diagnostic: Diagnostic) -> int:
-        """Return the offset of an error.
+        """Return the offset of the error that a message's diagnostic describes.
 
-        In a message, the diagnostic of a broken call spans the whole call.  In the stream, it
-        stands where the error is.
+        In a message, the diagnostic of a broken call has the span of the whole call.  The event
+        in the stream has the offset of the error.
         """
         for event in reversed(self._events):
             if (
@@ -225,12 +225,12 @@ class _Playback:
         }
 
     def _spans(self, decided: int) -> list[tuple[int, int, str, bool]]:
-        """Return labelled spans that cover the decided text without gaps."""
+        """Return labelled spans that cover all text with events, without gaps."""
         ends = ends_of_turn(self._parser.dialect)
         return _join_spans(stretches([*self._events, *self._open_call(decided)], self._visible, ends))
 
     def _open_call(self, decided: int) -> list[Event]:
-        """Return an end event for the open call, so that its text so far is labelled."""
+        """Return a ``CallEnd`` for the open call, if any, so that the call's text so far gets a label."""
         for event in reversed(self._events):
             if isinstance(event, CallEnd):
                 break
@@ -240,7 +240,7 @@ class _Playback:
 
 
 def _join_spans(labelled: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]:
-    """Return spans with their kinds, joining adjacent spans of one kind."""
+    """Return labelled spans as tuples; adjacent spans with equal labels are joined."""
     spans: list[tuple[int, int, str, bool]] = []
     start = 0
     for end, label in labelled:

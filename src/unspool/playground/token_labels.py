@@ -1,4 +1,4 @@
-"""Labels for the tokens of an output, with a ``tokenizer.json`` that the user dropped on the page."""
+"""Labels for the tokens of an output, using a ``tokenizer.json`` that the user dropped on the page."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def labels(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return each token with its label, id and text.
 
     The request has the fields of ``Setup``, ``tokenizer_json`` (the text of the file), and
-    ``ids`` and ``prompt_ids`` (the tokens of the output and of the prompt).  Without ``ids``
-    the package ``tokenizers`` tokenizes the texts.
+    ``ids`` and ``prompt_ids`` (the token ids of the output and of the prompt).  If there are
+    no ``ids``, the ``tokenizers`` package tokenizes the output and the prompt.
     """
     setup = Setup.of(request)
     tokenizer = _tokenizer(read_field(request, "tokenizer_json", str, ""))
@@ -59,22 +59,20 @@ def _ids(request: Mapping[str, Any], name: str, text: str, tokenizer: Any) -> li
 
 @lru_cache(maxsize=1)
 def _tokenizer(text: str) -> Any:
-    """Return the tokenizer in a file; cached, because the page sends the same file each time."""
+    """Return the tokenizer in a file; the result is cached, because the page always sends the same file."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise UsageError(f"the file is not a tokenizer.json: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
-        raise UsageError(
-            "the file is not a tokenizer.json, because it has no model: drop the file of that name"
-        )
+        raise UsageError("this JSON file has no model: drop the file with the name tokenizer.json")
     try:
         from tokenizers import Tokenizer
     except ImportError:
         return _File(value)
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # the library raises no subclass
+    except Exception as error:  # tokenizers raises plain Exception
         raise UsageError(f"tokenizers cannot read this tokenizer.json: {error}") from error
 
 
@@ -84,7 +82,7 @@ class _Added(NamedTuple):
 
 
 class _Decoder:
-    """Decoder of a tokenizer, which pickles like that of the package ``tokenizers``."""
+    """Decoder in a tokenizer, which can be pickled like the decoders of the ``tokenizers`` package."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -94,9 +92,9 @@ class _Decoder:
 
 
 class _File:
-    """Tokenizer from a ``tokenizer.json`` without the package ``tokenizers``.
+    """Tokenizer that reads ``tokenizer.json`` without the ``tokenizers`` package.
 
-    It returns the texts of tokens, but cannot tokenize a text.
+    It can convert token ids to text, but not text to token ids.
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
@@ -117,19 +115,21 @@ class _File:
         return self._added
 
     def to_str(self) -> str:
-        raise NotImplementedError  # not needed, because this class has a decoder
+        raise NotImplementedError  # not called, because this class has a decoder
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         del skip_special_tokens
-        raise UsageError(f"decoding tokens like {ids} needs the package tokenizers")
+        raise UsageError(
+            f"decoding the token ids {ids} needs the tokenizers package: pip install 'unspool[tokenizers]'"
+        )
 
     def encode(self, sequence: Any, *, add_special_tokens: bool = True) -> Any:
         del sequence, add_special_tokens
-        raise UsageError("tokenizing a text needs the package tokenizers: pip install 'unspool[tokenizers]'")
+        raise UsageError("tokenizing text needs the tokenizers package: pip install 'unspool[tokenizers]'")
 
 
 def _scored(vocabulary: object) -> list[tuple[str, int]]:
-    """Return tokens with their ids from a Unigram vocabulary, a list of tokens with scores."""
+    """Return a dictionary from tokens to ids for a Unigram vocabulary, a list of tokens with scores."""
     if not isinstance(vocabulary, list):
         raise UsageError("this tokenizer.json has no vocabulary")
     return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]

@@ -1,8 +1,8 @@
-"""Sample outputs: one raw output per dialect, for demonstrations.
+"""Sample outputs for demonstrations: one raw output per dialect.
 
-This folder holds outputs that were written by hand in the style of real models, and
-``tools.json``, the tools that they call.  For a dialect without a file, ``render``
-writes a standard message in its markup, so every registered dialect has a sample.
+The files in this folder are outputs, written by hand in the style of real models, and
+``tools.json`` with the tools that they call.  For a dialect without a file, ``render``
+writes a standard message in the dialect's markup, so every dialect has a sample.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ STANDARD: Final = Message(
         ),
     ),
 )
-"""The message of dialects without a file."""
+"""The message that is rendered for dialects without a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class SampleOutput:
 
     dialect: Dialect
     output: str
-    """The raw text."""
+    """The raw text of the output."""
     shows: str
-    """One sentence about what the sample shows."""
+    """One sentence that describes the sample."""
     prompt: str | None = None
-    """The end of the prompt, if the output depends on it."""
+    """The end of the prompt if the meaning of the output depends on the prompt, otherwise None."""
 
 
 def list_samples(names: Sequence[str] = ()) -> list[SampleOutput]:
-    """Return the samples of these dialects, or of all dialects, those with a file first."""
+    """Return the samples of these dialects; without names, of all dialects, those with a file first."""
     if names:
         return [_sample(get_dialect(name)) for name in names]
     return [_sample(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
@@ -71,7 +71,7 @@ def tools() -> list[dict[str, object]]:
 
 
 def sample_folder() -> Traversable:
-    """Return the folder of the files."""
+    """Return the folder that contains the sample files."""
     return files("unspool").joinpath("sample_outputs")
 
 
@@ -91,7 +91,7 @@ def _sample(dialect: Dialect) -> SampleOutput:
 
 
 def _rendered_sample(dialect: Dialect) -> SampleOutput:
-    """Return the standard message in the dialect's markup, without the parts that it cannot write."""
+    """Return the standard message in a dialect's markup, without parts that the dialect cannot express."""
     for message in (
         STANDARD,
         replace(STANDARD, reasoning=None),
@@ -112,7 +112,7 @@ _PIECE: Final = re.compile(r" ?\w{1,5}| ?[^\w\s]{1,2}|\s+")
 
 
 def pieces(text: str) -> list[str]:
-    """Split a text into pieces of about the size of tokens.
+    """Split a text into pieces that are about as long as tokens.
 
     >>> pieces("Use <tool_call> now.")
     ['Use', ' <', 'tool_', 'call', '>', ' now', '.']

@@ -1,7 +1,7 @@
 """Laws that every dialect must obey, as assertion functions.
 
-For this project's own tests and for packages that declare a dialect. Start with
-:func:`check_dialect`:
+They are for this project's own tests, and for packages that declare a dialect. The main
+function is :func:`check_dialect`:
 
 >>> from unspool import Dialect
 >>> from unspool.testing import check_dialect
@@ -10,26 +10,26 @@ For this project's own tests and for packages that declare a dialect. Start with
 
 The laws::
 
-    chunking       the same events come out, however the output is split into chunks
-    tiling         the spans of the events cover the input in order, without gaps or overlaps
-    places         a name and arguments are where their call says, and do not overlap
-    order          calls start, get arguments and end, one at a time; ``Finish`` is last
-    hold-back      the parser holds back at most ``Parser.max_pending`` characters
-    cuts           an output that stops early is truncated, and no markup becomes text
-    arguments      the arguments sent so far are a prefix of the final arguments
-    complexity     the work for an output grows linearly with its length, even for hostile outputs
-    no error       ``feed`` and ``finish`` never raise, whatever the model wrote
-    quotations     text quoted in the prompt does not change how the output is parsed
-    continuations  only a call that a continued turn has opened goes on in the output
-    wires          on every wire, a streaming client ends up with the complete response, and can run
-                   only that
-    policies       each value of a policy has an effect, in every dialect with the feature
-    round trip     ``parse(render(message))`` returns the message
+    chunking       all ways to split an output into chunks lead to equal events
+        tiling         the spans of the events cover the input in order, without gaps or overlaps
+        places         the name and the arguments of a call are at the offsets that its events give
+        order          calls start, get arguments and end, one at a time; ``Finish`` is last
+        hold-back      the parser holds back at most ``Parser.max_pending`` characters
+        cuts           if an output stops early, its open call is truncated, and no markup becomes text
+        arguments      the arguments sent so far are a prefix of the final arguments
+        complexity     the work for an output grows linearly with its length, even for hostile outputs
+        no error       ``feed`` and ``finish`` never raise an error, whatever the model wrote
+        quotations     text that the prompt quotes does not change how the output is parsed
+        continuations  a call in the prompt continues in the output only if a continued turn opened it
+        wires          a client of any API gets the complete response from a stream, and can run
+                       only the calls in that response
+        policies       each value of a policy has an effect, in every dialect to which it applies
+        round trip     ``parse(render(message))`` returns the message
 
-A broken law raises ``AssertionError`` with the input that reproduces it.
+If a law is broken, its function raises ``AssertionError`` with the input that shows this.
 
-:func:`messages` and the functions that use it need `hypothesis`_, which this package
-does not install.
+:func:`messages` and the functions that use it need `hypothesis`_, which is not installed
+together with unspool.
 
 .. _hypothesis: https://hypothesis.readthedocs.io
 """
@@ -112,9 +112,9 @@ def check_dialect(
 ) -> None:
     """Check a dialect against every law.
 
-    :param texts: valid and broken outputs of its models, as :class:`ModelOutput` if the request matters.
-    :param examples: number of generated messages.
-    :param mutations: number of broken variants per text, and ten times the number of hostile texts.
+    :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also has a request.
+    :param examples: number of messages to generate.
+    :param mutations: number of broken variants per text; a tenth of it is the number of hostile texts.
     """
     from hypothesis import Phase, given, settings
 
@@ -140,7 +140,8 @@ def check_dialect(
     for policy in EFFECTS:
         assert_policy(spec, policy)
 
-    phases = (Phase.generate, Phase.shrink)  # hypothesis need not explain: the error has all details
+    # Leave out the phase "explain", because the error itself has all details.
+    phases = (Phase.generate, Phase.shrink)
     example_settings = settings(
         max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True
     )

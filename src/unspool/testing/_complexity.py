@@ -1,11 +1,11 @@
-"""Law of complexity: the work for an output grows linearly with its length, however hostile it is.
+"""Law of complexity: the work for an output grows linearly with its length, even for hostile texts.
 
-Hostile texts are derived from the dialect: a prefix that leads into one of its states, and
-then one unit repeated. Units are markers, halves of markers, quotes, brackets, backslashes and
-whitespace. The work is counted as executed lines instead of time, because a busy machine
-executes the same number of lines as an idle one. Work of C code inside one line (copying or
-searching a text) is not counted; ``tools/complexity.py``, which is not part of the package,
-counts instructions.
+A hostile text is made for a dialect: a prefix that brings the parser into one of its states,
+and then one unit, repeated. Units are markers, incomplete markers, quotes, brackets,
+backslashes and whitespace. Work is measured in executed lines instead of time, because the
+number of lines does not depend on other programs. Work that C code does inside one line
+(copying or searching a text) is not measured. ``tools/complexity.py``, which is not part of
+the package, measures that, too, by counting instructions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Files whose lines count: the package's, and the generated code of data classes."""
+"""Beginnings of file names whose lines are counted: the package's files, and the code of data classes."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),
@@ -92,38 +92,38 @@ _UNITS: Final = (
     *('{"name":', '{"arguments":', '[{"parameters":', '{"function":', '{"id":"a",'),
     *("None,", "True", "nul", "Infinity,"),
 )
-"""Units that are repeated in every dialect."""
+"""Units that the hostile texts of every dialect repeat."""
 _MALFORMING_TEXTS: Final = ("}", "]", "\x01", "<", "!", "}}", '"', ")", "x y")
-"""Texts that may turn an open call into a malformed one."""
+"""Texts that may make an open call malformed."""
 
 _PAIR_PROBABILITY: Final = 0.3
-"""Probability that two units alternate."""
+"""Probability that a hostile text repeats a pair of units instead of one unit."""
 
 InputForm = Literal["text", "ids", "decoded", "prompt"]
-"""Input of a hostile text: as output, as token ids, as decoded text with ids, or as the prompt."""
+"""How the parser gets a hostile text: as output text, as ids, as decoded text with ids, or as the prompt."""
 _INPUT_FORMS: Final[tuple[InputForm, ...]] = ("text", "ids", "decoded", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
 class HostileText:
-    """Hostile text: a prefix that leads into a state, then a repeated unit, and how it is parsed."""
+    """Hostile text, which is a prefix and a repeated unit, with the options for parsing it."""
 
     dialect: str | Dialect
     state: str
-    """Name of the state in which the unit is repeated, for reports."""
+    """Name of the parser state after the prefix, for reports."""
     prefix: str
     unit: str
     policies: Policies = Policies()
     step: int = 1
-    """Number of characters per chunk; 0 means a single chunk."""
+    """Number of characters or tokens per chunk; 0 stands for a single chunk."""
     input_form: InputForm = "text"
 
     def text(self, size: int) -> str:
-        """Return the text with ``size`` characters of units."""
+        """Return the prefix and ``size`` characters of repeated units."""
         return self.prefix + (self.unit * (size // len(self.unit) + 1))[:size]
 
     def read(self, size: int) -> list[Event]:
-        """Parse the text as a gateway does, with a message builder and a wire encoder."""
+        """Parse the text as the gateway does, with a message builder and an encoder; return the events."""
         text = self.text(size)
         prompt = text if self.input_form == "prompt" else None
         vocabulary = (
@@ -143,7 +143,7 @@ class HostileText:
                 max_pending = parser.max_pending
                 if max_pending is not None and parser.pending > max_pending:
                     raise AssertionError(
-                        f"{self}: {parser.pending} characters are pending, the limit is {max_pending}"
+                        f"{self}: {parser.pending} characters are pending, but max_pending is {max_pending}"
                     )
             builder.message()
         return events
@@ -161,13 +161,13 @@ class HostileText:
             ids = [vocabulary.id(piece) for piece in chunk]
             if self.input_form == "ids":
                 yield parser.feed_tokens(ids)
-            else:  # engines omit special tokens from the text
+            else:  # without the special tokens, because engines omit them from the text
                 yield parser.feed_decoded("".join(piece for piece in chunk if len(piece) == 1), ids)
         yield parser.finish()
 
 
 class CharacterVocabulary:
-    """Vocabulary of single characters, with the markers as additional tokens."""
+    """Vocabulary in which each character and each marker is a token."""
 
     def __init__(self, special: Iterable[str]) -> None:
         self._special = {0x110000 + number: marker for number, marker in enumerate(special)}
@@ -180,7 +180,7 @@ class CharacterVocabulary:
         return chr(id).encode()
 
     def special_tokens(self) -> dict[int, str]:
-        """Return the tokens that are markers, by id."""
+        """Return the markers by token id."""
         return self._special
 
     def tokenize(self, text: str) -> list[str]:
@@ -193,7 +193,7 @@ class CharacterVocabulary:
 
 
 def states(dialect: str | Dialect) -> dict[str, str]:
-    """Return a prefix for each state of a dialect, by name of the state."""
+    """Return, for each parser state that the dialect can reach, a text after which the parser is in it."""
     return dict(_states(find(dialect)))
 
 
@@ -216,7 +216,7 @@ def _states(spec: Dialect) -> dict[str, str]:
             elif mode == "payload" and prefix.endswith("Paris"):
                 mode = "string"
             found.setdefault(mode, prefix)
-            if mode in ("trial", "payload", "between"):  # the shortest and the longest prefix of these states
+            if mode in ("trial", "payload", "between"):  # also keep the longest prefix
                 found[f"late {mode}"] = prefix
     payload = found.get("late payload", "")
     for fault in _MALFORMING_TEXTS if payload else ():
@@ -229,7 +229,7 @@ def _states(spec: Dialect) -> dict[str, str]:
 
 
 def units(dialect: str | Dialect) -> list[str]:
-    """Return the units for a dialect: the common ones, its markers, halves of them, and calls."""
+    """Return the units for a dialect: those for all dialects, its markers, parts of markers, and calls."""
     return list(_units(find(dialect)))
 
 
@@ -280,7 +280,7 @@ def hostile(dialect: str | Dialect, rng: Random) -> HostileText:
 
 
 def count_lines(work: Callable[[], object]) -> int:
-    """Count the executed lines of the package; compiled code is not counted."""
+    """Return the number of the package's lines that a function executes, without compiled code."""
     count = 0
 
     def trace_line(_: FrameType, event: str, __: object) -> Any:
@@ -301,20 +301,21 @@ def count_lines(work: Callable[[], object]) -> int:
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Assert that four times the input takes about four times the work, far from sixteen times.
+    """Assert that four times the input takes about four times the work, and not sixteen times.
 
-    Caches with a limit may still grow at ``size``, so there is some tolerance.
+    The limit is six times the work, because caches may still grow at ``size`` characters.
     """
-    work(1)  # caches that are filled once do not count, ...
+    work(1)  # fill the caches first, so that this work is not counted
     least, few, many = (count_lines(partial(work, length)) for length in (1, size, 4 * size))
     if not (least or COMPILED):
         raise AssertionError("no line of the package was executed")
-    if many - least > 6 * max(0, few - least) + least:  # ... nor does the work that every call does
-        raise AssertionError(f"{few} lines for {size} characters, {many} for {4 * size}")
+    # ``least`` is the work that every call does, regardless of the length of the input.
+    if many - least > 6 * max(0, few - least) + least:
+        raise AssertionError(f"{few} lines executed for {size} characters, {many} for {4 * size}")
 
 
 def assert_complexity(hostile: HostileText, size: int = 1000) -> None:
-    """Assert that each repetition takes the same work, and that the parser's buffer stays bounded."""
+    """Assert that the work for a hostile text is linear, and that the parser's buffer stays bounded."""
     try:
         assert_linear(hostile.read, size)
     except AssertionError as error:

@@ -1,4 +1,4 @@
-"""Parser runs, which the laws check, and outputs to check them with."""
+"""Parser runs, which the laws check, and generated inputs for them: chunkings, broken texts, markers."""
 
 from __future__ import annotations
 
@@ -23,52 +23,54 @@ ToolList = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """Model output, and the request that it answers."""
+    """Model output, with the fields of the request that affect how it is parsed."""
 
     text: str
-    """Text of the output."""
+    """The text of the output."""
     tools: ToolList | None = None
-    """Tools as for ``Parser``; so are the next two fields."""
+    """The ``tools`` argument for ``Parser``."""
     prompt: str | None = None
+    """The ``prompt`` argument for ``Parser``."""
     policies: Policies | None = None
+    """The ``policies`` argument for ``Parser``."""
     finish_reason: FinishReason | None = None
-    """Finish reason as for ``Parser.finish``."""
+    """The ``reason`` argument for ``Parser.finish``."""
     continues: bool = False
-    """Continuation flag as for ``Parser``."""
+    """The ``continues`` argument for ``Parser``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """State of a parser after one ``feed``."""
+    """State of a parser after one call of ``feed``."""
 
     fed: int
     """Number of characters fed so far."""
     covered: int
-    """Number of characters that events account for so far."""
+    """Number of characters that the events so far cover."""
     pending: int
     max_pending: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class ParseRun:
-    """Result of parsing a case in certain chunks."""
+    """Result of parsing an output in certain chunks."""
 
     dialect: Dialect
     case: ModelOutput
     chunks: Sequence[str]
     events: list[Event]
-    """All events, including those of ``finish``."""
+    """All events, including those from ``finish``."""
     message: Message | None
-    """Message built from the events; None if the policies made it an error."""
+    """Message built from the events; None if the policies require ``MalformedOutput`` instead."""
     feeds: list[Feed]
 
     def fail(self, law: str, why: str) -> NoReturn:
-        """Raise ``AssertionError`` with everything needed to reproduce the run."""
-        __tracebackhide__ = True  # the message is the report, this frame adds nothing
+        """Raise an ``AssertionError`` that contains everything needed to reproduce the run."""
+        __tracebackhide__ = True  # hide this frame in pytest's tracebacks
         raise self.broken(law, why)
 
     def broken(self, law: str, why: str) -> AssertionError:
-        """Return the error for a law that this run breaks."""
+        """Return an ``AssertionError`` that reports a law that this run breaks."""
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
@@ -88,14 +90,14 @@ def _describe_policies(policies: Policies) -> str:
 
 
 def as_model_output(case: str | ModelOutput) -> ModelOutput:
-    """Return the case, or a case with this output and no request."""
+    """Return a case as :class:`ModelOutput`; a string is the text of an output without a request."""
     return ModelOutput(case) if isinstance(case, str) else case
 
 
 def run_parser(
     dialect: str | Dialect, case: str | ModelOutput, chunks: Sequence[str] | None = None
 ) -> ParseRun:
-    """Parse a case with a new parser, in these chunks or all at once."""
+    """Parse a case with a new parser, in these chunks or in a single one, and return the run."""
     case = as_model_output(case)
     parser = Parser(
         dialect, tools=case.tools, prompt=case.prompt, continues=case.continues, policies=case.policies
@@ -127,9 +129,9 @@ def run_parser(
 
 
 def comparable(events: Iterable[Event], text: str) -> list[Event]:
-    """Return the normalised events without generated ids.
+    """Return the normalised events, with generated call ids removed so that runs can be compared.
 
-    Generated ids are random, so an id counts only if it occurs in the text.
+    An id is a generated one if it does not occur in the text.
     """
     out: list[Event] = []
     for event in normalise(events):
@@ -142,7 +144,7 @@ def comparable(events: Iterable[Event], text: str) -> list[Event]:
 
 
 def without_ids(message: Message | None, text: str) -> Message | None:
-    """Return the message without generated ids."""
+    """Return the message with generated call ids removed; they do not occur in the text."""
     if message is None:
         return None
 
@@ -153,14 +155,14 @@ def without_ids(message: Message | None, text: str) -> Message | None:
     return replace(message, tool_calls=tuple(calls), parts=tuple(map(without_id, message.parts)))
 
 
-# -- inputs
+# -- generated inputs
 
 
 def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) -> Iterator[list[str]]:
-    """Yield ways to split a text: whole, into characters, in two, at random.
+    """Yield ways to split a text: as one chunk, as characters, as two chunks, and randomly.
 
-    :param random: number of random ways; they also contain empty chunks.
-    :param splits: largest length of a text that is split in two at every position.
+    :param random: number of random ways, which may contain empty chunks.
+    :param splits: maximum length of a text that is also split in two at every position.
 
     >>> list(chunkings("abc", random=0))
     [['abc'], ['a', 'b', 'c'], ['a', 'bc'], ['ab', 'c']]
@@ -184,38 +186,40 @@ _WORDS: Final = ("Sure. ", "\n\n", " ", "`", '"', "{", "}", "x < y ", "</", "<|"
 
 
 def mutate(text: str, rng: Random, markers: Sequence[str] = ()) -> str:
-    """Return a broken variant of the text.
+    """Return a randomly broken variant of the text.
 
-    The variant is truncated, doubled or surrounded by words, or it loses, gains or swaps
-    pieces. It gains pieces of ``markers``, by default of those found in the text.
+    The variant is truncated, doubled or surrounded by words, or parts of it are removed,
+    repeated, swapped or inserted.
+
+    :param markers: markers to insert, by default those found in the text.
     """
     pieces: Sequence[str] = markers or _TAG.findall(text) or _WORDS
     a, b = sorted(rng.randint(0, len(text)) for _ in range(2))
     mutation = rng.randrange(9)
-    if mutation == 0:  # truncated at either end
+    if mutation == 0:  # cut off the end
         return text[:b]
-    if mutation == 1:
+    if mutation == 1:  # cut off the start
         return text[a:]
-    if mutation == 2:  # doubled
+    if mutation == 2:  # write the text twice
         return text + rng.choice(("", "\n", " ")) + text
-    if mutation == 3:  # surrounded by words
+    if mutation == 3:  # add words before and after the text
         return rng.choice(_WORDS) + text + rng.choice(_WORDS)
-    if mutation == 4:  # a part is missing
+    if mutation == 4:  # remove a part
         return text[:a] + text[min(b, a + rng.randint(1, 12)) :]
-    if mutation == 5:  # a part is repeated
+    if mutation == 5:  # repeat a part
         return text[:b] + text[a:]
-    if mutation == 6:  # two parts are swapped
+    if mutation == 6:  # swap two parts
         c = rng.randint(b, len(text))
         return text[:a] + text[b:c] + text[a:b] + text[c:]
     piece = rng.choice(pieces)
-    if mutation == 7:  # a marker or a part of one is inserted
+    if mutation == 7:  # insert a marker or a part of a marker
         piece = piece[: rng.randint(1, len(piece))] if rng.random() < 0.5 else piece
         return text[:a] + piece + text[a:]
     return text[:a] + rng.choice(_WORDS) + text[a:]
 
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
-    """Return every literal text of a dialect's templates that is longer than one character."""
+    """Return all literals in a dialect's templates that are longer than one character."""
     spec = find(dialect)
     templates = [
         *spec.call,
@@ -229,6 +233,6 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
     if spec.frame is not None:
         templates += [*spec.frame.open, spec.frame.sep, *spec.frame.ends, *spec.frame.fields]
     texts = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
-    # Models may omit a bracket next to the calls.
+    # Models may omit the bracket of a list next to a marker, so add the markers without brackets.
     texts |= {text.removesuffix("[").removeprefix("]") for text in texts}
     return tuple(sorted(text for text in texts if len(text.strip()) > 1))

@@ -1,4 +1,4 @@
-"""Laws of a parser run: chunking, tiling, places, order, hold-back, cuts, arguments, no error."""
+"""Laws that parser runs must obey: chunking, tiling, places, order, hold-back, cuts, arguments, no error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ._parser_runs import (
 
 
 def assert_tiles(run: ParseRun) -> None:
-    """Assert that the spans of the events cover the input once, in order, and match the text."""
+    """Assert that the spans of the events cover the input in order without overlaps, and match its text."""
     text = run.case.text
     at = 0
     started: dict[int, int] = {}
@@ -52,13 +52,13 @@ def assert_tiles(run: ParseRun) -> None:
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
             if event.start == event.end == 0 and event.text == run.dialect.prompt.echo:
-                continue  # text of the prompt, not of the input
+                continue  # an event for text that the prompt already contains
             run.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):
             started[event.index] = event.start
         elif isinstance(event, CallEnd) and event.status != "complete":
             covered = text[started[event.index] : event.end]
-            # A call that started in the prompt is longer than its span.
+            # The raw text of a call that started in the prompt is longer than the call's span.
             if event.raw != covered and not (run.case.prompt and event.raw.endswith(covered)):
                 run.fail("tiling", f"{event} must have the raw text {covered!r}")
     if at != len(text):
@@ -66,7 +66,7 @@ def assert_tiles(run: ParseRun) -> None:
 
 
 def assert_places(run: ParseRun) -> None:
-    """Assert that a name and arguments are where their call says, inside the call and without overlap."""
+    """Assert that the name and arguments of each call have correct spans inside the call, without overlap."""
     arguments = _arguments(run.events)
     head: CallStart | None = None
     for event in run.events:
@@ -79,9 +79,9 @@ def assert_places(run: ParseRun) -> None:
 
 def _assert_name_in_place(run: ParseRun, head: CallStart) -> None:
     if not head.start <= head.name_start <= head.name_end <= head.end:
-        run.fail("places", f"the name {head.name_start}:{head.name_end} is outside of {head}")
+        run.fail("places", f"the name {head.name_start}:{head.name_end} is outside {head}")
     span_text = run.case.text[head.name_start : head.name_end]
-    # An escaped name, or one that started in the prompt, differs from the text.
+    # An escaped name differs from the text, and so does a name that started in the prompt.
     if span_text not in ("", head.name) and not (set(span_text) & {"\\", "&"} or run.case.prompt):
         run.fail("places", f"the span of the name of {head} contains {span_text!r}")
 
@@ -90,28 +90,30 @@ def _assert_arguments_in_place(run: ParseRun, head: CallStart, tail: CallEnd, jo
     start, end = tail.args_start, tail.args_end
     span_text = run.case.text[start:end]
     if not head.start <= start <= end <= tail.start:
-        run.fail("places", f"the arguments {start}:{end} are outside of the call that {tail} ends")
+        run.fail("places", f"the arguments {start}:{end} are outside the call that ends with {tail}")
     if start < head.name_end and head.name_start < end:
         run.fail("places", f"the name overlaps the arguments {span_text!r}")
     if run.case.prompt:  # the prompt may contain the beginning of the arguments
         return
-    if span_text[:1] in tuple(" \t\n\r"):  # JSON's whitespace; other control characters are errors
+    # Only JSON's whitespace is checked, because other control characters are errors anyway.
+    if span_text[:1] in tuple(" \t\n\r"):
         run.fail("places", f"the span of the arguments starts with whitespace: {span_text!r}")
     if tail.status != "complete":
         return
-    # An empty span stands for no arguments, or for code without visible characters.
+    # The span may be empty only for a call without arguments, or for code that is only whitespace.
     values = json.loads(joined).values()
     if not span_text and any(not isinstance(value, str) or value.strip() for value in values):
         run.fail("places", f"the arguments {joined!r} have an empty span")
     if span_text.startswith('{"') and is_json(span_text) and span_text != joined:
-        # Python literals are converted to JSON. This text is both, and only its end shows which.
+        # This text may be JSON or Python literals. If it was read as Python, it was converted to JSON, so
+        # only the values must be equal.
         same = "\\" in span_text or json.loads(span_text) == json.loads(joined)
         if not (same and _reads_python(run.dialect)):
             run.fail("places", f"the arguments are {joined!r}, but their span contains {span_text!r}")
 
 
 def _reads_python(spec: Dialect) -> bool:
-    """Return whether arguments may be Python literals."""
+    """Return whether the dialect reads arguments that are Python literals."""
     return spec.args in ("python", "loose") or any(":python}" in template for template in spec.call)
 
 
@@ -136,7 +138,7 @@ def assert_order(run: ParseRun) -> None:
 
 
 def assert_hold_bound(run: ParseRun) -> None:
-    """Assert that ``Parser.pending`` covers all characters without an event, up to ``Parser.max_pending``."""
+    """Assert that ``pending`` includes all characters without an event, and is at most ``max_pending``."""
     for number, feed in enumerate(run.feeds):
         if run.case.prompt is None and feed.pending < feed.fed - feed.covered:
             missing = feed.fed - feed.covered
@@ -152,9 +154,9 @@ def assert_hold_bound(run: ParseRun) -> None:
 
 
 def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> None:
-    """Assert that argument fragments join to a prefix of the final arguments, and to JSON in a complete call.
+    """Assert that the arguments sent so far are a prefix of the final ones, and JSON in a complete call.
 
-    :param whole: the run of the same case in one chunk; its arguments are the final ones.
+    :param whole: the run that parsed the case in one chunk, from which the final arguments are taken.
     """
     final = _arguments((whole or run).events)
     sent: dict[int, str] = {}
@@ -184,11 +186,11 @@ def _reject_constant(constant: str) -> NoReturn:
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text is one JSON value."""
+    """Return whether a text is a single JSON value."""
     try:
         json.loads(text, parse_constant=_reject_constant, parse_int=str)
     except RecursionError:
-        return True  # too deep for Python's JSON parser
+        return True  # nested too deeply for Python's JSON parser
     except ValueError:
         return False
     return True
@@ -201,11 +203,11 @@ def assert_chunking_invariant(
     *,
     each: Callable[[ParseRun, ParseRun], None] | None = None,
 ) -> ParseRun:
-    """Assert that every chunking of a text gives the same events and the same message.
+    """Assert that all chunkings of a text lead to equal events and equal messages.
 
     :param ways: the chunkings to try, by default those of :func:`chunkings`.
-    :param each: called with every run and the run in one chunk, for further laws.
-    :return: the run of the text in one chunk.
+    :param each: function that checks other laws; it gets each run, and the run in one chunk.
+    :return: the run that parsed the text in one chunk.
     """
     case = as_model_output(case)
     whole = run_parser(dialect, case)
@@ -225,7 +227,7 @@ def assert_chunking_invariant(
 
 
 def difference(whole: ParseRun, other: ParseRun) -> str:
-    """Describe the first difference between two runs of one text; return an empty string if they agree."""
+    """Return a description of the first difference between two runs of one text; empty if there is none."""
     text = whole.case.text
     pairs = zip_longest(comparable(whole.events, text), comparable(other.events, text))
     for number, (expected, got) in enumerate(pairs):
@@ -238,7 +240,7 @@ def difference(whole: ParseRun, other: ParseRun) -> str:
 
 
 def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
-    """Return a run that differs from ``whole``, with as few chunks as possible."""
+    """Return a run that still differs from ``whole`` after joining as many of the chunks as possible."""
     found = run_parser(whole.dialect, whole.case, chunks)
     at = 0
     while at + 1 < len(chunks):
@@ -254,7 +256,7 @@ def _fewest_chunks(whole: ParseRun, chunks: list[str]) -> ParseRun:
 def assert_laws(
     dialect: str | Dialect, case: str | ModelOutput, ways: Iterable[Sequence[str]] | None = None
 ) -> ParseRun:
-    """Assert every law of a single text: chunking, tiling, places, order, hold-back, arguments."""
+    """Assert the laws chunking, tiling, places, order, hold-back and arguments for one text."""
     return assert_chunking_invariant(dialect, case, ways, each=_assert_run_laws)
 
 
@@ -268,7 +270,7 @@ def _assert_run_laws(run: ParseRun, whole: ParseRun) -> None:
 
 @dataclass(slots=True)
 class _Call:
-    """Call as described by its events."""
+    """Call as its events describe it."""
 
     name: str
     arguments: str = ""
@@ -293,12 +295,12 @@ def _common(one: str, other: str) -> str:
 
 
 def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
-    """Assert that an output that stops at any position is truncated there, and has no other fault.
+    """Assert that an output that stops early, at any position, is parsed as a truncated one.
 
-    The truncated output shows only text that the complete output shows as well: no half of a
-    marker, no markup of an open call. A call is complete only with all of its final arguments,
-    and malformed only if it is malformed in the end. Words may be text, even if a marker begins
-    with them; so may a brace if calls have no other marker.
+    Its message contains only text that the complete output also has: no part of a marker, and
+    no markup of an open call. There are two exceptions: words with which a marker begins, and
+    a brace if calls have no other marker. A call is complete only if it has all of its final
+    arguments, and malformed only if it is also malformed in the complete output.
     """
     case = as_model_output(case)
     whole = run_parser(dialect, case)
@@ -323,7 +325,7 @@ def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
             if PUNCTUATION.search(extra) and (
                 extra[0] != "{" or any(mark in extra for mark in dialect_markers)
             ):
-                part.fail("cuts", f"{extra!r} is {channel}, but is not text of the complete output")
+                part.fail("cuts", f"{extra!r} is {channel}, but not in the complete output")
 
 
 POLICIES: Final[Mapping[str, Policies]] = {
@@ -338,15 +340,15 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "strict": STRICT,
     "blanks": Policies(whitespace_around_calls="keep", after_calls="content"),
 }
-"""Policies that together exercise every choice, by names for test reports."""
+"""Policies that together use every value of every field, by a name for test reports."""
 
 
 def assert_never_raises(
     dialect: str | Dialect, case: str | ModelOutput, chunks: Sequence[str] | None = None
 ) -> None:
-    """Assert that no output raises under any policy.
+    """Assert that parsing an output raises no error under any policy.
 
-    Strict policies may raise ``MalformedOutput``, but only while the message is built.
+    Strict policies may raise ``MalformedOutput``, but only while a message is built.
     """
     case = as_model_output(case)
     for name, policies in POLICIES.items():

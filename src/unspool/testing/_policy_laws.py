@@ -1,4 +1,4 @@
-"""Law of policies: each value of a policy has an effect, in every dialect with the feature."""
+"""Law of policies: each value of a policy has an effect, in every dialect to which the policy applies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._round_trip_law import MessageCapabilities
 
 
 class SampleCall:
-    """Sample call, rendered in a dialect."""
+    """Sample call for the tests of one dialect."""
 
     name: Final = "get_weather"
     arguments: Final = '{"city": "Oslo", "days": 3}'
@@ -30,7 +30,7 @@ class SampleCall:
         tagged = [template for template in spec.call if "{params}" in template]
         self.capabilities = MessageCapabilities(spec)
         self.params = bool(tagged) or self.capabilities.payload == "params"
-        """True if a call may have its arguments between tags; the sample call then has."""
+        """True if the dialect can write arguments between tags; then the sample call does so."""
         self.spec = replace(spec, call=(*tagged, *spec.call)) if tagged else spec
         self.notation = "params" if self.params else self.capabilities.notation
         self.id = spec.id_format.new(self.name, 7)
@@ -39,18 +39,18 @@ class SampleCall:
         return ToolCall(self.id, self.spec.names.fixed or self.name, arguments)
 
     def write(self, *parts: Part) -> str:
-        """Render a message, by default one with the sample call only."""
+        """Return the rendering of a message with these parts, by default only the sample call."""
         return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
 
     def tools(self, **types: str) -> ToolList:
-        """Return tools that declare the function with parameters of these types."""
+        """Return tools that declare the called function with parameters of these types."""
         properties = {key: {"type": type_} for key, type_ in types.items()}
         function = {"name": self.call().name, "parameters": {"type": "object", "properties": properties}}
         return ({"type": "function", "function": function},)
 
 
 class _Outcome:
-    """Result of an output, as far as policies affect it."""
+    """Result of parsing an output, as far as policies affect it."""
 
     def __init__(self, run: ParseRun) -> None:
         message = run.message
@@ -66,21 +66,21 @@ class _Outcome:
 
     @property
     def has_call(self) -> bool:
-        """True if there is one complete call."""
+        """True if the output has exactly one call, and it is complete."""
         return is_json(self.arguments) and not self.diagnostics & {"malformed_call", "truncated_call"}
 
     @property
     def is_text(self) -> bool:
-        """True if there is no call, and the call's text is content."""
+        """True if the output has no call, and the text of the call is content."""
         return not self.calls and SampleCall.name in self.content
 
     @property
     def is_removed(self) -> bool:
-        """True if there is neither a call nor its text."""
+        """True if the output has no call, and the content does not contain the text of the call."""
         return not self.has_failed and not self.calls and SampleCall.name not in self.content
 
     def value(self, key: str) -> object:
-        """Return an argument of the call."""
+        """Return the argument with this name; None if there is no complete call."""
         return json.loads(self.arguments).get(key) if self.has_call else None
 
 
@@ -89,22 +89,22 @@ _Predicate = Callable[[_Outcome], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """Effect of a policy: how each of its values shows."""
+    """Effect of a policy: how to recognise each value of the policy in a result."""
 
     predicates: Callable[[SampleCall], Mapping[str, _Predicate]]
-    """Predicates for the result of one output, by value of the policy."""
+    """Function that returns predicates for a result, by value of the policy."""
     cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
-    """Outputs to try; in one of them every value must show."""
+    """Function that returns outputs to try; for one of them, the predicates of all values must hold."""
     applies: Callable[[SampleCall], bool] = lambda _: True
-    """Predicate that selects the dialects with the feature, among those with calls."""
+    """Predicate that is true for the dialects to which the policy applies, among those with calls."""
     streamed: bool = False
-    """True if the effect shows only in the stream, not in the message."""
+    """True if the effect is visible only in the stream, not in the message."""
 
 
 def _broken_calls(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield calls with one superfluous or one missing piece."""
+    """Yield outputs with a call to which one piece was added, or from which one character was removed."""
     text = sample.write()
-    # An unconfirmed closing tag would be data, and so would the text after it.
+    # Without this policy, a closing tag before an inserted piece would be data, so the call would not end.
     policies = Policies(close_in_value="first")
     for piece in ("}", "]", ")", "{", " !! ", ","):
         for at in range(len(text), 0, -1):
@@ -120,13 +120,13 @@ def _cut_calls(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _unusual_spellings(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield arguments without whitespace, and an object as the text of a tag."""
+    """Yield outputs whose arguments are not in canonical form: without spaces, or an object in a tag."""
     yield ModelOutput(sample.write(sample.call('{"city":"Oslo"}')))
     yield ModelOutput(sample.write().replace("3", '{"a":1}'), sample.tools(days="object"))
 
 
 def _closers_in_value(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield values that contain the beginning of the text after values."""
+    """Yield outputs with a value that contains a closing tag, or the beginning of one."""
     text = sample.write()
     at = text.index("Oslo") + len("Oslo")
     for end in range(at + 1, len(text)):
@@ -135,7 +135,7 @@ def _closers_in_value(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _untyped_numbers(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield a number whose type is not declared."""
+    """Yield outputs with a number whose type neither the tools nor the markup declare."""
     text = sample.write()
     yield ModelOutput(text)
     attributes = re.findall(r"([\w:.-]+)=[\"']?\{(?:type|string)\}", " ".join(sample.spec.param))
@@ -151,7 +151,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "text": lambda outcome: outcome.is_removed and sample.name in outcome.reasoning,
         },
         lambda sample: (ModelOutput(sample.write(TextPart("reasoning", f"Hm.{sample.write()}"))),),
-        # The header of a call ends the message before it, and no text may precede an anchored call.
+        # A header always ends the reasoning before it, and some dialects allow calls only at the start.
         lambda sample: (
             sample.capabilities.reasoning and sample.spec.frame is None and not sample.capabilities.anchored
         ),
@@ -163,7 +163,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
     "malformed_call": _Effect(
         lambda sample: {
             "text": lambda outcome: outcome.is_text and "malformed_call" in outcome.diagnostics,
-            # If tags are missing, the parser cannot know which.
+            # Calls with tags cannot be repaired, because the parser cannot know which tags are missing.
             "repair": lambda outcome: outcome.is_text if sample.params else outcome.has_call,
             "keep": lambda outcome: bool(outcome.calls) and "malformed_call" in outcome.diagnostics,
             "drop": lambda outcome: outcome.is_removed and "malformed_call" in outcome.diagnostics,
@@ -197,7 +197,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             ),
         },
         _unusual_spellings,
-        # Arguments in other notations are converted to JSON in one fixed spelling.
+        # Arguments in other notations are converted to JSON, which is always in canonical form.
         lambda sample: sample.notation in ("json", "params"),
     ),
     "after_calls": _Effect(
@@ -216,7 +216,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "keep": lambda outcome: outcome.has_call and outcome.content == "Let me see. \n\n",
         },
         lambda sample: (ModelOutput(f"Let me see. \n\n{sample.write().lstrip()}"),),
-        # A header determines the end of a message; no text may precede an anchored call.
+        # Where a header ends the content, or calls must be at the start, there is no whitespace to keep.
         lambda sample: sample.spec.frame is None and not sample.capabilities.anchored,
     ),
     "close_in_value": _Effect(
@@ -229,7 +229,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
     ),
     "no_tools": _Effect(
         lambda _: {
-            # The header of a message is framing, regardless of the message.
+            # Only the body of the call is checked, because the header of a message is always removed.
             "verbatim": lambda outcome: not outcome.calls and "Oslo" in outcome.content,
             "strip": lambda outcome: outcome.is_removed and "Oslo" not in outcome.content,
         },
@@ -248,16 +248,16 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments counts only if calls are announced as a whole.
+        # An id after the arguments is used only with commit=call; otherwise the call is sent before it.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),
 }
-"""Effects by policy, without the policies of the wire."""
+"""Effects by policy; policies that act only in the encoders of APIs are left out."""
 
 
 def _render_with_id(sample: SampleCall) -> str:
-    """Render a call with an id other than the first generated one, if the dialect has ids."""
+    """Return the sample call rendered with its own id, if the dialect writes ids."""
     spec = sample.spec
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
     envelope = replace(spec.envelope, order=("id", "name", "args"))
@@ -267,14 +267,14 @@ def _render_with_id(sample: SampleCall) -> str:
 
 
 def assert_policy(dialect: str | Dialect, policy: str) -> ModelOutput | None:
-    """Assert that some output shows the effect of every value of a policy.
+    """Assert that there is an output for which every value of a policy has its effect.
 
-    :param policy: the name of a field of ``Policies``, other than those of the wire.
-    :return: the output; None if the dialect lacks the feature.
+    :param policy: the name of a policy in ``EFFECTS``.
+    :return: the output; None if the policy does not apply to the dialect.
     """
     spec = find(dialect)
     sample, effect = SampleCall(spec), EFFECTS[policy]
-    # Code is never malformed or truncated, and has no parameters.
+    # Calls whose payload is code are never malformed or truncated, and have no parameters.
     is_code = sample.capabilities.payload == "code"
     if is_code or not sample.capabilities.calls or not effect.applies(sample):
         return None

@@ -1,4 +1,4 @@
-"""Laws of prompts: text in a prompt is not part of the output after it."""
+"""Laws of prompts: text in a prompt does not become part of the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._parsing_laws import difference
 from ._policy_laws import SampleCall
 
 _PART_COUNT: Final = 8
-"""Number of parts of a quotation; it is cut at every border between them."""
+"""Number of equal parts into which a call is cut; a quotation may end after any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class TurnFormat:
     """Format in which a chat template writes a conversation."""
 
     message: str
-    """Format of one message, with the fields ``{role}`` and ``{text}``."""
+    """Format string for one message, with the fields ``{role}`` and ``{text}``."""
     last: str
-    """Text right before the output."""
+    """The text at the end of a prompt, directly before the output."""
 
 
 CHATML: Final = TurnFormat("<|im_start|>{role}\n{text}<|im_end|>\n", "<|im_start|>assistant\n")
@@ -41,7 +41,7 @@ ROLES: Final = ("system", "user", "tool", "assistant")
 
 
 def every_policy() -> list[Policies]:
-    """Return the policies with every single value, and every engine's preset."""
+    """Return policies that set each value of each field, the presets of all engines, and ``STRICT``."""
     values = [(name, value) for name, allowed in policy_choices().items() for value in allowed]
     settings: list[dict[str, Any]] = [{name: value} for name, value in values]
     every = [Policies(**each) for each in settings] + [Policies.preset(engine) for engine in ENGINES]
@@ -51,13 +51,15 @@ def every_policy() -> list[Policies]:
 def assert_quotations(
     dialect: str | Dialect, text: str = "Hello world", *, policies: Sequence[Policies] | None = None
 ) -> None:
-    """Assert that a quotation in the prompt does not change how the output is parsed, in any role.
+    """Assert that text quoted in the prompt does not change how the output is parsed.
 
-    Complete calls, open calls, openers, headers and all other markers are quoted in every role,
-    in formats whose turns begin with control tokens and in those that begin with words.
+    Complete calls, open calls, headers and all other markers are quoted by messages of every role.
+    The prompts are in formats whose turns begin with control tokens, and in formats whose turns
+    begin with words.
 
-    :param text: the output.
-    :param policies: policies for each quotation; by default one of :func:`every_policy` in turn.
+    :param text: the output after the prompt.
+    :param policies: policies to try for each quotation; by default, each quotation is tried with
+        the next one of :func:`every_policy`.
     """
     spec = find(dialect)
     quoted = list(quotations(spec))
@@ -78,7 +80,10 @@ def assert_quotations(
                 run = run_parser(spec, replace(case, prompt=prompt))
                 why = difference(unquoted[end, policy], run)
                 if why:
-                    run.fail("quotation", f"{quotation!r}, quoted by the {role}, changes the output: {why}")
+                    run.fail(
+                        "quotation",
+                        f"{quotation!r}, quoted by the {role}, changes the output: {why}",
+                    )
     for run in unquoted.values():
         _assert_only_text(run)
 
@@ -92,7 +97,7 @@ def _assert_only_text(run: ParseRun) -> None:
 
 
 def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: str = "") -> str:
-    """Write a conversation in which one role quotes; only a user's message may follow."""
+    """Return a prompt in which the last message of one role contains a quotation."""
     conversation = [(each, "What is it?") for each in ROLES]
     conversation.append((role or "user", f"What does {quotation or 'it'} mean, and {quotation or 'it'}"))
     if role in ("system", "assistant"):
@@ -101,13 +106,13 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 
 def _seeds(spec: Dialect) -> list[str]:
-    """Return the texts that a template may put before the output: none, or a reasoning opener."""
+    """Return the texts that a template may add to the end of a prompt: none, or a reasoning opener."""
     wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
 
 def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
-    """Yield the turn formats of the family's own templates, if known."""
+    """Yield turn formats like those of the family's own templates, if they are known."""
     facts = facts_of(spec) if spec.request is not None else None
     ends = [*spec.prompt.turn]
     if facts is not None and ANY not in facts.prompts:
@@ -117,7 +122,7 @@ def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
 
 
 def quotations(spec: Dialect) -> Iterator[str]:
-    """Yield quotable texts: markers, calls, open calls, and a call followed by an open one."""
+    """Yield texts to quote: markers, complete calls, open calls, and complete calls followed by open ones."""
     yield from (*markers(spec), *spec.prompt.turn)
     sample = SampleCall(spec)
     if not sample.capabilities.calls:
@@ -137,9 +142,9 @@ def _cut_positions(text: str) -> Iterator[int]:
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """Assert that an open call of a continued turn goes on in the output, and that no other call does.
+    """Assert that only an open call in a continued turn continues in the output.
 
-    :param text: the model's output after a complete call.
+    :param text: the model's output after a prompt that ends with a complete call.
     """
     spec = find(dialect)
     sample = SampleCall(spec)
@@ -172,13 +177,13 @@ def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> N
 
 def _assert_no_call(run: ParseRun) -> None:
     if any(isinstance(event, CallStart) for event in run.events):
-        run.fail("continuation", "the output has a call that is only in the prompt")
+        run.fail("continuation", "the output has a call, but the call is only in the prompt")
 
 
 def _assert_continued(
     spec: Dialect, tools: ToolList, policy: Policies, conversation: str, whole: str
 ) -> None:
-    at = whole.rindex("Oslo") + 2  # inside the last call
+    at = whole.rindex("Oslo") + 2  # inside an argument of the last call
     open_call, rest = whole[:at], whole[at:]
     run = run_parser(spec, ModelOutput(rest, tools, open_call, policy, continues=True))
     calls = run.message.tool_calls if run.message is not None else ()

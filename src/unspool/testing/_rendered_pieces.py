@@ -1,8 +1,8 @@
-"""Rendering of scenario parts in a dialect, as labelled pieces of text.
+"""Rendering of message parts in a dialect, as labelled pieces of text.
 
-``render_pieces`` writes exactly the text of ``render``. It also labels each piece of
-the text, so that scenarios can remove or insert a marker, or cut the output at a
-meaningful position.
+The pieces of ``render_pieces`` join to the text that ``render`` returns. The labels allow
+the scenarios of the conformance suite to remove or insert a marker, or to cut the output
+at a meaningful position.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ from ..message import Part as RenderPart
 from ..message import TextPart, ToolCall
 
 PieceKind: TypeAlias = Literal[
-    "open",  # marker before text or reasoning
-    "text",  # the text itself
-    "close",  # marker after text or reasoning
+    "open",
+    "text",
+    "close",
     "section_open",
-    "head",  # part of a call before its arguments
+    "head",
     "payload",
-    "tail",  # part of a call after its arguments
+    "tail",
     "separator",
     "section_close",
 ]
+"""Kind of a piece.
 
-# Labels are lone surrogates: no scenario's text contains any, and the writers pass them through.
+``text`` is content or reasoning, between the markers ``open`` and ``close``.  ``payload`` is the
+arguments of a call, between the other parts of the call, ``head`` and ``tail``.
+"""
+
+# Labels are unpaired surrogates, because scenarios do not contain any, and the writers keep them.
 _CALL: Final = "\udc00"
 _CALL_END: Final = "\udc01"
 _PAYLOAD: Final = "\udc02"
@@ -45,11 +50,11 @@ class RenderedPiece:
     kind: PieceKind
     text: str
     part: int
-    """Index of the scenario part that the piece belongs to; a section belongs to its first call."""
+    """Index of the message part to which the piece belongs; a section marker belongs to the nearest call."""
 
 
 class _LabellingWriter(_Writer):
-    """Writer that puts invisible labels around calls and their payloads."""
+    """Writer that puts labels around calls and their payloads."""
 
     def call(self, call: ToolCall) -> str:
         return f"{_CALL}{super().call(call)}{_CALL_END}"
@@ -59,7 +64,7 @@ class _LabellingWriter(_Writer):
 
 
 class _LabellingFrameWriter(_LabellingWriter, _FrameWriter):
-    """Labelling writer for messages with headers, where the header is the head of a call."""
+    """Labelling writer for dialects that write a call as a message with a header."""
 
     def framed_call(self, call: ToolCall) -> None:
         at = len(self.out)
@@ -69,7 +74,7 @@ class _LabellingFrameWriter(_LabellingWriter, _FrameWriter):
 
 
 def render_pieces(dialect: Dialect, parts: Sequence[RenderPart]) -> list[RenderedPiece]:
-    """Render the parts and return the text in labelled pieces."""
+    """Return the rendering of these parts as labelled pieces."""
     frame = dialect.frame
     writer = _LabellingFrameWriter(dialect, frame) if frame is not None else _LabellingWriter(dialect)
     pieces: list[RenderedPiece] = []
@@ -86,7 +91,7 @@ def render_pieces(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Rendere
         new = writer.out[written:]
         pieces += _text_pieces(new, part, at) if isinstance(part, TextPart) else _call_pieces(new, at)
         at = run
-    # The beginning that the prompt already contains is not part of the output.
+    # Remove the text that the prompt already contains, because it is not part of the output.
     start = dialect.prompt.start if frame is not None else dialect.prompt.echo
     if start and pieces and pieces[0].text.startswith(start):
         first = pieces[0]

@@ -1,4 +1,4 @@
-"""Law of the round trip, and generated messages to check it with."""
+"""Law of the round trip, and a hypothesis strategy for the messages with which it is checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ._parser_runs import ModelOutput, ParseRun, ToolList, markers
 
 @dataclass(frozen=True, slots=True)
 class SampleMessage:
-    """Message that a dialect can express, and tools that declare its calls."""
+    """Message that a dialect can express, and tools that declare the functions it calls."""
 
     message: Message
     tools: tuple[dict[str, Any], ...]
@@ -42,10 +42,10 @@ class SampleMessage:
 def assert_round_trip(
     dialect: str | Dialect, sample: SampleMessage | Message, tools: ToolList | None = None
 ) -> str:
-    """Assert that ``parse(render(message))`` returns the message without diagnostics; return the text.
+    """Assert that ``parse(render(message))`` returns the message without diagnostics; return the rendering.
 
-    Arguments must have the same text if the dialect carries JSON. Otherwise they must have the
-    same value, including types and the order of keys.
+    If the dialect writes arguments as JSON, their text must be unchanged. Otherwise only their
+    value must be unchanged, including types and the order of keys.
     """
     spec = find(dialect)
     message, tools = (sample.message, sample.tools) if isinstance(sample, SampleMessage) else (sample, tools)
@@ -54,7 +54,7 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments counts only if calls are announced as a whole.
+        # An id after the arguments is used only with commit=call; otherwise the call is sent before it.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -77,18 +77,21 @@ def assert_round_trip(
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    return render(spec, message)  # render checks the round trip as well
+    return render(spec, message)  # without check=False, so that render checks the round trip, too
 
 
 def _has_call_start_in_value(spec: Dialect, message: Message) -> bool:
-    """Return whether a value between tags contains the start of a call, whose end would end the value."""
+    """Return whether an argument between tags contains the start of a call.
+
+    Such an argument cannot be read back, because the start of a call may end a value.
+    """
     found = [literals(parse_template(template)) for template in (spec.call if spec.param else ())]
     openers = [literal.strip() for own in found for literal in own[:1]]
     return any(opener in call.arguments for call in message.tool_calls for opener in openers)
 
 
 class MessageCapabilities:
-    """Capabilities of a dialect, for generated messages."""
+    """Capabilities of a dialect, which determine the messages that can be generated for it."""
 
     def __init__(self, spec: Dialect) -> None:
         self.spec = spec
@@ -112,26 +115,26 @@ class MessageCapabilities:
             *spec.names.null_calls,
             *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
         }
-        """Names that do not refer to a function."""
+        """Names that have a special meaning in the dialect, and cannot be names of functions."""
         nameless = self.payload == "code" and "{name}" not in template
         self.fixed = spec.names.fixed or ("python" if nameless else "")
-        """Name of the only function that the dialect can call, or an empty string."""
+        """Name of the only function that the dialect can call; empty if it can call any function."""
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
-        """True if calls count only without content in front of them."""
+        """True if the parser recognises calls only when no content comes before them."""
         self.plain_keys = not self.verbatim
-        """True if keys of arguments must be identifiers."""
+        """True if the names of arguments must be identifiers."""
         self.markers = markers(spec)
 
     def same_arguments(self, expected: str, found: str) -> bool:
-        """Return whether arguments are equal; 1, 1.0, "1" and true are different values."""
+        """Return whether the arguments of two calls are equal; the values 1, 1.0, "1" and true all differ."""
         if self.verbatim:
             return expected == found
-        # The templates of models with bare keys sort them.
+        # In the notation with bare keys, templates sort the keys, so their order may differ.
         by_name = self.notation == "bare"
         return _canonical_arguments(expected, by_name=by_name) == _canonical_arguments(found, by_name=by_name)
 
     def openers(self) -> set[str]:
-        """Return the characters that may start a call in running text on their own."""
+        """Return the single characters that may start a call in the middle of text."""
         found: set[str] = set()
         for section in self.spec.section:
             marks, body = split_marks(section)
@@ -153,22 +156,22 @@ def _canonical_arguments(arguments: str, *, by_name: bool) -> str:
 def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[SampleMessage]:
     """Return a hypothesis strategy for messages that a dialect can express.
 
-    The messages have text in any script; quotes, newlines and markers inside the strings of
-    arguments; numbers of any size; nested and empty values; parallel calls; reasoning and content.
-    The rules for whitespace restrict them:
+    The messages have reasoning, content and parallel calls, with text in any script. The strings
+    in arguments have quotes, newlines and markers. There are numbers of any size, and nested and
+    empty values. The messages obey these rules:
 
     - reasoning does not start with newlines and does not end with whitespace;
     - content does not start with whitespace if there is reasoning or a call, and does not end
       with whitespace before calls;
-    - there is no content before calls that must be at the start of an output;
-    - prose does not contain complete markers of the dialect;
-    - strings between tags do not contain a closing tag with text that may follow it.
+    - there is no content before calls in a dialect whose calls must start the output;
+    - content and reasoning do not contain complete markers of the dialect;
+    - strings between tags do not contain a closing tag followed by text that would confirm it.
     """
     return _MessageStrategies(MessageCapabilities(find(dialect))).samples(max_calls)
 
 
 class _MessageStrategies:
-    """Strategies for a dialect's messages, each of them built once."""
+    """Hypothesis strategies for the messages of a dialect; each strategy is built only once."""
 
     def __init__(self, capabilities: MessageCapabilities) -> None:
         from hypothesis import strategies as st
@@ -192,7 +195,7 @@ class _MessageStrategies:
             "array": st.lists(self.anything, max_size=3),
             "object": st.dictionaries(self.strings, self.anything, max_size=3),
         }
-        """Strategies by the type that a schema names, or by the schema."""
+        """Strategies for values, by type or by the JSON text of a schema."""
 
     def samples(self, max_calls: int) -> SearchStrategy[SampleMessage]:
         from hypothesis import strategies as st
@@ -221,7 +224,7 @@ class _MessageStrategies:
         return samples()
 
     def _prose(self) -> SearchStrategy[str]:
-        """Return a strategy for text with any contents but complete markers."""
+        """Return a strategy for text that does not contain complete markers."""
         from hypothesis import strategies as st
 
         capabilities = self.capabilities
@@ -233,14 +236,14 @@ class _MessageStrategies:
             atoms |= st.sampled_from(pieces)
 
         def is_prose(text: str) -> bool:
-            # Nor may a marker after the text start inside it.
+            # The end of the text must not form a marker together with the text after it, either.
             whole = any((text + marker).find(marker) < len(text) for marker in capabilities.markers)
             return not whole and not CONTROL_TOKEN.search(text) and not openers & set(text)
 
         return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
 
     def _strings(self) -> SearchStrategy[str]:
-        """Return a strategy for strings with markers, quotes and escapes."""
+        """Return a strategy for strings that may contain markers, quotes and escapes."""
         from hypothesis import strategies as st
 
         capabilities = self.capabilities
@@ -248,14 +251,14 @@ class _MessageStrategies:
         words = self.words
         quoted = [marker for marker in capabilities.markers if capabilities.spec.values.quote not in marker]
         if capabilities.typed:
-            # A closing tag is data unless text that may follow it comes next.
+            # A closing tag is data, except if text that may follow a parameter comes next.
             quoted = [f"{marker} x" for marker in quoted]
         if capabilities.notation == "loose":
-            # Without escapes a quote may be the end of the string.
+            # In a notation without escapes, a quote may end the string.
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if capabilities.spec.values.nested:  # a parameter inside a value would be structure, not data
+        if capabilities.spec.values.nested:  # an opening tag of a parameter would not be read as data
             heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:
@@ -263,7 +266,7 @@ class _MessageStrategies:
         return st.lists(atoms, max_size=4).map("".join)
 
     def _tools(self) -> SearchStrategy[tuple[dict[str, Any], ...]]:
-        """Return a strategy for functions with typed parameters, as declared in a request."""
+        """Return a strategy for lists of functions with typed parameters, as requests declare them."""
         from hypothesis import strategies as st
 
         capabilities = self.capabilities
@@ -318,7 +321,7 @@ class _MessageStrategies:
         return ToolCall("", tool["name"], json.dumps(arguments, **draw(st.sampled_from(layouts))))
 
     def _value(self, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
-        """Return a strategy for the values that a schema allows."""
+        """Return a strategy for values that satisfy a schema."""
         from hypothesis import strategies as st
 
         if len(schema) == 1:

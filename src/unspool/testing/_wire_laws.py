@@ -1,6 +1,6 @@
-"""Law of the wires: a streaming client ends up with the complete response, and can run only that.
+"""Law of the wires: a client assembles a stream to the complete response, and can run only its calls.
 
-Each API has a client here that assembles a stream strictly by that API's rules.
+For each API, this module has a client that assembles a stream strictly by the rules of the API.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Received:
     content: str
     reasoning: str
     calls: tuple[tuple[str, str], ...]
-    """Names and arguments, with the arguments as text."""
+    """The name and the arguments, as JSON text, of each call."""
     reason: str
     error: bool = False
-    """True if the response is an error, which makes all of it invalid."""
+    """True if the response is an error, so that the client must ignore the other fields."""
 
 
 _ERROR: Final = Received("", "", (), "", error=True)
@@ -46,14 +46,14 @@ _ERROR: Final = Received("", "", (), "", error=True)
 def assert_wires(
     dialect: str | Dialect, case: str | ModelOutput, ways: Iterable[Sequence[str]] | None = None
 ) -> None:
-    """Assert that a client of any wire gets the same response from a stream as without one.
+    """Assert, for every API, that a client gets equal responses with and without streaming.
 
-    - The calls that it assembles are those of the response without streaming.
-    - It can parse the arguments of complete calls only.
-    - It gets every complete call, all text and all reasoning.
+    - The calls that the client assembles from the stream are those of the complete response.
+    - The client can parse the arguments of complete calls, but not those of other calls.
+    - The client gets every complete call, all content and all reasoning.
 
-    Arguments are compared as text, since Python values would hide the spelling of numbers,
-    infinite numbers and duplicate keys.
+    Arguments are compared as text, because Python values would hide differences in the spelling
+    of numbers, infinite numbers, and duplicate keys.
 
     :param ways: the chunkings to try, by default one chunk and single characters.
     """
@@ -93,7 +93,8 @@ def _assert_wire(
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
-    if wire.carries_objects:  # an object cannot hold a broken call: the response lacks it or is an error
+    # A complete response with objects lacks broken calls, or is an error.
+    if wire.carries_objects:
         if not streamed.error:
             readable = tuple(call for call in streamed.calls if _is_runnable(call[1]))
             if whole.error and len(readable) == len(streamed.calls):
@@ -116,12 +117,12 @@ def _assert_wire(
 
 
 def _canonical(calls: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return calls with canonical arguments, as in a message; a stream sends the model's spelling."""
+    """Return the calls with canonical arguments, as a message has them; streams keep the model's text."""
     return tuple((name, canonical_json(text) if _is_runnable(text) else text) for name, text in calls)
 
 
 def _complete(events: Iterable[Event]) -> list[tuple[str, str]]:
-    """Return the names and arguments of the complete calls."""
+    """Return pairs of name and arguments for the complete calls."""
     names: dict[int, str] = {}
     pieces: dict[int, list[str]] = {}
     out: list[tuple[str, str]] = []
@@ -147,7 +148,7 @@ def _parser(dialect: str | Dialect, case: ModelOutput) -> Parser:
     )
 
 
-# -- clients, one for each API
+# -- one client per API
 
 
 def _chat_stream(chunks: Sequence[Chunk]) -> Received:
@@ -188,7 +189,7 @@ def _responses_stream(chunks: Sequence[Any]) -> Received:
                 item["type"] == "function_call"
                 and pieces.get(chunk["output_index"], "{}") != item["arguments"]
             ):
-                raise ProtocolError(f"the deltas of {item} join to {pieces.get(chunk['output_index'])!r}")
+                raise ProtocolError(f"the deltas for {item} join to {pieces.get(chunk['output_index'])!r}")
             items.append(item)
     response = chunks[-1]["response"]
     if response["output"] != items:
@@ -230,7 +231,7 @@ def _messages_stream(chunks: Sequence[Any]) -> Received:
             else:
                 pieces += delta.get("partial_json", "")
         elif kind == "content_block_stop" and block["type"] == "tool_use":
-            # As in the SDKs: without deltas, the input is that of the block's start.
+            # Like the SDKs: if there are no deltas, the input is the one in content_block_start.
             calls.append((block["name"], pieces or json.dumps(block["input"])))
         elif kind == "message_delta":
             reason = chunk["delta"]["stop_reason"]
@@ -258,7 +259,7 @@ def _ollama_stream(lines: Sequence[Any]) -> Received:
         content, reasoning = content + line_content.content, reasoning + line_content.reasoning
         calls += line_content.calls
     if [line["done"] for line in lines] != [False] * (len(lines) - 1) + [True]:
-        raise ProtocolError("exactly the last line must have done set")
+        raise ProtocolError("the last line, and no other, must have done=true")
     return Received(content, reasoning, tuple(calls), lines[-1]["done_reason"])
 
 
@@ -274,29 +275,29 @@ def _ollama_whole(line: Any) -> Received:
 
 
 def _is_runnable(arguments: str) -> bool:
-    """Return whether a client could run a call with these arguments."""
+    """Return whether a client would run a call with these arguments."""
     try:
         return isinstance(json.loads(arguments, strict=False, parse_int=str), dict)
     except RecursionError:
-        return True  # too deep for Python's JSON parser
+        return True  # nested too deeply for Python's JSON parser
     except ValueError:
         return False
 
 
 def _as_text(arguments: str) -> str:
-    """Return arguments unchanged, so that they stay text where the response has an object."""
+    """Return arguments unchanged, in place of the function that loads them as an object."""
     return arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """API, and a client for it."""
+    """API, with an encoder and a client for it."""
 
     stream: Callable[[Parser], Any]
     read_stream: Callable[[Sequence[Any]], Received]
     read_whole: Callable[[Any], Received]
     carries_objects: bool = False
-    """True if the complete response has arguments as objects, which cannot represent a broken call."""
+    """True if complete responses contain arguments as objects, which cannot represent broken calls."""
 
 
 WIRES: Final[Mapping[str, Wire]] = {
@@ -312,4 +313,4 @@ WIRES: Final[Mapping[str, Wire]] = {
         partial(OllamaStream, load_arguments=_as_text), _ollama_stream, _ollama_whole, carries_objects=True
     ),
 }
-"""Wires by name of the API."""
+"""The encoder and the client of each API, by the name of the API."""

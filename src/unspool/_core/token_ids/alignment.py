@@ -5,7 +5,7 @@ characters.  Text and ids often do not match exactly.  The text may arrive later
 of an incomplete character or a possible stop string), omit special tokens, or end early at a stop string.
 
 Theory of operation: the ids are decoded to the *expected* text, in which each special token is
-one private code point (see ``tokenizers.py``).  The expected text is compared with the actual text.
+one private code point (see ``tokenizer_adapters.py``).  The expected text is compared with the actual text.
 
 * Where they agree, the actual text is returned.
 * If the next expected character is a special token, the characters of the token are looked for in the
