@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``unspool conformance``."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", help="run the suite against parsers", description=_run.__doc__)
+    run = commands.add_parser("run", help="run the suite on one or more parsers", description=_run.__doc__)
     run.add_argument(
         "--parser",
         action="append",

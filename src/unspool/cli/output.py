@@ -1,4 +1,4 @@
-"""Output of commands as JSON or Markdown, which is formatted on a terminal.
+"""Output of commands as JSON, or as Markdown that is formatted if the output is a terminal.
 
 Printed text may come from an untrusted file, so control characters are escaped on standard output and
 standard error while a command runs.  ``terminal`` returns the original stream without escaping.

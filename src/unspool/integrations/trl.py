@@ -66,7 +66,7 @@ class ResponseParser:
         prefix: str | Sequence[int] | None = None,
         tools: Iterable[Any] | None = None,
     ) -> Json | list[Json]:
-        """Parse a response of text or token ids to a message, or a batch of responses to a list of messages."""
+        """Parse a response (text or token ids) to a message, or several responses to a list of messages."""
         schemas = None if tools is None else [_schema(tool) for tool in tools]
         if isinstance(response, str):
             prompt = prefix if prefix is None or isinstance(prefix, str) else self._decode(prefix)

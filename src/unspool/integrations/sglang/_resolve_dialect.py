@@ -73,7 +73,7 @@ def _detect(tokenizer: object | None) -> Dialect:
     try:
         dialect, why = detect_served_dialect(tokenizer)
     except UsageError as error:
-        raise ValueError(f"unspool: {error}") from error  # SGLang expects ValueError from a parser
+        raise ValueError(f"unspool: {error}") from error  # SGLang expects a ValueError from parsers
     log.info("unspool: the model uses the dialect %s. %s", dialect.name, why)
     return dialect
 

@@ -69,7 +69,7 @@ class UnspoolParser(compat.Parser):
         self._prompt = prompt_token_ids
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Return whether a grammar applies to the output from its first token; the ids are the prompt."""
+        """Return whether a grammar applies from the first token of the output; vLLM passes the prompt."""
         reasoning_parser = self._reasoning_parser
         return reasoning_parser is None or reasoning_parser.starts_grammar(input_ids)
 

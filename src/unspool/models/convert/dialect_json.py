@@ -23,7 +23,7 @@ _PLAIN: Final[Mapping[object, str]] = {
     float: "number",
     NoneType: "null",
 }
-"""JSON Schema names of the Python types that JSON has itself."""
+"""JSON Schema type names, by Python type."""
 
 
 def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
-    """Convert a JSON value to the type that a hint names.
+    """Convert a JSON value to the type that a type hint describes.
 
     :param where: the path of the value, for error messages.
     """

@@ -28,7 +28,7 @@ THINKING: Final = "thinking"
 CONTENT: Final = "content"
 CALLS: Final = "tool_calls"
 _FIELD_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTENT: CONTENT, CALLS: CALLS}
-"""Canonical field names by the names that templates use; reasoning has two names."""
+"""Canonical field names, by the names in templates; the field for reasoning has two names."""
 _TOKEN: Final = re.compile(
     r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
     r"|(?P<hole>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
@@ -40,7 +40,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _MAX_ALTERNATIVES: Final = 64
-"""Maximum number of alternatives of one pattern."""
+"""Maximum number of alternatives in one pattern."""
 _FACTS: Final = RequestFacts(
     calls_special="yes", forced=("native",), eos=(MODEL,), thinking=replace(UNSWITCHED, special="yes")
 )

@@ -367,7 +367,7 @@ def _groups(pieces: Iterable[Piece]) -> set[str]:
 
 
 def _payload_start(dialect: Dialect, field: dict[str, Any]) -> str:
-    """Return the first character of a call's payload, at which the name before it must end."""
+    """Return the first character of a call's payload, which marks the end of the function name."""
     if field["content"] == "json":
         return "{"
     return dialect.param[0].strip()[:1]

@@ -89,7 +89,8 @@ def detect(
     :param source: the text of a chat template; the contents of ``tokenizer_config.json`` as a mapping; a
         path to either of them, to a model directory, a GGUF file or a Modelfile; the name of a model in the
         Hugging Face cache or in Ollama; the address of a running server; or ``-`` for standard input.  A
-        string that contains ``{{`` or ``{%`` is always a template, so pass such a path as a ``Path``.
+        string that contains ``{{`` or ``{%`` is always a template; use a ``Path`` object for a path that
+        contains these characters.
     :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
         vocabulary of the GGUF file if there is one.
     :param dialects: the dialects to choose from; by default, all registered dialects.
@@ -108,7 +109,7 @@ def detect(
 def detect_dialect(
     model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
-    """Detect the dialect of a source like ``detect``, but never emit a warning."""
+    """Detect the dialect of a source; like ``detect``, but without warnings."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
     if model.template:
         detection = _TemplateDetection(model, candidates).result()
@@ -531,10 +532,10 @@ class _Candidate:
         self.clean = self.exact and not parsed.diagnostics
         """True if the dialect recovers the message without any diagnostics."""
         self.renders_same = self.exact and _renders_same(dialect, message, turn)
-        """True if the dialect renders the message to the same turn."""
+        """True if the dialect and the template render the message identically."""
         markers = other_markers(dialect)
         self.markers = [marker for marker in markers if marker in haystack]
-        """The dialect's markers outside calls, as far as the template contains them."""
+        """Those of the dialect's markers outside calls that the template contains."""
         self.share = len(self.markers) / len(markers) if markers else 0.0
         """The fraction of the dialect's markers outside calls that the template contains, from 0 to 1."""
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
@@ -579,7 +580,7 @@ def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
 
 
 def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
-    """Return whether the dialect renders the message to the same text as the template."""
+    """Return whether the dialect and the template render the message identically."""
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
         text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)

@@ -163,7 +163,7 @@ class _Inference:
             self.learn_params()
         first = self.with_holes(self.turn(_FIRST), _FIRST)
         if first != self.with_holes(self.turn(_SECOND), _SECOND):
-            raise _WrongShape  # more than the holes changes with the call
+            raise _WrongShape  # text outside the holes differs between the calls
         self.evidence.append(
             f"Turns with different names and arguments differ only in {_SHAPES[self.shape]}."
         )
@@ -290,7 +290,7 @@ class _Inference:
     def layout_of_two_calls(self, lead: str, end: str) -> _Layout:
         """Return the layout of a turn with two calls.
 
-        Text that appears with both calls is part of a call; the rest is part of the section or the
+        Text that is repeated around both calls is part of a call.  The rest is part of the section or the
         separator.
         """
         text = self.turn(_FIRST, _SECOND)
@@ -528,7 +528,7 @@ def _envelope(roles: Mapping[_Role, str]) -> Envelope:
 
 
 def _ends_of_holes(text: str) -> tuple[int, int]:
-    """Return the start of the first hole and the end of the last one."""
+    """Return the start of the first hole and the end of the last hole."""
     holes = [match.start() for match in _ANY_HOLE.finditer(text)]
     if not holes:
         raise _WrongShape
@@ -573,7 +573,7 @@ def _without_end(text: str, end: str) -> str:
 
 
 def _shared_tail(gap: str, after: str) -> str:
-    """Return the tail of a call: text that follows the first call as well as the second."""
+    """Return the closing text of a call, which is the same after the first and the second call."""
     tail = _common_prefix(gap, after)
     while tail and not (_is_boundary(gap, len(tail)) and _is_boundary(after, len(tail))):
         tail = tail[:-1]
@@ -581,7 +581,7 @@ def _shared_tail(gap: str, after: str) -> str:
 
 
 def _shared_head(gap: str, before: str) -> str:
-    """Return the head of a call: text that precedes the first call as well as the second."""
+    """Return the opening text of a call, which is the same before the first and the second call."""
     head = _common_suffix(gap, before)
     while head and not (
         _is_boundary(gap, len(gap) - len(head)) and _is_boundary(before, len(before) - len(head))

@@ -417,7 +417,7 @@ class _Doctor:
                 )
 
     def runs_on(self, named: str, id: int, *, of_tokenizer: bool) -> Finding:
-        """Return a finding: generation does not stop at the end of a turn."""
+        """Return the finding that generation continues after the end of a turn."""
         stops = ", ".join(map(str, self.end_ids or ()))
         text = f"A turn ends with {named}, but generation stops only at {stops}, so the model runs on"
         if self.model.kind == "gguf":

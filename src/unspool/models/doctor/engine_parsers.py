@@ -174,7 +174,7 @@ _VARIANTS: Final = (
 
 
 class Caveat(NamedTuple):
-    """Error that an engine's parser makes on well-formed output of the model family it is meant for."""
+    """Error that an engine's parser makes on well-formed output of the model family for which it is meant."""
 
     engine: EngineName
     parser: str
@@ -426,8 +426,8 @@ DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
     ("functionary", "qwen3_coder"): "wrong",
     ("lfm2", "pythonic"): "nothing",
 }
-"""Test results by dialect and vLLM parser, for pairs in which unspool's parser with that name differs from
-vLLM's."""
+"""Test results for a dialect and a vLLM parser, if unspool's dialect with the parser's name gives another
+result."""
 
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
     "vllm": frozenset(

@@ -17,7 +17,8 @@ class ServerFlags(NamedTuple):
     notes: tuple[str, ...] = ()
     """Notes on the engine's own parsers."""
     instead: str = ""
-    """The command with unspool's parsers; empty if the engine's own parsers have no known faults."""
+    """The command with unspool's parsers; empty unless the engine's own parsers have faults or do not
+    exist."""
     because: tuple[str, ...] = ()
     """The known faults of the engine's own parsers."""
 

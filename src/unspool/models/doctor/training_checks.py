@@ -69,7 +69,7 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """Parts of a turn that ``{% generation %}`` can mark; None for a part that is not rendered."""
+    """Parts of a turn: True if ``{% generation %}`` marks the part, None if it is not rendered."""
 
     answer: bool
     """The content; if the content is not marked, the training mask is all zeros."""

@@ -70,7 +70,7 @@ _SHARD: Final = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 
 def read_gguf(path: Path) -> Source:
-    """Read the header of a GGUF file, and return the model's source."""
+    """Read the header of a GGUF file, and return a ``Source``."""
     with path.open("rb") as file:
         values = read_header(file, str(path))
     count = values.get("split.count")
@@ -125,7 +125,7 @@ def source_of(values: Mapping[str, object], origin: str) -> Source:
 def _cache_bytes(values: Mapping[str, object], prefix: str) -> int | None:
     """Return the number of bytes that one token occupies in the KV cache, summed over all layers.
 
-    Return None if the layers differ, or if the header does not contain the dimensions.
+    Return None if the dimensions vary between layers, or if the header does not contain them.
     """
 
     def number(name: str) -> int:
@@ -276,7 +276,7 @@ class _HeaderReader:
         data = self._file.read(count)
         if len(data) < count:
             raise TruncatedHeader(
-                f"{self._origin} ends inside its GGUF header: download it again, or give a longer part of it "
+                f"{self._origin} ends inside its GGUF header: download it again, or give the whole header "
                 "(nothing after the header is needed)"
             )
         return data

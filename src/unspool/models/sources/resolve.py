@@ -38,7 +38,7 @@ _SUFFIXES: Final = (".jinja", ".json", ".gguf")
 
 
 def read_source(value: object) -> Source:
-    """Return the source for a Python value, such as a path, a template or a mapping.
+    """Return the ``Source`` that a Python value describes, such as a path, a template or a mapping.
 
     A ``Path`` is always a path, and a mapping is a tokenizer configuration.  A string that contains ``{{`` or
     ``{%`` is a template.  Any other string is passed to :func:`find_source`.
@@ -60,7 +60,7 @@ def read_source(value: object) -> Source:
 
 
 def find_source(text: str) -> Source:
-    """Return the source for a command-line argument.
+    """Return the ``Source`` that a command-line argument names.
 
     ``-`` means standard input.  An argument that starts with ``http://`` or ``https://`` is the address of a
     server.  If a path and a model have the same name, the path is used; ``./name`` is always a path.
