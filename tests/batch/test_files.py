@@ -295,11 +295,11 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
             ["--dialect", "hermes", "--text", "output"],
             "the first rows have no column 'output'; they have id, text, n",
         ),
-        (["--dialect", "hermes", "--tools", "tools.json"], "no column and no file of that name"),
+        (["--dialect", "hermes", "--tools", "tools.json"], "no column or file with this name"),
         (["--dialect", "hermes", "--to", "klingon"], "klingon"),
         (["--dialect", "hermes", "--keep", "m"], "exactly one column 'm'"),
         (["--dialect", "hermes", "--jobs", "0"], "use at least 1"),
-        (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "exclude each other"),
+        (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "are mutually exclusive"),
         (["--dialect", "hermes", "--labels"], "labels=True needs token ids"),
         (["--dialect", "hermes", "--token-ids", "n", "--tokenizer", "."], "no tokenizer.json"),
     ],
@@ -321,7 +321,7 @@ def test_invalid_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     for inputs, said in (
         ([tmp_path / "nowhere"], "is not a file or directory"),
         ([tmp_path / "rows.csv"], "has an unknown suffix"),
-        ([rows, table], "run each format by itself"),
+        ([rows, table], "use one run per format"),
         ([table, other], "does not have the same columns as"),
     ):
         assert batch(*inputs, tmp_path / "out", "--dialect", "hermes") == 2
@@ -585,7 +585,7 @@ def test_changed_manifest_is_a_one_line_error(
     (out / "_manifest.json").write_text(text)
     assert batch(source, out, "--dialect", "hermes") == 2
     said = capsys.readouterr().err
-    assert "_manifest.json is not a manifest of unspool batch, or was changed" in said
+    assert "_manifest.json is not a manifest of unspool batch, or it was changed" in said
     assert said.count("\n") == 1
 
 

@@ -658,7 +658,7 @@ def test_truncated_template_is_refused() -> None:
     ("name", "content", "message"),
     [
         ("x.json", b"{", "is not JSON"),
-        ("x.json", b"[]", "does not hold a JSON object"),
+        ("x.json", b"[]", "does not contain a JSON object"),
         ("x.bin", b"\xff\xfe", "is not UTF-8 text"),
         ("x.txt", b"text", "is not a chat template"),
     ],

@@ -1,7 +1,8 @@
-"""Parsing, rendering and conversion of tables of outputs.
+"""Parsing, rendering and conversion of model outputs in tables.
 
-A bad row raises no exception: its columns ``ok`` and ``error`` say what is wrong, and ``diagnostics`` has the
-diagnostics of its output.  Mistakes that concern all rows, such as a missing column, raise ``UsageError``.
+A bad row does not raise an exception.  Instead, the column ``ok`` is false, ``error`` contains the error
+message, and ``diagnostics`` contains the diagnostics of the output.  A mistake that affects all rows, such as
+a missing column, raises ``UsageError``.
 
 >>> import pyarrow
 >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
@@ -42,11 +43,11 @@ def parse_batch(
     first_row: int = 0,
     **options: Unpack[ParseOptions],
 ) -> pa.RecordBatch:
-    """Parse every output of a batch; the result has one row per output, with the columns of ``PARSED``.
+    """Parse every output in a batch; return a batch with one row per output and the columns ``PARSED``.
 
-    :param batch: a record batch, or a table; the result is of the same kind.
-    :param dialect: the dialect of all rows, or a ``Column``.
-    :param first_row: the number of the first row; without ``key``, call ids follow from the row numbers.
+    :param batch: a record batch or a table; the result has the same type.
+    :param dialect: the dialect of all rows, or a ``Column`` that contains the dialect of each row.
+    :param first_row: the number of the first row; without ``key``, call ids are derived from row numbers.
     :param options: see ``ParseOptions``.
     """
     reader = RowReader(dialect, **options)
@@ -56,7 +57,7 @@ def parse_batch(
 def parse_batches(
     batches: Iterable[pa.RecordBatch], dialect: str | Dialect | Column, **options: Unpack[ParseOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """Parse a stream of batches, one at a time; row numbers continue from batch to batch.
+    """Parse a stream of batches and yield one parsed batch for each; row numbers continue across batches.
 
     :param batches: any iterable of record batches: a ``RecordBatchReader``, ``ParquetFile.iter_batches`` or
         the iterator of Spark's ``mapInArrow``.
@@ -73,15 +74,16 @@ def render_batch(
     keep: Sequence[str] | Literal["all"] = (),
     prefix: str = "",
 ) -> pa.RecordBatch:
-    """Render every message of a parsed table as the text that a model would write.
+    """Render every message in a parsed table as the text that a model of this dialect would write.
 
     The result has the columns ``text``, ``ok`` and ``error``.
 
     :param batch: a table with the columns ``reasoning``, ``content`` and ``tool_calls``, or some of them.
-    :param tools: the tools for parsing the text; by default, tools that fit each message.
-    :param verify: parse each text again, and keep only a text that gives the same message.
-    :param keep: columns of the input to keep, before the new ones.
-    :param prefix: the prefix of the names of the message's columns.
+    :param tools: the tools to use when a rendered text is parsed again; by default, tools are derived from
+        each message.
+    :param verify: parse each rendered text again, and report an error for a row if the message differs.
+    :param keep: columns of the input to keep; they come before the new columns.
+    :param prefix: the prefix of the column names in the parsed table.
     """
     writer = RowWriter(dialect, verify=verify, keep=keep)
     reader = RowReader(dialect, tools=tools)
@@ -97,11 +99,11 @@ def convert_batch(
     first_row: int = 0,
     **options: Unpack[RowOptions],
 ) -> pa.RecordBatch:
-    """Convert outputs of one dialect to another dialect.
+    """Convert outputs from one dialect to another.
 
-    The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify``, each text is parsed
-    again with the row's tools.  If that does not give the same message, the row has no text, and its error
-    says what differs. A row with malformed or truncated calls has no text, either.
+    The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify``, each converted text is
+    parsed again with the row's tools.  If the message differs, the row has an error instead of a converted
+    text.  The same applies to a row with malformed or truncated calls.
     """
     reader = RowReader(dialect, **options)
     writer = RowWriter(to, verify=verify, keep=options.get("keep", ()), name="converted")
@@ -109,7 +111,7 @@ def convert_batch(
 
 
 def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """Apply a function to a batch, or to each batch of a table; it gets the batch and its row numbers."""
+    """Call ``work`` with a batch and its row numbers; for a table, call it for each of its batches."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

@@ -1,4 +1,4 @@
-"""Arrow columns of a parsed table: their types, and their construction from rows."""
+"""Types and construction of the Arrow columns of a parsed table."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ PARSED: Final = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""The columns that parsing adds; with ``labels``, there is also a column ``labels`` before ``ok``."""
+"""The columns that parsing adds; with ``labels=True``, there is also a column ``labels`` before ``ok``."""
 RENDERED: Final = pa.schema([("text", pa.string()), ("ok", pa.bool_()), ("error", pa.string())])
 """The columns that rendering and conversion add."""
 
 
 def parsed_schema(prefix: str, *, labels: bool, spans: str) -> pa.Schema:
-    """Return the schema of the parsed columns; its metadata says what spans and labels mean.
+    """Return the schema of the parsed columns; its metadata records the unit of spans and the label version.
 
-    :param spans: ``characters`` or ``tokens``.
+    :param spans: the unit of the spans, ``characters`` or ``tokens``.
     """
     fields = [field.with_name(prefix + field.name) for field in PARSED]
     if labels:
@@ -63,7 +63,7 @@ def parsed_schema(prefix: str, *, labels: bool, spans: str) -> pa.Schema:
 
 
 def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
-    """Return the columns of ``parsed_schema``."""
+    """Build the columns of ``parsed_schema`` from parsed rows."""
     return [
         strings(rows.reasoning),
         strings(rows.content),
@@ -76,10 +76,10 @@ def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
 
 
 def _lists(type_: pa.StructType, offsets: list[int], fields: Sequence[list[Any]]) -> pa.Array:
-    """Return a column of lists of structs.
+    """Build a column of lists of structs.
 
-    :param offsets: the start of each list among all structs, and the end of the last one.
-    :param fields: the values of each field, over all structs.
+    :param offsets: the index of the first struct of each list, followed by the total number of structs.
+    :param fields: for each field, its values in all structs.
     """
     buffers = [None, _numbers(offsets, "i")]
     members = _EMPTY[type_] if not fields[0] else _structs(type_, fields)
@@ -97,44 +97,44 @@ def _structs(type_: pa.StructType, fields: Sequence[list[Any]]) -> pa.Array:
 
 
 def _numbers(values: list[int], code: str) -> pa.Buffer:
-    """Return integers as a buffer; faster than ``pa.array``, which checks the type of each value."""
+    """Pack integers into a buffer; faster than ``pa.array``, which checks the type of each value."""
     return pa.py_buffer(numbers(code, values))
 
 
 def ok_and_error(errors: Sequence[str | None]) -> list[pa.Array]:
-    """Return the columns ``ok`` and ``error``."""
+    """Build the columns ``ok`` and ``error``."""
     return [array([error is None for error in errors], pa.bool_()), strings(errors)]
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
-    """Return a column of text; lone surrogates, which Arrow cannot hold, become escape sequences."""
+    """Build a text column; lone surrogates, which Arrow cannot store, become escape sequences."""
     return array(values, pa.string())
 
 
 def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """Return a column of any type; see ``strings`` for text."""
+    """Build a column of any type; ``strings`` does this for text."""
     try:
         if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
-            return _repeated(values, type_)  # many columns have one value in all rows
+            return _repeated(values, type_)  # a common case that is much faster
         column = pa.array(values, type_)
     except UnicodeEncodeError:
         column = pa.array([_escaped(value) for value in values], type_)
     if isinstance(column, pa.ChunkedArray):
-        raise UsageError("a column of a batch holds at most 2 GB of text: split the batch with batch.slice()")
+        raise UsageError("a column can hold at most 2 GB of text: split the batch with batch.slice()")
     return column
 
 
 def _repeated(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """Return a column with one value in all rows."""
+    """Build a column that has the same value in all rows."""
     if not values or values[0] is None:
         return pa.nulls(len(values), type_)
     return pa.repeat(pa.scalar(values[0], type_), len(values))
 
 
 def decode_column(column: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
-    """Return the values of a column; None for text that is not UTF-8, which Arrow does not check in files.
+    """Convert a column to Python values; text in an input file that is not valid UTF-8 becomes None.
 
-    :param errors: collects the errors by row number.
+    :param errors: a dictionary to which errors are added, by row number.
     """
     try:
         values: list[Any] = column.to_pylist()
@@ -151,7 +151,7 @@ def decode_column(column: pa.Array, name: str, errors: dict[int, str]) -> list[A
 
 
 def dump_json(value: object) -> str:
-    """Return a value as JSON, with null for NaN and infinities, which JSON does not have."""
+    """Serialize a value as JSON; NaN and infinities, which JSON lacks, become null."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rendering of messages in a table, and conversion of outputs to another dialect."""
+"""Rendering of the messages in a table, and conversion of outputs to another dialect."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ._row_reader import (
 )
 
 _UNWRITABLE: Final = ("malformed_call", "truncated_call", "cut_head", "cut_marker")
-"""Kinds of diagnostics for outputs that cannot be converted, because a call is not complete."""
+"""Kinds of diagnostics for incomplete calls; an output with such a diagnostic cannot be converted."""
 
 
 class RowWriter:
-    """Renderer of one message per row, which checks that each text parses to the same message."""
+    """Renderer for one message per row, with an optional check that the text parses to the same message."""
 
     def __init__(
         self, to: str | Dialect, *, verify: bool, keep: Sequence[str] | Literal["all"], name: str = "text"
@@ -48,10 +48,10 @@ class RowWriter:
         message: Callable[[int], tuple[Message, ToolList | None]],
         timings: list[int] | None = None,
     ) -> pa.RecordBatch:
-        """Render the message of each row; the columns to keep come before the new ones.
+        """Render the message of each row, and return the kept columns followed by the rendered columns.
 
-        :param message: returns the message and the tools of a row.
-        :param timings: collects the nanoseconds per row.
+        :param message: a function that returns the message and the tools for a row number.
+        :param timings: a list to which the time for each row is appended, in nanoseconds.
         """
         kept = kept_columns(batch, self.keep, self.schema)
         rendered: list[str | None] = []
@@ -72,7 +72,7 @@ class RowWriter:
     def _text(self, message: Message, tools: ToolList | None) -> str:
         text, difference = render_checked(self.to, message, prove=self.verify, tools=tools)
         if difference:
-            raise RowError(f"the message does not survive rendering in {self.to.name}: {difference}")
+            raise RowError(f"the message changes when it is rendered in {self.to.name}: {difference}")
         return text
 
 
@@ -84,7 +84,7 @@ def convert_rows(
     timings: list[int] | None = None,
     errors: Mapping[int, str] = NO_ERRORS,
 ) -> pa.RecordBatch:
-    """Convert the outputs of a batch; the other parameters are those of ``RowReader.parse``."""
+    """Convert the outputs in a batch; for the other parameters, see ``RowReader.parse``."""
     rows = list(reader.rows(batch, names, errors))
 
     def message(number: int) -> tuple[Message, ToolList | None]:
@@ -102,7 +102,7 @@ def convert_rows(
 def render_rows(reader: RowReader, writer: RowWriter, batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
     """Render the messages in the columns of a parsed table.
 
-    :param prefix: the prefix of the names of these columns.
+    :param prefix: the prefix of the column names in the parsed table.
     """
     names = [prefix + name for name in ("reasoning", "content", "tool_calls")]
     existing = [name for name in names if name in batch.schema.names]
@@ -132,7 +132,7 @@ def _call(call: Any) -> ToolCall:
         raise RowError(f"expected a call with a name and arguments, got {call!r}")
     name, status, arguments = call["name"], call.get("status"), call.get("arguments")
     if status not in (None, "complete"):
-        raise RowError(f"the call of {name!r} is {status}, so it cannot be rendered")
+        raise RowError(f"the call of {name!r} is {status}, so this row cannot be rendered")
     if not isinstance(arguments, str):
         raise RowError(f"the arguments of {name!r} must be JSON text, got {type(arguments).__name__}")
     return ToolCall(call.get("id") or "", name, arguments)

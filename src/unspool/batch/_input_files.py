@@ -1,13 +1,13 @@
-"""Input files, which are split into parts and read as a stream of rows.
+"""Input files: splitting into parts, and reading of the rows.
 
-The split depends only on the file and the part size, so a second run has the same parts as the first.  A row
-is identified by its input and its position there, which does not depend on the split: the byte offset of its
-line, or its row number.
+The split depends only on the file and the part size, so every run has the same parts.  A row is identified by
+its input file and its position in that file: the byte offset of its line, or its row number.  So the identity
+of a row does not depend on the split.
 
-* JSON lines are split by bytes; a part has the lines that start in its range.
+* JSON lines are split into byte ranges; a part contains the lines that start in its range.
 * Parquet files are split between row groups, Arrow files between batches.
 * Compressed JSON lines can only be read from the start.  A small file is one part.  A large file is
-  decompressed while it is split, and each part carries its lines.
+  decompressed while it is split, and each part contains the text of its lines.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ _FORMATS: Final[dict[str, Format]] = {
     ".ipc": "arrow",
 }
 _MAX_ROWS: Final = 256
-"""Maximum rows per batch; small, because one row may have a megabyte."""
+"""Maximum number of rows per batch; small, because a single row may contain a megabyte of text."""
 _MAX_BATCH_BYTES: Final = 4 << 20
-"""Maximum bytes of lines per batch."""
+"""Maximum total size of the lines in a batch, in bytes."""
 _MAX_LINE_BYTES: Final = 32 << 20
-"""Maximum bytes of a line; an untrusted file may have a line without an end."""
+"""Maximum length of a line in bytes; an untrusted file could consist of a single huge line."""
 _KEPT_LINE_BYTES: Final = 1000
-"""Bytes that are kept of a line over the limit."""
+"""Number of bytes to keep from the start of a line that exceeds the limit."""
 _SAMPLE_LINES: Final = 1000
-"""Lines that determine the columns."""
+"""Number of lines that are read to determine the columns of a file."""
 _DIGEST_CHUNK: Final = 1 << 16
-"""Bytes at the start, in the middle and at the end of a file that its digest covers."""
+"""Number of bytes that a file's digest covers at each of three places: start, middle and end."""
 OTHER: Final = "other"
-"""The column for values without a column: unknown members, and lines that are not objects."""
+"""Name of the column for data that fits no other column: unknown members, and lines that are not objects."""
 _JSON: Final = {b"unspool": b"json"}
-"""Metadata of a column whose text is JSON."""
+"""Metadata that marks a text column as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file, as it was when the job started."""
+    """An input file, with its size and digest at the start of the job."""
 
     path: str
     size: int
     digest: str
-    """A digest of some of its bytes: fast for files of any size, and different for a replaced file."""
+    """A digest of a few parts of the file, which is fast for large files and detects a replaced file."""
 
     @property
     def suffixes(self) -> tuple[Format, str]:
-        """The format and the compression, by the suffixes of the name."""
+        """The format and the compression of the file, according to the suffixes of its name."""
         path = Path(self.path)
         compression = _COMPRESSIONS.get(path.suffix, "")
         kind = _FORMATS.get(path.with_suffix("").suffix if compression else path.suffix)
@@ -84,41 +84,41 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of an input, which is processed at once and written to one file."""
+    """Part of an input file; a part is processed by one worker and written to one output file."""
 
     input: int
-    """Index of the input."""
+    """Index of the input file."""
     number: int
-    """Index of the part in its input."""
+    """Index of the part within the input file."""
     start: int
-    """The first byte, row group or batch."""
+    """Index of the first byte, row group or batch in this part."""
     stop: int
-    """The byte, row group or batch after the last one."""
+    """Index just past the last byte, row group or batch in this part."""
     weight: int
-    """Size of the part in the input, in bytes."""
+    """Size of the part in the input file, in bytes."""
     lines: bytes | None = field(default=None, repr=False)
-    """The lines, if the input is compressed and cannot be read from the middle."""
+    """The text of the lines, for a part of a compressed input, which cannot be read from the middle."""
 
     @property
     def name(self) -> str:
-        """The name of its output file, without a suffix."""
+        """The name of the part's output file, without a suffix."""
         return f"part-{self.input:05}-{self.number:05}"
 
 
 class Rows(NamedTuple):
-    """Rows with their positions in the input."""
+    """A batch of rows, with the position of each row in the input file."""
 
     batch: pa.RecordBatch
     places: Sequence[int]
     errors: Mapping[int, str] = MappingProxyType({})
-    """Errors of rows that cannot be read, by row number in the batch."""
+    """Errors in rows that cannot be read, by row number within the batch."""
 
 
 def find_inputs(paths: Iterable[str]) -> list[Input]:
-    """Return the input files in order; of a directory, all files with a known suffix."""
+    """Return the input files in order; a directory stands for all its files with a known suffix."""
     found: list[Path] = []
     for name in paths:
-        path = Path(name).absolute()  # workers on a cluster have another working directory
+        path = Path(name).absolute()  # absolute, because workers on a cluster have another working directory
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if _is_input(one))
         elif path.is_file():
@@ -131,7 +131,7 @@ def find_inputs(paths: Iterable[str]) -> list[Input]:
     kinds = {one.suffixes[0] for one in inputs}
     if len(kinds) > 1:
         raise UsageError(
-            f"the inputs have several formats ({' and '.join(sorted(kinds))}): run each format by itself"
+            f"the inputs have several formats ({' and '.join(sorted(kinds))}): use one run per format"
         )
     return inputs
 
@@ -142,7 +142,7 @@ def _is_input(path: Path) -> bool:
 
 
 def digest(path: Path) -> str:
-    """Return a digest of a file's start, middle and end."""
+    """Return a digest of the start, the middle and the end of a file."""
     size = path.stat().st_size
     found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
@@ -156,9 +156,9 @@ def digest(path: Path) -> str:
 
 
 def schema_of(inputs: Sequence[Input], types: Mapping[str, str]) -> pa.Schema:
-    """Return the columns of the inputs.
+    """Return the common schema of the input files.
 
-    :param types: kinds of columns of JSON lines that do not depend on the first lines.
+    :param types: for JSON lines, the kinds of columns that are known in advance, by column name.
     """
     if inputs[0].suffixes[0] == "jsonl":
         return _sampled_schema(inputs[0], types)
@@ -187,7 +187,7 @@ def _unreadable(one: Input, error: Exception) -> UsageError:
 
 
 def _sampled_schema(one: Input, types: Mapping[str, str]) -> pa.Schema:
-    """Return the columns of JSON lines, from a sample of the first lines."""
+    """Derive the schema of a file with JSON lines from its first lines."""
     kinds: dict[str, set[str]] = {}
     try:
         with _open(one) as file:
@@ -280,7 +280,7 @@ def _split_by_weight(number: int, weights: Sequence[int], size: int) -> Iterator
 
 
 def _weights(one: Input, kind: Format) -> list[int]:
-    """Return the size of each row group or batch, in bytes."""
+    """Return the size of each row group or batch in bytes."""
     if kind == "parquet":
         with pq.ParquetFile(one.path) as file:
             groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
@@ -296,7 +296,7 @@ def _weights(one: Input, kind: Format) -> list[int]:
 
 
 def read(one: Input, part: Part, schema: pa.Schema) -> Iterator[Rows]:
-    """Read the rows of a part, in batches."""
+    """Yield the rows of a part, in batches."""
     kind = one.suffixes[0]
     if kind == "parquet":
         return _read_parquet(one, part)
@@ -361,14 +361,14 @@ def _rows(lines: list[bytes], places: list[int], schema: pa.Schema) -> Rows:
 
 
 def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
-    r"""Yield the lines that start in a part, with their offsets.
+    r"""Yield the offset and the text of each line that starts in a part.
 
     Only ``\n`` ends a line: JSON allows a carriage return between any two tokens.
     """
     stop = part.stop or math.inf
     with _open(one) if part.lines is None else io.BytesIO(part.lines) as file:
         place = part.start
-        if part.start and part.lines is None:  # the byte before shows whether a line starts here
+        if part.start and part.lines is None:  # the previous byte shows whether a line starts here
             file.seek(part.start - 1)
             place += _skip_line(file, part.stop - part.start + 1) - 1
         while place < stop:
@@ -380,9 +380,10 @@ def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
 
 
 def _next_line(file: BinaryIO, limit: float = math.inf) -> tuple[bytes, int]:
-    """Read the next line; return the part of it that is kept, and its length.
+    """Read the next line; return the text to keep and the length of the whole line.
 
-    The rest of a line over the limit is skipped in chunks, at most to ``limit`` bytes after its start.
+    If a line is too long, only its start is returned, and the rest is skipped in chunks.  At most about
+    ``limit`` bytes of the line are read.
     """
     line = file.readline(_MAX_LINE_BYTES + 1)
     if not _is_too_long(line) or line.endswith(b"\n"):
@@ -391,7 +392,7 @@ def _next_line(file: BinaryIO, limit: float = math.inf) -> tuple[bytes, int]:
 
 
 def _skip_line(file: BinaryIO, limit: float) -> int:
-    """Skip the rest of a line, or about ``limit`` bytes of it; return the number of skipped bytes."""
+    """Skip the rest of a line, but at most about ``limit`` bytes; return the number of skipped bytes."""
     skipped = 0
     while skipped < limit and (piece := file.readline(_DIGEST_CHUNK)):
         skipped += len(piece)
@@ -457,7 +458,7 @@ def _declared(column: pa.Field) -> str:
 
 
 def is_json(column: pa.Field) -> bool:
-    """Return whether the text of a column is JSON."""
+    """Return whether a column is marked as containing JSON text."""
     return bool(column.metadata) and column.metadata.get(b"unspool") == b"json"
 
 

@@ -1,8 +1,9 @@
-"""A batch job: its options, its manifest, and the work on one part.
+"""A batch job: options, manifest, and the processing of one part.
 
-Every kind of worker runs the same function, ``do_part``: it reads, parses or converts, writes and counts.  A
-part is done when its record is in ``_done``; the record is written after the output file.  Doing a part twice
-writes the same bytes twice, so an interrupted run can be resumed.
+Every kind of worker runs the same function, ``do_part``, which reads the rows of a part, parses or converts
+them, writes the output file, and collects statistics.  A part is done when its record is in the directory
+``_done``.  The record is written after the output file.  Processing a part again writes the same bytes, so an
+interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ MANIFEST: Final = "_manifest.json"
 SUMMARY: Final = "_summary.json"
 DONE: Final = "_done"
 _MAX_SLOWEST: Final = 5
-"""Maximum number of slowest rows to report."""
+"""Number of slowest rows in the report."""
 _MAX_ERRORS: Final = 20
-"""Maximum number of different errors per part."""
+"""Maximum number of different error messages that are counted per part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a job; each is a value for all rows or the name of a column."""
+    """Options of a job; most of them are either a value for all rows or the name of a column."""
 
     dialect: str = ""
     dialect_column: str = ""
@@ -49,17 +50,17 @@ class Options:
     token_ids: str = ""
     tokenizer: str = ""
     tokenizer_digest: str = ""
-    """A digest of the tokenizer, which shows that it was replaced."""
+    """A digest of the tokenizer file, which detects a replaced tokenizer."""
     pad: int | None = None
     tools: str = ""
-    """The tools of all rows, as JSON text."""
+    """The tools for all rows, as JSON text."""
     tools_column: str = ""
     prompt: str | None = None
     prompt_column: str = ""
     finish_reason_column: str = ""
     key: str = ""
     keep: str = "all"
-    """``all``, or names of columns separated by commas."""
+    """``all``, or a comma-separated list of column names."""
     prefix: str = ""
     labels: bool = False
     preset: str = ""
@@ -69,9 +70,9 @@ class Options:
     part_size: int = 32 << 20
 
     def reader(self, names: Sequence[str]) -> RowReader:
-        """Return the row reader for these options.
+        """Create the row reader for these options.
 
-        :param names: the columns of the inputs.
+        :param names: the column names of the inputs.
         """
         return RowReader(
             Column(self.dialect_column) if self.dialect_column else self.dialect,
@@ -90,7 +91,7 @@ class Options:
         )
 
     def writer(self, names: Sequence[str]) -> RowWriter | None:
-        """Return the writer for the target dialect; None if the job does not convert."""
+        """Create the writer for the target dialect; return None if the job does not convert."""
         if not self.to:
             return None
         return RowWriter(self.to, verify=self.verify, keep=self._kept(names), name="converted")
@@ -107,7 +108,7 @@ def _column_or_value(column: str, value: Any) -> Any:
 
 
 def tokenizer_file(directory: str) -> Path:
-    """Return the tokenizer file of a model directory."""
+    """Return the path of the tokenizer file in a model directory."""
     file = find_tokenizer_file(Path(directory))
     if file is None:
         raise UsageError(f"{directory} has no tokenizer.json and no tekken.json: give a model directory")
@@ -125,15 +126,15 @@ class Job:
     out: str
 
     def file(self, part: Part) -> Path:
-        """Return the output file of a part."""
+        """Return the path of a part's output file."""
         return Path(self.out) / f"{part.name}.{self.options.format}"
 
     def record(self, part: Part) -> Path:
-        """Return the file of the record of a part."""
+        """Return the path of a part's record."""
         return Path(self.out) / DONE / f"{part.name}.json"
 
     def done(self, part: Part) -> Record | None:
-        """Return the record of a part that is done; None if it is missing, or if a file was changed."""
+        """Return the record of a finished part; None if it is missing, or if a file was changed."""
         try:
             record: Record = read_json(self.record(part))
             digest = record.pop("digest")
@@ -143,11 +144,11 @@ class Job:
 
 
 Record = dict[str, Any]
-"""Record of a part that is done, as JSON values."""
+"""Statistics on a finished part, as JSON values."""
 
 
 def do_part(job: Job, part: Part) -> Record:
-    """Process a part and return its record; this is the task of every kind of worker."""
+    """Process a part and return its record; every kind of worker runs this function."""
     start = time.process_time()
     work = _work(job.options, tuple(job.schema.names))
     counts = Counts()
@@ -174,7 +175,7 @@ def _work(options: Options, names: tuple[str, ...]) -> _Work:
 
 
 class _Work:
-    """Parsing or conversion of rows, as the options say."""
+    """Parsing or conversion of rows, according to the options of the job."""
 
     def __init__(self, options: Options, names: Sequence[str]) -> None:
         self.reader = options.reader(names)
@@ -187,20 +188,20 @@ class _Work:
         return self.reader.parse(rows.batch, names, timings, rows.errors)
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns of the result."""
+        """Return the schema of the result for rows with this schema."""
         return self(Rows(pa.RecordBatch.from_pylist([], schema=schema), []), 0).schema
 
 
 def result_schema(job: Job) -> pa.Schema:
-    """Return the columns of the output.
+    """Return the schema of the output files.
 
-    :raises UsageError: if the options do not fit the inputs.
+    :raises UsageError: if the options do not match the columns of the inputs.
     """
     return _Work(job.options, job.schema.names).schema(job.schema)
 
 
 def peak_memory() -> int:
-    """Return the peak memory of this process in bytes; 0 if it is not known."""
+    """Return the peak memory usage of this process in bytes; 0 if it is unknown."""
     try:
         import resource
     except ImportError:
@@ -214,21 +215,21 @@ def peak_memory() -> int:
 
 @dataclass
 class Counts:
-    """Statistics on rows."""
+    """Statistics on processed rows."""
 
     rows: int = 0
     bad: int = 0
     errors: dict[str, int] = field(default_factory=dict)
-    """Number of rows by error."""
+    """Number of rows with each error message."""
     calls: dict[str, int] = field(default_factory=dict)
-    """Number of calls by status."""
+    """Number of calls with each status."""
     diagnostics: dict[str, int] = field(default_factory=dict)
-    """Number of diagnostics by kind."""
+    """Number of diagnostics of each kind."""
     slowest: list[tuple[int, str, int]] = field(default_factory=list)
-    """The slowest rows: nanoseconds, file, position."""
+    """The slowest rows, each as nanoseconds, file name and position."""
 
     def add(self, batch: pa.RecordBatch, prefix: str = "") -> None:
-        """Count the rows of a result."""
+        """Add the rows of a parsed batch to the statistics."""
         names = batch.schema.names
         self.rows += batch.num_rows
         messages = batch.column(names.index(f"{prefix}error")).drop_null()
@@ -239,7 +240,7 @@ class Counts:
             _tally(self.diagnostics, batch[f"{prefix}diagnostics"].flatten().field("kind"))
 
     def time(self, file: str, places: Sequence[int], timings: Sequence[int]) -> None:
-        """Keep the slowest rows."""
+        """Add the timings of rows, and keep only the slowest rows."""
         self._keep_slowest(
             (nanoseconds, file, place) for place, nanoseconds in zip(places, timings, strict=True)
         )
@@ -248,7 +249,7 @@ class Counts:
         self.slowest = heapq.nlargest(_MAX_SLOWEST, [*self.slowest, *rows])
 
     def merge(self, record: Mapping[str, Any]) -> None:
-        """Add the counts of a part."""
+        """Add the statistics in the record of a part."""
         self.rows += record["rows"]
         self.bad += record["bad"]
         for total, counts in (
@@ -261,7 +262,7 @@ class Counts:
         self._keep_slowest(tuple(row) for row in record["slowest"])
 
     def stable(self) -> dict[str, Any]:
-        """Return the statistics that are the same in every run, which excludes timings."""
+        """Return the statistics that do not vary between runs, so without timings."""
         found = {name: value for name, value in asdict(self).items() if name != "slowest"}
         return {
             name: dict(sorted(value.items())) if isinstance(value, dict) else value
@@ -281,9 +282,10 @@ def _tally(counts: dict[str, int], values: pa.Array, limit: int = sys.maxsize) -
 def prepare_output(job: Job) -> None:
     """Prepare the output directory for a new run or for resuming one.
 
-    The first run writes a manifest with its options and inputs.  A later run must have the same.
+    The first run writes its options and inputs to a manifest.  A later run must have the same options and
+    inputs.
 
-    :raises UsageError: if the directory belongs to another job, or is not empty.
+    :raises UsageError: if the directory belongs to another job or contains other files.
     """
     out = Path(job.out)
     now = {
@@ -299,7 +301,7 @@ def prepare_output(job: Job) -> None:
             differences = list(_differences(before, now))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{path} is not a manifest of unspool batch, or was changed: {error}. "
+                f"{path} is not a manifest of unspool batch, or it was changed: {error}. "
                 "Choose another directory"
             ) from error
         if differences:
@@ -346,7 +348,7 @@ def _short(value: object) -> str:
 
 
 def remove_temporary(job: Job) -> None:
-    """Remove temporary files of an interrupted run."""
+    """Remove the temporary files of an interrupted run."""
     for directory in (Path(job.out), Path(job.out) / DONE):
         for path in directory.glob(f".*{TEMPORARY}"):
             path.unlink(missing_ok=True)

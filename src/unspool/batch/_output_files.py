@@ -1,4 +1,4 @@
-"""Output files, which get their final name only when they are complete."""
+"""Output files, which are renamed to their final name when they are complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._input_files import OTHER, is_json
 
 FORMATS: Final = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 _ROW_GROUP_BYTES: Final = 16 << 20
-"""Size of a row group: small enough for memory, large enough for fast reads."""
+"""Minimum size of a row group in bytes: a compromise between memory use and read speed."""
 TEMPORARY: Final = ".tmp"
 
 
@@ -33,7 +33,7 @@ class _Writer(Protocol):
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; after the block the file is synced and gets its final name."""
+    """Yield a temporary path for writing; after the block, sync the file and rename it to ``path``."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
         yield temporary
@@ -54,12 +54,13 @@ def write_json(path: Path, value: object) -> None:
 
 @contextmanager
 def regular_file(path: Path, *, writable: bool = False) -> Iterator[BinaryIO]:
-    """Open a file that is neither a link nor a pipe; raise ``OSError`` if it is.
+    """Open a regular file; raise ``OSError`` for links, pipes and other special files.
 
-    The directory of a run to resume may be untrusted: a link would lead the run to another file, and a pipe
-    would make it wait forever.
+    The output directory of an interrupted run may be untrusted.  A link could point to any other file, and
+    opening a pipe could block forever.
 
-    :param writable: open for writing, and create the file if it does not exist; its content is kept.
+    :param writable: whether to open the file for writing, and to create it if it does not exist; existing
+        content is kept.
     """
     flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -71,7 +72,7 @@ def regular_file(path: Path, *, writable: bool = False) -> Iterator[BinaryIO]:
 
 
 def read_json(path: Path) -> Any:
-    """Return the value in a small JSON file."""
+    """Read a small JSON file and return its value."""
     with regular_file(path) as file:
         try:
             return json.loads(file.read())
@@ -80,7 +81,7 @@ def read_json(path: Path) -> Any:
 
 
 def digest_of(path: Path, record: object) -> str:
-    """Return a digest of a whole file and its record."""
+    """Return a digest of an output file together with its record."""
     found = hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=16)
     with regular_file(path) as file:
         while chunk := file.read(1 << 20):
@@ -90,7 +91,7 @@ def digest_of(path: Path, record: object) -> str:
 
 @contextmanager
 def part_file(path: Path, schema: pa.Schema, kind: str) -> Iterator[_Writer]:
-    """Yield a writer for the batches of a part."""
+    """Yield a writer for the output file of a part."""
     with atomic_file(path) as temporary:
         writer = _open(temporary, schema, kind)
         try:
@@ -144,7 +145,7 @@ class _ArrowFile:
 
 
 class _JsonLinesFile:
-    """Writer of JSON lines; JSON of the input is unchanged, and values of ``other`` become members again."""
+    """Writer for JSON lines, which restores JSON values and the members in the column ``other``."""
 
     def __init__(self, path: Path, kind: str) -> None:
         compression = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}.get(kind)
@@ -166,10 +167,10 @@ class _JsonLinesFile:
 
 def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
     rest = _parsed_or_text(row.pop(OTHER) or "{}") if OTHER in raw else {}
-    if not isinstance(rest, dict):  # the line was not an object
+    if not isinstance(rest, dict):  # the input line was not an object
         rest = {OTHER: rest}
     for name, value in row.items():
-        if name in rest:  # its value did not fit the column
+        if name in rest:  # the column has only null, because the value had another type
             continue
         if name in raw and value is not None:
             value = _parsed_or_text(value)  # noqa: PLW2901 - the JSON of the input
@@ -178,7 +179,7 @@ def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
 
 
 def _parsed_or_text(text: str) -> Any:
-    """Return the value of JSON text, or the text itself if it is not JSON, as untrusted tables may have."""
+    """Parse JSON text; return the text itself if it is not JSON, which can happen with untrusted tables."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -186,14 +187,14 @@ def _parsed_or_text(text: str) -> Any:
 
 
 def _lenient(value: pa.Scalar) -> Any:
-    """Return a value, with replacement characters for text that is not UTF-8."""
+    """Convert an Arrow value to Python, with replacement characters for invalid UTF-8."""
     if not value.is_valid:
         return None
     if isinstance(value, pa.StructScalar):
         return {name: _lenient(member) for name, member in value.items()}
     if isinstance(value, pa.DictionaryScalar):
         return _lenient(value.value)
-    if isinstance(value, pa.ListScalar):  # and its subclasses
+    if isinstance(value, pa.ListScalar):  # or a subclass, such as large lists
         return [_lenient(item) for item in value.values]
     if isinstance(value, pa.StringScalar):
         return value.as_buffer().to_pybytes().decode("utf-8", "replace")

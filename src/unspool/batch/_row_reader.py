@@ -1,4 +1,4 @@
-"""Reader of the rows of a table: options, columns and parsing."""
+"""Reader for the rows of a table: options, input columns, parsing and result columns."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from ._arrow_columns import decode_column, parsed_arrays, parsed_schema
 from ._input_files import other_values
 
 _TOOL_CACHE_SIZE = 256
-"""Maximum number of lists of tools to keep converted; a dataset usually repeats a few lists."""
+"""Maximum number of tool lists in the cache; a dataset usually repeats a few tool lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Name of a column that holds the value of an option for each row.
+    """Name of a column that contains the value of an option for each row.
 
     >>> Column("model_dialect")
     Column(name='model_dialect')
@@ -44,34 +44,34 @@ class Column:
 
 
 class RowOptions(TypedDict, total=False):
-    """Options for reading rows; a value that is not a ``Column`` applies to all rows."""
+    """Options for reading rows; an option that is not a ``Column`` applies to all rows."""
 
     text: str
-    """The column that holds the outputs (default: ``text``)."""
+    """The column that contains the outputs (default: ``text``)."""
     tools: ToolList | Column | None
-    """The tools of the request; in a column, JSON text or lists of structs."""
+    """The tools of the request; a column of tools contains JSON text or lists of structs."""
     prompt: str | Sequence[int] | Column | None
-    """The end of the prompt; token ids if the outputs are token ids."""
+    """The end of the prompt; it must be token ids if the outputs are token ids."""
     finish_reason: FinishReason | Column | None
-    """Why generation stopped."""
+    """The reason why generation stopped."""
     policies: Policies | None
-    """Policies of the parser."""
+    """The parser's policies."""
     key: str | None
-    """The column whose value identifies a row; call ids depend on it alone.  By default, they depend on the
-    row number."""
+    """The column whose value identifies a row and determines the row's call ids.  By default, call ids are
+    derived from the row number."""
     keep: Sequence[str] | Literal["all"]
-    """Columns of the input to keep, before the new ones (default: none)."""
+    """Columns of the input to keep; they come before the new columns (default: none)."""
 
 
 class ParseOptions(RowOptions, total=False):
-    """``RowOptions``, and the options that only parsing has."""
+    """``RowOptions``, and additional options for parsing."""
 
     token_ids: str
-    """The column that holds the outputs as token ids, instead of ``text``."""
+    """The column that contains the outputs as token ids; used instead of ``text``."""
     tokenizer: AnyTokenizer | None
-    """The tokenizer of the ids."""
+    """The tokenizer for the token ids."""
     pad: int | None
-    """The padding id; ids below 0 are padding, too."""
+    """The token id used as padding; negative ids are also treated as padding."""
     labels: bool
     """Add a column ``labels`` with a label for every token id."""
     prefix: str
@@ -79,19 +79,19 @@ class ParseOptions(RowOptions, total=False):
 
 
 Row: TypeAlias = tuple[Any, Dialect, ToolList | None, Any, FinishReason | None, Callable[[str, int], str]]
-"""A row before parsing: text or ids, dialect, tools, prompt, finish reason, and the function that makes call
-ids."""
+"""The input for parsing one row: text or token ids, dialect, tools, prompt, finish reason, and a function
+that generates call ids."""
 
 
 NO_ERRORS: Final[Mapping[int, str]] = MappingProxyType({})
 
 
 class RowError(Exception):
-    """Error of one row; its message becomes the value of the column ``error``."""
+    """Error in one row; its message becomes the row's value in the column ``error``."""
 
 
 class RowReader:
-    """Reader of rows, with options that are checked once."""
+    """Reader and parser for the rows of batches; the options are checked when it is created."""
 
     def __init__(
         self,
@@ -111,13 +111,14 @@ class RowReader:
         prefix: str = "",
     ) -> None:
         if token_ids and tokenizer is None:
-            raise UsageError("token_ids= needs the tokenizer of the ids: pass tokenizer=")
+            raise UsageError("token_ids= needs a tokenizer: pass tokenizer=")
         if labels and not token_ids:
             raise UsageError("labels=True needs token ids: pass token_ids=")
         if token_ids and isinstance(prompt, str):
             raise UsageError("the outputs are token ids, so the prompt must be token ids, too")
         if not isinstance(tools, Column):
-            # A mistake in an option of all rows is the caller's mistake, so it is raised here.
+            # Tools for all rows are checked here, so that a mistake is reported to the caller and not in
+            # every row.
             tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
@@ -134,17 +135,17 @@ class RowReader:
         self.schema = parsed_schema(prefix, labels=labels, spans="tokens" if token_ids else "characters")
         self._tool_cache: dict[str, Tools] = {}
         if not isinstance(dialect, Column):
-            Parser(dialect, policies=policies)  # raises an error for policies that do not fit the dialect
+            Parser(dialect, policies=policies)  # raises an error if the policies do not suit the dialect
 
     # -- columns
 
     def rows(
         self, batch: pa.RecordBatch, names: Sequence[object], errors: Mapping[int, str] = NO_ERRORS
     ) -> Iterator[tuple[Any, ...]]:
-        """Return the values of each row, as arguments for ``row``.
+        """Yield the values of each row, as arguments for the method ``row``.
 
-        :param names: identifiers of the rows, if there is no ``key``.
-        :param errors: errors that are already known, by row number.
+        :param names: identifiers of the rows, which are used if there is no ``key``.
+        :param errors: errors that were found when the rows were read, by row number.
         """
         bad = dict(errors)
         columns = (
@@ -157,7 +158,7 @@ class RowReader:
             other_values(batch, bad) or repeat(None),
         )
         messages = [bad.get(row) for row in range(batch.num_rows)] if bad else repeat(None)
-        return zip(*columns, messages, strict=False)  # not strict, because `repeat` has no end
+        return zip(*columns, messages, strict=False)  # not strict, because `repeat` is infinite
 
     def row(
         self,
@@ -170,9 +171,9 @@ class RowReader:
         line: str | None,
         error: str | None,
     ) -> Row:
-        """Return a row that can be parsed.
+        """Convert the values of a row to the input for parsing.
 
-        :raises RowError: if something is wrong with the row.
+        :raises RowError: if the row cannot be parsed.
         """
         if error is not None:
             raise RowError(error)
@@ -199,9 +200,9 @@ class RowReader:
         return find(value, self.tokenizer)
 
     def tools_of(self, value: Any) -> ToolList | None:
-        """Return the tools of a row.
+        """Return the tools for a row.
 
-        :param value: the value of the column of tools; ignored if all rows have the same tools.
+        :param value: the row's value in the tools column; ignored if all rows have the same tools.
         """
         if value is None or not isinstance(self.tools, Column):
             return None if isinstance(self.tools, Column) else self.tools
@@ -225,11 +226,11 @@ class RowReader:
         timings: list[int] | None = None,
         errors: Mapping[int, str] = NO_ERRORS,
     ) -> pa.RecordBatch:
-        """Parse a batch; the columns to keep come before the new ones.
+        """Parse a batch, and return the kept columns followed by the parsed columns.
 
-        :param names: identifiers of the rows, if there is no ``key``.
-        :param timings: collects the nanoseconds per row.
-        :param errors: errors that are already known, by row number.
+        :param names: identifiers of the rows, which are used if there is no ``key``.
+        :param timings: a list to which the time for each row is appended, in nanoseconds.
+        :param errors: errors that were found when the rows were read, by row number.
         """
         kept = kept_columns(batch, self.keep, self.schema)
         columns = MessageColumns(self.policies)
@@ -247,7 +248,7 @@ class RowReader:
         return append_columns(batch, kept, self.schema, parsed_arrays(columns, labels=self.labels))
 
     def message(self, row: Row) -> Message:
-        """Parse a row of text."""
+        """Parse a row that contains text, and return the message."""
         source, dialect, tools, prompt, reason, new_id = row
         return parse(
             source,
@@ -269,7 +270,7 @@ class RowReader:
         reason: FinishReason | None,
         new_id: Callable[[str, int], str],
     ) -> None:
-        """Parse a row of token ids and add it to the columns, as ``MessageColumns.read`` does for text."""
+        """Parse a row of token ids and add the result to ``columns``."""
         assert self.tokenizer is not None  # noqa: S101 - __init__ checks it
         reading = label_tokens(
             ids,
@@ -288,7 +289,7 @@ class RowReader:
 
 
 def error_text(error: Exception) -> str:
-    """Return the first line of an error, for the column ``error``."""
+    """Return the first line of an error message, for the column ``error``."""
     line = str(error).partition("\n")[0]
     return line if isinstance(error, RowError | UsageError) else f"{type(error).__name__}: {line}"
 
@@ -305,7 +306,7 @@ def column(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[Any
 
 
 def texts(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[str | None]:
-    """Return the values of a column of text; see ``column``."""
+    """Return the values of a text column; the parameters are the same as for ``column``."""
     found = _column(batch, name)
     kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
@@ -324,7 +325,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _lists(found: pa.Array, name: str) -> list[Any]:
-    """Return the lists of a column of token ids; as arrays that share its memory if possible."""
+    """Return the token ids of each row; if possible, as arrays that share the memory of the column."""
     kind = found.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)) or not pa.types.is_integer(kind.value_type):
@@ -340,12 +341,12 @@ def _lists(found: pa.Array, name: str) -> list[Any]:
 
 
 def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> list[Any]:
-    """Return the value of an option for each row; see ``column``."""
+    """Return the value of an option for each row; the parameters are the same as for ``column``."""
     return column(batch, option.name, errors) if isinstance(option, Column) else [option] * batch.num_rows
 
 
 def parse_tools(text: str) -> ToolList:
-    """Return the tools in JSON text: a list of tools, or a request with ``tools``."""
+    """Parse tools from JSON text, which is a list of tools or a request with ``tools``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -358,7 +359,7 @@ def parse_tools(text: str) -> ToolList:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove null members; an Arrow struct has null for every field that only other rows have."""
+    """Remove null members, because Arrow adds them for fields that occur only in other rows."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
@@ -372,9 +373,9 @@ def _without_nulls(value: Any) -> Any:
 def kept_columns(
     batch: pa.RecordBatch, keep: Sequence[str] | Literal["all"], schema: pa.Schema
 ) -> Iterable[str]:
-    """Return the names of the columns to keep.
+    """Return the names of the input columns to keep.
 
-    :raises UsageError: if one of them has the name of a new column.
+    :raises UsageError: if an input column to keep has the same name as a new column.
     """
     if isinstance(keep, str) and keep != "all":
         raise UsageError(f"keep={keep!r} is not valid: pass a list of columns, or 'all'")
@@ -390,7 +391,7 @@ def kept_columns(
 def append_columns(
     batch: pa.RecordBatch, kept: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
 ) -> pa.RecordBatch:
-    """Return a batch with the kept columns, followed by the new ones."""
+    """Return a batch that contains the kept columns, followed by the new columns."""
     old = [_column(batch, name) for name in kept]
     if not old and not batch.schema.metadata:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,7 +1,7 @@
-"""The loop that gives the parts of a job to workers, and collects their records.
+"""The main loop of a job, which distributes parts to workers and collects the records.
 
-A part is processed in this process, in other processes or on a cluster.  The number of parts in progress is
-limited by the capacity of the workers, so memory does not grow with the input.
+Parts are processed in this process, in other processes or on a cluster.  The capacity of the workers limits
+the number of parts in progress, so memory use does not grow with the input.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from ._output_files import regular_file, write_json
 
 
 class Workers(Protocol):
-    """Workers that process parts."""
+    """Interface of the workers that process parts."""
 
     capacity: int
     """Maximum number of parts in progress."""
 
     def start(self, job: Job, part: Part) -> Any:
-        """Start a part; return a hashable handle for it."""
+        """Start processing a part; return a hashable handle for this part."""
 
     def finished(self, running: list[Any]) -> Any:
-        """Wait until one of the parts is done; return its handle."""
+        """Wait until one of the running parts is done; return its handle."""
 
     def record(self, handle: Any) -> Record:
-        """Return the record of a part, or raise its error."""
+        """Return the record of a finished part, or raise the error that stopped it."""
 
     def close(self) -> None:
-        """Stop the workers without waiting for parts in progress."""
+        """Stop the workers, without waiting for parts in progress."""
 
 
 @dataclass
@@ -61,18 +61,18 @@ class Outcome:
     counts: Counts = field(default_factory=Counts)
     parts: int = 0
     resumed: int = 0
-    """Parts that were done in an earlier run."""
+    """Number of parts that were done in an earlier run."""
     weight: int = 0
-    """Bytes of the inputs that are processed."""
+    """Total size of the parts that are done, in bytes."""
     memory: int = 0
-    """Peak memory of a worker, in bytes."""
+    """Peak memory use of a single worker, in bytes."""
     seconds: float = 0
-    """CPU time of all parts."""
+    """CPU time of all parts together, in seconds."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Errors of parts that failed, and of inputs that could not be read to their end."""
+    """Error messages by part name, or by path for an input that could not be read to its end."""
 
     def add(self, part: Part, record: Record) -> None:
-        """Add a part that is done."""
+        """Add the record of a finished part."""
         self.parts += 1
         self.weight += part.weight
         self.memory = max(self.memory, record["memory"])
@@ -81,9 +81,9 @@ class Outcome:
 
 
 def run_job(job: Job, workers: Workers, on_progress: Callable[[Outcome], None]) -> Outcome:
-    """Process every part that is not done yet.
+    """Process every part that is not done yet, and return the outcome.
 
-    :param on_progress: called after each part.
+    :param on_progress: a function that is called after each part.
     """
     outcome = Outcome()
     running: dict[Any, Part] = {}
@@ -118,7 +118,7 @@ def run_job(job: Job, workers: Workers, on_progress: Callable[[Outcome], None]) 
 
 
 def _parts(job: Job, outcome: Outcome) -> Iterator[Part]:
-    """Yield the parts of all inputs; if an input cannot be read to its end, the parts before the error."""
+    """Yield the parts of all inputs; if an input cannot be read, store the error and go on."""
     for number, one in enumerate(job.inputs):
         try:
             yield from cut(number, one, job.options.part_size)
@@ -132,7 +132,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _output_lock(out: Path) -> Iterator[None]:
-    """Lock the output directory; two runs in one directory would remove each other's files."""
+    """Lock the output directory, because two runs in one directory would remove each other's files."""
     try:
         import fcntl
     except ImportError:
@@ -154,7 +154,7 @@ def _output_lock(out: Path) -> Iterator[None]:
             raise UsageError(
                 f"another run is writing to {out}: wait for it, or choose another directory"
             ) from error
-        except OSError:  # the file system has no locks
+        except OSError:  # the file system does not support locks
             pass
         yield
 
@@ -163,7 +163,7 @@ def _output_lock(out: Path) -> Iterator[None]:
 
 
 class InProcess:
-    """Worker that processes one part after the other in this process."""
+    """Worker that processes parts in this process, one after another."""
 
     capacity = 1
 
@@ -189,10 +189,10 @@ class InProcess:
 
 
 class Processes:
-    """Worker processes on this machine; they end with this process, even if it is killed."""
+    """Worker processes on this machine; they exit when this process ends, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.capacity = jobs + 1  # so that no process is idle while the next part is read
+        self.capacity = jobs + 1  # one more, so that no process is idle while the next part is read
         self._pool = ProcessPoolExecutor(
             jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent
         )
@@ -211,7 +211,7 @@ class Processes:
 
 
 def _end_with_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

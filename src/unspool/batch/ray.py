@@ -1,6 +1,7 @@
 """Parsing of tables on a Ray cluster.
 
-Ray is imported when it is used.  Every node needs unspool.  For files, all nodes need the same file system.
+Ray is imported only when it is used.  Every node needs unspool.  ``unspool batch --ray`` also needs a file
+system that all nodes share.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ __all__ = ["parse_dataset"]
 
 
 def parse_dataset(dataset: Any, dialect: str | Dialect | Column, **options: Unpack[ParseOptions]) -> Any:
-    """Parse every output of a ``ray.data.Dataset``; the new columns are ``unspool.batch.PARSED``.
+    """Parse every output in a ``ray.data.Dataset``; return a dataset with the columns of ``PARSED``.
 
-    :param options: the options of ``unspool.batch.parse_batch``.  A ``key`` is required, because rows of a
-        dataset have no numbers and no order.
+    :param options: the options of ``unspool.batch.parse_batch``.  A ``key`` is required, because the rows of
+        a dataset are not ordered and have no row numbers.
     """
     from . import parse_batch
 
     if not options.get("key"):
         raise UsageError(
-            "rows on a cluster have no numbers to make call ids from: pass key= with the name of a column"
+            "rows on a cluster have no numbers to generate call ids from: pass key= with the name of a column"
         )
     return dataset.map_batches(
         parse_batch, fn_args=(dialect,), fn_kwargs=dict(options), batch_format="pyarrow", zero_copy_batch=True
@@ -36,7 +37,7 @@ def parse_dataset(dataset: Any, dialect: str | Dialect | Column, **options: Unpa
 
 
 class Cluster:
-    """Workers on a Ray cluster; each part is a task, which runs again if its node dies."""
+    """Workers on a Ray cluster; each part is a task, which Ray runs again if the node fails."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -56,17 +57,17 @@ class Cluster:
         self._job: Any = None
 
     def start(self, job: Job, part: Part) -> Any:
-        """Start a part on the cluster; return a handle for it."""
+        """Start processing a part on the cluster; return a handle for this part."""
         self._job = self._job or self._ray.put(job)
         return self._task.remote(self._job, part)
 
     def finished(self, running: list[Any]) -> Any:
-        """Wait until one of the parts is done; return its handle."""
+        """Wait until one of the running parts is done; return its handle."""
         done, _ = self._ray.wait(running, num_returns=1)
         return done[0]
 
     def record(self, handle: Any) -> Record:
-        """Return the record of a part, or raise its error."""
+        """Return the record of a finished part, or raise the error that stopped it."""
         record: Record = self._ray.get(handle)
         return record
 

@@ -1,7 +1,7 @@
 """The ``unspool`` command.
 
-It needs only the standard library; if rich is installed, output on a terminal is formatted.  A mistake of the
-user prints one line on stderr and exits with code 2.
+The command needs only the standard library.  If rich is installed, output on a terminal is formatted.  If the
+user makes a mistake, the command prints one line to stderr and exits with code 2.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .output import visible_output
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code."""
+    """Run the ``unspool`` command, and return its exit code."""
     _never_fail_to_encode()
-    options = command_line().parse_args(arguments)  # argparse may colour its help
+    options = command_line().parse_args(arguments)  # not escaped, because argparse may colour its help
     with visible_output():
         return _run(options)
 
@@ -39,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     except UnspoolError as error:
         sys.stderr.write(f"unspool: {_first_line(error)}\n")
         return 2
-    except BrokenPipeError:  # the reader, such as `head`, has stopped reading
+    except BrokenPipeError:  # the reader of the output, such as `head`, has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def command_line() -> CommandParser:
-    """Return the parser of all commands and options."""
+    """Build the argument parser for all commands and options."""
     parser = CommandParser(prog="unspool")
     build = "compiled" if COMPILED else "pure Python"
     parser.add_argument("--version", action="version", version=f"unspool {__version__} ({build})")
@@ -63,7 +63,9 @@ def command_line() -> CommandParser:
         metavar="X",
         help="pieces per second (default: 60 on a terminal, otherwise no limit)",
     )
-    demo.add_argument("--plain", action="store_true", help="print lines of text, without keys to press")
+    demo.add_argument(
+        "--plain", action="store_true", help="print plain lines instead of the interactive view"
+    )
     demo.set_defaults(run=_demo)
 
     serve = commands.add_parser("serve", description=_serve.__doc__)
@@ -98,7 +100,7 @@ def _help(_: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    """Show the parser at work on an example output of each dialect, piece by piece."""
+    """Show how the parser works: stream an example output of each dialect in small pieces."""
     from ..sample_outputs import list_samples
     from . import demo
 
@@ -113,12 +115,12 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _batch(options: argparse.Namespace) -> int:
-    """Parse or convert files of outputs, one output per row; resumes an interrupted run."""
+    """Parse or convert files that contain one output per row. Run again to resume an interrupted run."""
     return batch_command.main(options)
 
 
 def _conformance(options: argparse.Namespace) -> int:
-    """Test tool call parsers with one suite, over all dialects and chunkings."""
+    """Test tool call parsers with all dialects, on outputs that are split into chunks in different ways."""
     return conformance_command.main(options)
 
 
@@ -134,7 +136,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _completion(options: argparse.Namespace) -> int:
-    """Print a shell script that completes commands, options and names of dialects."""
+    """Print a shell script that completes commands, options and dialect names."""
     from .completion import script
 
     print(script(options.shell, command_line()), end="")
@@ -148,11 +150,11 @@ def _speed(text: str) -> float:
     return value
 
 
-_speed.__name__ = "number"  # the name that argparse uses in errors
+_speed.__name__ = "number"  # argparse uses this name in error messages
 
 
 def _never_fail_to_encode() -> None:
-    """Escape characters that the terminal's encoding does not have, so that printing never fails."""
+    """Make standard output and standard error escape characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

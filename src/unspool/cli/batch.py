@@ -1,6 +1,6 @@
-"""The command ``unspool batch``, which parses or converts files of outputs.
+"""The command ``unspool batch``, which parses or converts files that contain model outputs.
 
-Before the command runs, only the standard library is imported, so that ``unspool --help`` stays fast.
+PyArrow is imported only when the command runs, so that ``unspool --help`` stays fast.
 """
 
 from __future__ import annotations
@@ -33,38 +33,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="IN",
-        help="JSON lines (also .gz, .zst), Parquet or Arrow files; or directories",
+        help="files in JSON lines (also .gz, .zst), Parquet or Arrow format, or directories with such files",
     )
-    parser.add_argument("out", metavar="OUT", help="output directory; run again to resume an interrupted run")
     parser.add_argument(
-        "--dialect", required=True, metavar="DIALECT", help="dialect, or column with the dialect of each row"
+        "out", metavar="OUT", help="output directory; use the same directory to resume an interrupted run"
     )
-    parser.add_argument("--text", default="text", metavar="COLUMN", help="column of outputs (default: text)")
-    parser.add_argument("--token-ids", default="", metavar="COLUMN", help="column of outputs as token ids")
     parser.add_argument(
-        "--tokenizer", default="", metavar="DIR", help="model directory with the tokenizer of the ids"
+        "--dialect",
+        required=True,
+        metavar="DIALECT",
+        help="dialect of all rows, or name of a column with the dialect of each row",
+    )
+    parser.add_argument(
+        "--text", default="text", metavar="COLUMN", help="column with the outputs (default: text)"
+    )
+    parser.add_argument(
+        "--token-ids", default="", metavar="COLUMN", help="column with the outputs as token ids"
+    )
+    parser.add_argument(
+        "--tokenizer", default="", metavar="DIR", help="model directory with the tokenizer for the token ids"
     )
     parser.add_argument("--pad", type=int, metavar="ID", help="padding token id")
     parser.add_argument(
         "--tools",
         default="",
         metavar="NAME",
-        help="column of tools, or JSON file with the tools of all rows",
+        help="column with the tools of each row, or JSON file with the tools for all rows",
     )
     parser.add_argument("--prompt", metavar="TEXT", help="end of every prompt, such as '<think>'")
-    parser.add_argument("--prompt-column", default="", metavar="COLUMN", help="column of prompts")
-    parser.add_argument("--finish-reason", default="", metavar="COLUMN", help="column of finish reasons")
+    parser.add_argument("--prompt-column", default="", metavar="COLUMN", help="column with the prompts")
     parser.add_argument(
-        "--key", default="", metavar="COLUMN", help="column that identifies a row; call ids depend on it"
+        "--finish-reason", default="", metavar="COLUMN", help="column with the finish reasons"
     )
     parser.add_argument(
-        "--keep", default="all", metavar="COLUMNS", help="columns to keep, comma-separated (default: all)"
+        "--key",
+        default="",
+        metavar="COLUMN",
+        help="column that identifies each row; call ids are derived from it",
+    )
+    parser.add_argument(
+        "--keep",
+        default="all",
+        metavar="COLUMNS",
+        help="comma-separated input columns to keep (default: all)",
     )
     parser.add_argument("--prefix", default="", metavar="TEXT", help="prefix for the names of new columns")
-    parser.add_argument("--labels", action="store_true", help="add a label for every token")
-    parser.add_argument("--preset", default="", metavar="NAME", help="policies of an engine")
+    parser.add_argument("--labels", action="store_true", help="add a column with a label for every token")
     parser.add_argument(
-        "--to", default="", metavar="DIALECT", help="convert to another dialect, and verify every row"
+        "--preset", default="", metavar="NAME", help="use the policies closest to this engine"
+    )
+    parser.add_argument(
+        "--to", default="", metavar="DIALECT", help="convert to this dialect, and verify every row"
     )
     parser.add_argument("--no-verify", action="store_true", help="convert without verification")
     parser.add_argument(
@@ -78,9 +97,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="input size per output file (default: 32)",
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of processes (default: 1)")
-    parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto finds one")
+    parser.add_argument(
+        "--ray",
+        default="",
+        metavar="ADDRESS",
+        help="address of a Ray cluster to run on, or auto",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
-    parser.add_argument("--quiet", action="store_true", help="print no progress and no summary")
+    parser.add_argument("--quiet", action="store_true", help="do not print progress or a summary")
 
 
 def _megabytes(text: str) -> float:
@@ -90,7 +114,7 @@ def _megabytes(text: str) -> float:
     return value
 
 
-_megabytes.__name__ = "number"  # the name that argparse uses in errors
+_megabytes.__name__ = "number"  # argparse uses this name in error messages
 
 
 def main(options: argparse.Namespace) -> int:
@@ -102,7 +126,7 @@ def main(options: argparse.Namespace) -> int:
     if options.jobs < 1:
         raise UsageError(f"--jobs {options.jobs} is not valid: use at least 1")
     if options.ray and options.jobs > 1:
-        raise UsageError("--jobs and --ray exclude each other: a cluster uses all its CPUs")
+        raise UsageError("--jobs and --ray are mutually exclusive: a cluster always uses all its CPUs")
     with _system_errors():
         job = job_of(options)
     workers: Workers = _cluster(options.ray) if options.ray else InProcess()
@@ -110,7 +134,7 @@ def main(options: argparse.Namespace) -> int:
         workers = Processes(options.jobs)
     progress = Progress(sum(one.size for one in job.inputs), shown=sys.stderr.isatty() and not options.quiet)
     start = time.monotonic()
-    with redirect_stdout(sys.stderr):  # output of a cluster must not mix with the summary
+    with redirect_stdout(sys.stderr):  # Ray's messages must not mix with the summary
         try:
             with _system_errors():
                 outcome = run_job(job, workers, progress)
@@ -129,7 +153,7 @@ def main(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _system_errors() -> Iterator[None]:
-    """Turn an error of the operating system into a usage error."""
+    """Convert errors from the operating system to usage errors."""
     try:
         yield
     except OSError as error:
@@ -157,9 +181,9 @@ def _report(options: argparse.Namespace, job: Job, outcome: Outcome, seconds: fl
 
 
 def job_of(options: argparse.Namespace) -> Job:
-    """Return the job for the options.
+    """Create the job for the command-line options.
 
-    :raises UsageError: if the options do not fit the inputs.
+    :raises UsageError: if the options do not match the columns of the inputs.
     """
     from ..batch._input_files import find_inputs, schema_of
     from ..batch._job import Job, result_schema
@@ -177,7 +201,8 @@ def job_of(options: argparse.Namespace) -> Job:
     }
     named = {name: kind for name, kind in types.items() if name}
     if inputs[0].suffixes[0] == "jsonl":
-        # The first lines of JSON lines show the columns; a column that none of them has is probably a typo.
+        # The columns of a JSON lines file are taken from its first lines.  A column that occurs in none of
+        # these lines is probably a typo.
         missing = sorted(name for name in named if name not in plain.names)
         if missing and len(plain.names) > 1:
             existing = ", ".join(plain.names[:-1])
@@ -196,7 +221,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
     if options.prompt is not None and options.prompt_column:
-        raise UsageError("--prompt and --prompt-column exclude each other: give only one")
+        raise UsageError("--prompt and --prompt-column are mutually exclusive: give only one")
     return Options(
         dialect=dialect,
         dialect_column=dialect_column,
@@ -223,7 +248,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the dialect of all rows, or the column with the dialect of each row."""
+    """Return the dialect of all rows and the column with the dialect of each row; one of them is empty."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
@@ -233,7 +258,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the tools of all rows as JSON text, or the column with the tools of each row."""
+    """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
     from ..batch._row_reader import RowError, parse_tools
 
     if not name or name in columns:
@@ -241,7 +266,7 @@ def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
     try:
         return json.dumps(parse_tools(Path(name).read_text(encoding="utf-8")), ensure_ascii=False), ""
     except OSError as error:
-        raise UsageError(f"--tools {name}: there is no column and no file of that name") from error
+        raise UsageError(f"--tools {name}: there is no column or file with this name") from error
     except (RowError, UnicodeDecodeError) as error:
         raise UsageError(f"--tools {name}: {error}") from error
 
@@ -250,18 +275,18 @@ def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 class Progress:
-    """Progress line on the terminal."""
+    """Line on the terminal that shows the progress of a run."""
 
     def __init__(self, total: int, *, shown: bool) -> None:
         self._total = max(total, 1)
         self._shown = shown
         self._start = time.monotonic()
-        self._resumed: tuple[int, int] | None = None  # bytes and rows that were done in an earlier run
+        self._resumed: tuple[int, int] | None = None  # bytes and rows that were processed in an earlier run
         if shown:
             self._write(0.0, "")
 
     def __call__(self, outcome: Outcome) -> None:
-        """Show the progress of a run."""
+        """Update the line; called after each part."""
         if not self._shown:
             return
         rows, weight = outcome.counts.rows, outcome.weight
@@ -282,7 +307,7 @@ class Progress:
         out.flush()
 
     def close(self) -> None:
-        """Remove the line."""
+        """Remove the line from the terminal."""
         if self._shown:
             out = terminal(sys.stderr)
             out.write("\r\x1b[K")
@@ -299,7 +324,7 @@ def _clock(seconds: float) -> str:
 
 
 def summary(job: Job, outcome: Outcome, seconds: float) -> Iterator[str]:
-    """Yield the lines of the summary."""
+    """Yield the lines of the summary that is printed at the end of a run."""
     counts = outcome.counts
     new = outcome.parts - outcome.resumed
     files, parts = _count(len(job.inputs), "file"), _count(outcome.parts, "part")

@@ -1,11 +1,12 @@
-"""Shell completion scripts for bash, zsh and fish, generated from the declared commands and options.
+"""Generator of completion scripts for bash, zsh and fish from the declared commands and options.
 
-There is no package for this: shtab does not support fish, argcomplete starts Python at every Tab, and either
-would be a dependency for this command alone.  The scripts start no program; names of dialects are written
-into them. The metavar or the choices of an argument decide how it is completed.
+Existing packages are not suitable: shtab does not support fish, argcomplete starts Python whenever the user
+presses Tab, and each of them would be a dependency for a single command.  The generated scripts do not start
+a program; they contain the names of the dialects.  The completions of an argument depend on its metavar or
+its choices.
 
-Each script does three things: it finds the command typed so far, completes the words that may follow it, and
-completes the values of options.
+Each script does three things: it determines the command that was typed so far, completes the subcommands,
+options and arguments of this command, and completes the values of options.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FOLDERS: Final = {"DIR", "OUT"}
 
 
 class Values(NamedTuple):
-    """Completions of an argument or of the value of an option."""
+    """Possible completions of an argument or an option's value."""
 
     kind: Kind
     words: tuple[str, ...] = ()
@@ -38,14 +39,14 @@ class Option(NamedTuple):
     names: tuple[str, ...]
     help: str
     values: Values | None
-    """The completions of its value; None if it takes no value."""
+    """The completions of the option's value; None if the option takes no value."""
 
 
 class Command(NamedTuple):
-    """One command, or the command line itself."""
+    """A command such as ``unspool parse``, or ``unspool`` itself."""
 
     path: str
-    """The words of the command, starting with ``unspool``."""
+    """The full command, starting with ``unspool``."""
     help: str
     subcommands: tuple[str, ...]
     options: tuple[Option, ...]
@@ -79,7 +80,7 @@ def _command(path: str, parser: argparse.ArgumentParser) -> Command:
             )
         elif (
             values is not None and arguments.kind != "files"
-        ):  # if one argument takes files, all complete to files
+        ):  # if one argument takes files, file names are completed for all arguments
             arguments = values
     _, _, name = path.partition(" ")
     help_text = EXAMPLES[name][0].what if name else ""
@@ -143,7 +144,7 @@ def _bash_values(values: Values) -> str:
 
 
 def _paths(found: list[Command], between: str) -> str:
-    """Return all subcommands as patterns of a shell."""
+    """Return shell patterns that match all subcommands."""
     return between.join(f'"{one.path}"' for one in found[1:])
 
 
@@ -194,7 +195,7 @@ def _zsh_option(option: Option) -> str:
 
 
 def _zsh_values(values: Values) -> str:
-    words = " ".join(values.words).replace(":", "\\:")  # hy_v3:opensource
+    words = " ".join(values.words).replace(":", "\\:")  # in names such as hy_v3:opensource
     actions = {
         "files": "_files",
         "folders": "_files -/",
@@ -205,7 +206,7 @@ def _zsh_values(values: Values) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without characters that zsh would interpret."""
+    """Replace characters that have a special meaning in zsh."""
     return text.translate(str.maketrans("[]:\\", "()  "))
 
 

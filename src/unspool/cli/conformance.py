@@ -1,6 +1,6 @@
-"""Command line of the suite: ``unspool conformance``.
+"""The command ``unspool conformance``, which runs the conformance suite.
 
-Before a command runs, only argparse is imported, so that ``unspool --help`` stays fast.
+The suite is imported only when a command runs, so that ``unspool --help`` stays fast.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from ..conformance._scenarios import Inapplicable
 
 _SHOWN = 10
-"""Number of failures that the summary prints."""
+"""Maximum number of failures in the printed summary."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``unspool conformance``."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", help="run the suite against parsers", description=_run.__doc__)
+    run = commands.add_parser("run", help="run the suite on one or more parsers", description=_run.__doc__)
     run.add_argument(
         "--parser",
         action="append",
         default=[],
         metavar="NAME",
-        help="unspool or another engine: vllm, sglang, ...; repeat to compare several (default: unspool)",
+        help="unspool, vllm, sglang, ...; may be repeated to compare several parsers (default: unspool)",
     )
     run.add_argument(
         "--command",
         action="append",
         default=[],
         metavar="COMMAND",
-        help="a program that implements the JSON Lines protocol, with its arguments",
+        help="command line of a program that implements the JSON Lines protocol",
     )
     run.add_argument(
         "--factory",
         action="append",
         default=[],
         metavar="MODULE:NAME",
-        help="a parser in Python: a callable that returns a session for a request",
+        help="Python callable that returns a parsing session for a request",
     )
     _add_selection(run)
     run.add_argument(
@@ -59,9 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="batch, whole, characters, tokens, random, burst, two, or all (default: all but two)",
+        help="batch, whole, characters, tokens, random, burst, two, or all (default: all except two)",
     )
-    run.add_argument("--no-shrink", action="store_true", help="do not search for smaller failing cases")
+    run.add_argument("--no-shrink", action="store_true", help="do not shrink failing cases")
     _add_output(run)
     run.set_defaults(conformance=_run)
 
@@ -92,20 +92,20 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIALECT",
-        help="only this dialect, by any of its names; may be repeated",
+        help="only this dialect (name or alias); may be repeated",
     )
     parser.add_argument(
         "--scenario",
         action="append",
         default=[],
         metavar="PATTERN",
-        help="only this group, scenario or pattern such as 'order/*-call'; may be repeated",
+        help="only scenarios with this name or group, or a pattern such as 'order/*-call'; may be repeated",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", metavar="FILE", help="write a report as an HTML page")
-    parser.add_argument("--json", metavar="FILE", help="write the results as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write a report to this HTML file")
+    parser.add_argument("--json", metavar="FILE", help="write the results to this JSON file")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -118,7 +118,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run the suite against parsers. Exits with 1 if a case fails."""
+    """Run the suite against parsers. The exit code is 1 if a case fails."""
     from ..conformance._runner import Runner, to_json
     from ..conformance._scenarios import cases
 
@@ -144,7 +144,7 @@ def _report(options: argparse.Namespace) -> int:
     from ..conformance._results import merge_results
 
     if not (options.html or options.json):
-        raise UsageError("nothing to write; pass --html or --json")
+        raise UsageError("no output was requested: pass --html or --json")
     found = []
     for name in options.results:
         try:
@@ -156,7 +156,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    """List the scenarios; with --dialect, print the reason for each scenario that it cannot express."""
+    """List the scenarios. With --dialect, also show why a scenario does not apply to the dialect."""
     from ..conformance._scenarios import GROUPS, capabilities_of, select
 
     group = ""
@@ -183,7 +183,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    """Write the cases as JSON Lines, for suites in other languages."""
+    """Write the cases as JSON Lines, for test suites in other languages."""
     from ..conformance._cases import TestCase, json_schema
     from ..conformance._scenarios import cases
 
@@ -230,7 +230,7 @@ def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
     for text in options.command:
         yield lambda text=text: Program(shlex.split(text))  # type: ignore[misc]
     if options.factory:
-        sys.path.insert(0, str(Path.cwd()))  # the user's own modules are in the working directory
+        sys.path.insert(0, str(Path.cwd()))  # so that modules in the working directory can be imported
     for path in options.factory:
         yield lambda path=path: from_factory(path)  # type: ignore[misc]
 
@@ -252,7 +252,7 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=getattr(sys.stderr, "terminal", sys.stderr))
-    name = visible(name)  # the name comes from another program
+    name = visible(name)  # the name of a case may come from another program
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         failed = 0
@@ -297,7 +297,7 @@ def _format_counts(counts: dict[str, int]) -> str:
 
 def _write(results: dict[str, Any], options: argparse.Namespace) -> None:
     if options.json:
-        # ASCII, because a parser may return half a surrogate pair, which UTF-8 cannot encode.
+        # ASCII, because a parser may return a lone surrogate, which UTF-8 cannot encode.
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n", "ascii")
     if options.html:
         from ..conformance._report import html_report

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from rich.text import Text as RichText
 
 TERMINAL_SPEED: Final = 60.0
-"""Pieces per second in a terminal."""
+"""Default number of pieces per second on a terminal."""
 
-# -- state of a show
+# -- state of a demonstration
 
 Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
 
 
 class ShownCall:
-    """A call as far as it has arrived."""
+    """The part of a call that has arrived so far."""
 
     __slots__ = ("arguments", "name", "status")
 
@@ -45,7 +45,7 @@ class ShownCall:
 
 
 class Show:
-    """Parsing of one output, piece by piece, with the state that a view needs."""
+    """Demonstration of one output that is parsed piece by piece, with the state that a view displays."""
 
     def __init__(self, recording: SampleOutput) -> None:
         self.recording = recording
@@ -53,22 +53,22 @@ class Show:
         self.raw = ""
         """The input so far."""
         self.decided = 0
-        """The length of the input that events cover."""
+        """The number of characters of the input that the events so far cover."""
         self.spans: list[tuple[Kind, int, int]] = []
-        """Kinds and offsets of the parts of the input, by the events."""
+        """Kind, start and end of each part of the input, as reported by events."""
         self.reasoning = ""
         self.content = ""
         self.calls: list[ShownCall] = []
         self.diagnostics: list[Diagnostic] = []
         self.pieces = 0
-        """The number of pieces so far."""
+        """The number of pieces that were fed so far."""
         self.max_held = 0
-        """The largest number of characters held back after a piece."""
+        """The largest number of characters that the parser held back after any piece."""
         self._whitespace = self.parser.tidy()
 
     @property
     def pending(self) -> int:
-        """The number of characters that wait for more input."""
+        """The number of characters that the parser holds back until it has more input."""
         return len(self.raw) - self.decided
 
     @property
@@ -77,7 +77,7 @@ class Show:
         return self._whitespace.finish_reason
 
     def play(self) -> Iterator[list[Event]]:
-        """Feed the recording, and yield the events of each step, without whitespace of the format."""
+        """Feed the output to the parser; after each piece, yield events without the format's whitespace."""
         for piece in pieces(self.recording.output):
             self.raw += piece
             self.pieces += 1
@@ -122,7 +122,7 @@ class Show:
 
 
 def play_plain(shown: Iterable[SampleOutput], out: TextIO, speed: float) -> None:
-    """Write every output as lines of text, each piece as soon as the parser emits it."""
+    """Write the parsed outputs as labelled lines, as soon as the parser emits events."""
     for number, recording in enumerate(shown):
         if number:
             out.write("\n")
@@ -206,7 +206,10 @@ _MARKS: Final = {
 
 
 def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
-    """Show outputs on the terminal; Enter skips to the end of an output or to the next one, q quits."""
+    """Show parsed outputs on the terminal.
+
+    Enter skips to the end of an output or to the next output, and q quits.
+    """
     try:
         from rich.console import Console
         from rich.live import Live
@@ -233,7 +236,7 @@ def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
 
 
 def screen(show: Show, place: str, hint: str) -> Layout:
-    """Return the layout of the whole screen."""
+    """Return the layout of the live view."""
     from rich.layout import Layout
     from rich.panel import Panel
     from rich.text import Text as RichText
@@ -258,7 +261,7 @@ def screen(show: Show, place: str, hint: str) -> Layout:
 
 
 def _raw(show: Show) -> RichText:
-    """Return the input so far, in the colours of its events, with text that is held back marked."""
+    """Return the input so far, coloured by kind, with a highlight on the text that is held back."""
     from rich.text import Text as RichText
 
     text = RichText(show.raw)
@@ -283,7 +286,7 @@ def _footer(show: Show, place: str, hint: str) -> RichText:
 
 
 class _Tail:
-    """The last lines of a text that fit on the screen."""
+    """Renderable that shows the last lines of text that fit into its area."""
 
     def __init__(self, text: RichText) -> None:
         self._text = text
@@ -294,7 +297,7 @@ class _Tail:
 
 
 class Keys:
-    """Reader of single key presses from the terminal, without echo."""
+    """Reader for single key presses on the terminal, without echo."""
 
     def __enter__(self) -> Self:
         self._restore: list[Any] | None = None
@@ -315,7 +318,7 @@ class Keys:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)
 
     def wait(self, seconds: float | None) -> str:
-        """Wait for Enter or q and return ``enter`` or ``q``; return an empty text after a timeout."""
+        """Wait for Enter or q and return ``enter`` or ``q``; return an empty string after a timeout."""
         until = None if seconds is None else time.monotonic() + seconds
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -329,7 +332,7 @@ class Keys:
 
 
 def _read_key(seconds: float | None) -> str:
-    """Return the next key, ``eof`` at the end of input, or an empty text after a timeout."""
+    """Return the next key, ``eof`` at the end of input, or an empty string after a timeout."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -345,5 +348,5 @@ def _read_key(seconds: float | None) -> str:
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
     if not ready:
         return ""
-    # sys.stdin.read() would buffer keys, and select() would not see them.
+    # sys.stdin.read() would move further keys to a buffer, where select() cannot see them.
     return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") or "eof"

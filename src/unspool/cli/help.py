@@ -1,7 +1,7 @@
 """Help and error messages of the command line.
 
-``unspool --help`` is one screen with an example of every command; the help of each command ends with its own
-examples.  The tests parse every example as a command line.
+``unspool --help`` fits on one screen and has an example for every command.  The help of each command ends
+with more examples.  The tests parse every example as a command line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 
 class Example(NamedTuple):
-    """An example command line, and what it does."""
+    """An example command line with a description."""
 
     line: str
     what: str
@@ -88,7 +88,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("unspool completion fish > ~/.config/fish/completions/unspool.fish", "permanently"),
     ),
 }
-"""Examples by command; the first of each is in ``unspool --help``."""
+"""Examples by command; the first example of each command is also in ``unspool --help``."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Try it": ("demo",),
@@ -101,7 +101,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """Commands by topic."""
 
 _SCREEN: Final = 80
-"""Width of a terminal, in columns."""
+"""Assumed width of the terminal, in columns."""
 _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
@@ -111,7 +111,7 @@ _NEXT: Final = {
 
 
 def front_page() -> str:
-    """Return the text of ``unspool --help``."""
+    """Return the output of ``unspool --help``."""
     width = max(len(EXAMPLES[name][0].line) for names in GROUPS.values() for name in names)
     lines = [
         "unspool parses the raw output of language models into reasoning, content and",
@@ -126,21 +126,21 @@ def front_page() -> str:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Argument parser that reports a mistake in one line that says what to do."""
+    """Argument parser whose error messages have one line and suggest a fix."""
 
     def format_help(self) -> str:
-        """Return the front page, or argparse's help for a subcommand."""
+        """Return the front page for ``unspool --help``, or argparse's help for a subcommand."""
         return super().format_help() if " " in self.prog else front_page()
 
     def error(self, message: str) -> NoReturn:
-        """Print the message and exit."""
+        """Print an error message and exit with code 2."""
         _, missing, names = message.partition("arguments are required: ")
         for name in names.split(", ") if missing else ():
             message += f"; {_NEXT[name]}" if name in _NEXT else ""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, and refuse unknown options here, where similar ones can be suggested."""
+        """Parse arguments; reject unknown options here instead of in argparse, to suggest similar options."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and rest[0].startswith("-"):
             self.error(
@@ -165,7 +165,7 @@ def _suggestion(word: str, known: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def describe(root: argparse.ArgumentParser) -> None:
-    """Add the examples to the help of every command, and remove the indentation of its description."""
+    """Prepare the help of every command: add the examples, and unindent the description."""
     for path, parser in commands(root):
         parser.description = "\n".join(map(str.strip, (parser.description or "").strip().split("\n")))
         shown = EXAMPLES[path]
@@ -178,7 +178,7 @@ def describe(root: argparse.ArgumentParser) -> None:
 
 
 def commands(root: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield the path and the parser of every subcommand."""
+    """Yield the path (such as ``export dialects``) and the argument parser of every subcommand."""
     for action in root._actions:  # noqa: SLF001 - argparse has no public way to list what was declared
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for name, parser in action.choices.items():

@@ -35,29 +35,32 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 
     dialects = commands.add_parser("dialects", description=_dialects.__doc__)
     dialects.add_argument(
-        "model", nargs="?", metavar="NAME", help="only dialects of models whose name starts with this"
+        "model",
+        nargs="?",
+        metavar="NAME",
+        help="start of a model's name; show only its dialects",
     )
     dialects.add_argument("--json", action="store_true", help="print JSON")
     dialects.set_defaults(run=_dialects)
 
     explained = commands.add_parser("explain", description=_explain.__doc__)
-    explained.add_argument("dialect", metavar="DIALECT", help="by any of its names, or a model's name")
-    explained.add_argument("--json", action="store_true", help="print JSON: which dialect, and why")
+    explained.add_argument("dialect", metavar="DIALECT", help="name or alias of a dialect, or a model's name")
+    explained.add_argument("--json", action="store_true", help="print the dialect and the reason as JSON")
     explained.set_defaults(run=_explain)
 
     export = commands.add_parser("export", description="Export dialects in formats that other programs read.")
     forms = export.add_subparsers(title="forms", metavar="FORM", required=True)
 
-    template = forms.add_parser("response-template", help="response template of a dialect, for tokenizers")
+    template = forms.add_parser("response-template", help="print the response template of a dialect")
     template.description = _export_template.__doc__
     template.add_argument("dialect", metavar="DIALECT", help="name or alias of the dialect")
     template.add_argument(
-        "--anchor", default="", metavar="TEXT", help="start of the model's turn in a prompt"
+        "--anchor", default="", metavar="TEXT", help="text in the prompt that starts the model's turn"
     )
-    template.add_argument("--into", metavar="DIR", help="model directory to write it into")
+    template.add_argument("--into", metavar="DIR", help="model directory to write the template into")
     template.set_defaults(run=_export_template)
 
-    all_of_them = forms.add_parser("dialects", help="all dialects as JSON")
+    all_of_them = forms.add_parser("dialects", help="print all dialects as JSON")
     all_of_them.description = _export_dialects.__doc__
     all_of_them.add_argument("--schema", action="store_true", help="print the JSON Schema instead")
     all_of_them.set_defaults(run=_export_dialects)
@@ -66,7 +69,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
 def _dialects(options: argparse.Namespace) -> int:
     """List all dialects, one per line; in a pipe, columns are separated by tabs.
 
-    With the name of a model or the start of one, list its dialect and the reason.
+    With a model's name or the start of a name, list the dialects of matching models with the reasons.
     """
     if options.model is not None:
         return _list_models(options.model, as_json=options.json)
@@ -118,9 +121,9 @@ def _row(dialect: Dialect) -> tuple[str, ...]:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    """Explain the format of a dialect and how the parser reads it; in a pipe, print Markdown.
+    """Explain the format of a dialect and how it is parsed; in a pipe, print Markdown.
 
-    With the name of a model, print its dialect and the reason.
+    With a model's name, also print why the model uses this dialect.
     """
     from ..models.detect.model_names import dialect_of, known_model
 
@@ -141,7 +144,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    """Print the dialect of a model, with the evidence; the exit code is 1 if it is unknown."""
+    """Print the dialect of a model and the evidence; the exit code is 1 if the dialect is unknown."""
     from ..models.detect.detect_dialect import detect_dialect
     from ..models.doctor.report import detection_page
     from ..models.sources import find_source
@@ -176,7 +179,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _export_template(options: argparse.Namespace) -> int:
     """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
 
-    Transformers, vLLM and SGLang read it.  With --into, the previous template is printed.
+    Transformers, vLLM and SGLang can use the template.  With --into, print the previous template.
     """
     from ..models.convert.to_response_template import install_template, to_response_template
 

@@ -1,7 +1,7 @@
-"""Output of commands: JSON, and Markdown pages that are formatted on a terminal.
+"""Output of commands as JSON, or as Markdown that is formatted if the output is a terminal.
 
-Printed text may come from an untrusted file.  While a command runs, standard output and standard error
-therefore escape control characters.  ``terminal`` returns the stream without the escaping.
+Printed text may come from an untrusted file, so control characters are escaped on standard output and
+standard error while a command runs.  ``terminal`` returns the original stream without escaping.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from .._core.escape_controls import visible
 
 
 class VisibleStream:
-    """Stream that escapes control characters."""
+    """Wrapper around a text stream that escapes control characters."""
 
     def __init__(self, stream: TextIO) -> None:
         self.terminal = stream
-        """The stream without escaping."""
+        """The original stream, without escaping."""
 
     def write(self, text: str) -> int:
-        """Write a text, with its control characters escaped."""
+        """Write text with escaped control characters."""
         self.terminal.write(visible(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write several texts."""
+        """Write several strings."""
         for line in lines:
             self.write(line)
 
@@ -39,7 +39,7 @@ class VisibleStream:
 
 @contextmanager
 def visible_output() -> Iterator[None]:
-    """Escape control characters in what is printed, as long as the block runs."""
+    """Escape control characters in all printed text during a ``with`` block."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast("TextIO", VisibleStream(stream)) for stream in streams)
     try:
@@ -49,16 +49,16 @@ def visible_output() -> Iterator[None]:
 
 
 def terminal(stream: TextIO) -> TextIO:
-    """Return the stream without the escaping, for control sequences of our own.
+    """Return the original stream without escaping, for terminal control sequences.
 
-    Text from elsewhere must go through ``visible`` before it is written there.
+    Untrusted text must be passed through ``visible`` before it is written to this stream.
     """
     found: TextIO = getattr(stream, "terminal", stream)
     return found
 
 
 def print_page(text: str) -> None:
-    """Print Markdown; on a terminal, formatted."""
+    """Print Markdown; format it if standard output is a terminal."""
     if sys.stdout.isatty():
         try:
             _print_markdown(text)
@@ -77,7 +77,8 @@ def _print_markdown(text: str) -> None:
 
 
 def to_json(value: object, indent: int | None = None) -> str:
-    """Return a value as JSON, with escapes for characters that standard output cannot encode."""
-    # In UTF-8, standard output replaces only lone surrogates, and their replacement is a JSON escape, too.
+    """Serialize a value as JSON; escape characters that standard output cannot encode."""
+    # With UTF-8, only lone surrogates cannot be encoded.  Standard output replaces them with ``\udXXX``,
+    # which is also a valid JSON escape.
     utf_8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
     return json.dumps(value, ensure_ascii=not utf_8, indent=indent)

@@ -1,4 +1,4 @@
-"""The command ``unspool parse``, which parses one output from a file or from standard input."""
+"""The command ``unspool parse``, which parses one output from a file or standard input."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..policies import Policies
 from .output import to_json
 
 _CHUNK_BYTES = 1 << 16
-"""Maximum bytes per read; a pipe returns what is available."""
+"""Maximum number of bytes per read; a pipe returns the bytes that are available, without waiting for more."""
 
 
 def add_arguments(parse: argparse.ArgumentParser) -> None:
     """Add the arguments of ``unspool parse``."""
     parse.add_argument("--dialect", required=True, metavar="DIALECT", help="name or alias of the dialect")
-    parse.add_argument("--tools", metavar="FILE", help="JSON file with a list of tools, or with a request")
+    parse.add_argument("--tools", metavar="FILE", help="JSON file with a list of tools or a request")
     parse.add_argument("--prompt", metavar="TEXT", help="end of the prompt, such as '<think>'")
-    parse.add_argument("--strict", action="store_true", help="fail on a malformed or truncated call")
-    parse.add_argument("--ids", metavar="SEED", help="make call ids from this text instead of random ones")
-    parse.add_argument("--preset", metavar="ENGINE", help="policies closest to those of an engine")
+    parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or truncated")
+    parse.add_argument("--ids", metavar="SEED", help="derive call ids from this text (default: random ids)")
+    parse.add_argument("--preset", metavar="ENGINE", help="use the policies closest to this engine")
     parse.add_argument("--events", action="store_true", help="print events as they arrive, one per line")
     parse.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file with the output (default: stdin)"
@@ -37,7 +37,7 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Parse an output and print the message as JSON, or the events with --events."""
+    """Parse an output and print the message as JSON. With --events, print the events instead."""
     tools = None if options.tools is None else _read_tools(options.tools)
     parser = Parser(
         options.dialect,
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read_tools(name: str) -> list[dict[str, object]]:
-    """Return the tools in a JSON file; ``Parser`` checks them."""
+    """Read the list of tools in a JSON file; ``Parser`` checks the tools later."""
     try:
         value = json.loads("".join(_read(name)))
     except (ValueError, RecursionError) as error:
@@ -72,12 +72,12 @@ def _read_tools(name: str) -> list[dict[str, object]]:
     if isinstance(value, dict):
         value = value.get("tools")
     if not isinstance(value, list):
-        raise UsageError(f"{name} must hold a list of tools, or an object with 'tools'")
+        raise UsageError(f"{name} must contain a list of tools, or an object with 'tools'")
     return value
 
 
 def _read(name: str) -> Iterator[str]:
-    """Yield the text of a file, or of standard input as it arrives, with newlines unchanged."""
+    """Yield the text of a file, or of standard input as it arrives, without newline translation."""
     try:
         if name == "-":
             if sys.stdin.isatty():
@@ -104,7 +104,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 def _flat(message: Message) -> dict[str, object]:
     fields = asdict(message)
     fields["diagnostics"] = [diagnostic.to_dict() for diagnostic in message.diagnostics]
-    del fields["parts"]  # they repeat the other fields
+    del fields["parts"]  # the parts contain the same data as the other fields
     return fields
 
 

@@ -1,7 +1,7 @@
-"""Conformance suite for parsers of tool calls, in every dialect and every chunking.
+"""Conformance suite for tool call parsers, which tests all dialects with different ways to split the output.
 
-``unspool conformance run`` tests a parser, ``pytest --unspool-conformance`` does so in
-another project; ``docs/conformance.md`` explains both. In Python:
+``unspool conformance run`` tests a parser, and ``pytest --unspool-conformance`` tests a parser within another
+project's test suite; both are described in ``docs/conformance.md``. In Python:
 
 >>> from unspool.conformance import cases, run_suite, unspool_adapter
 >>> next(cases(["hermes"], ["order/text-call"])).expected_content
@@ -62,11 +62,11 @@ _MODULES: Final = {
     "_scenarios": ("cases",),
     "external_program": ("Program",),
 }
-"""Modules of the lazily imported names; all other names are in ``_cases``."""
+"""Public names that are imported on first use, by module; all other names are in ``_cases``."""
 
 
 def __getattr__(name: str) -> object:
-    # The command line imports this package for every command, and most commands use none of it.
+    # The command line imports this package for every command, but most commands do not use it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = next((module for module, names in _MODULES.items() if name in names), "_cases")

@@ -1,30 +1,28 @@
-"""Data model of the suite: cases, parser output and the result of running a case.
+"""Data model of the suite: test cases, parser output and test results.
 
-A :class:`TestCase` holds one model output, the request that it answers, and the
-expected message. It is independent of any parser. A :class:`Run` is one case
-executed by one parser. Both are plain values; :func:`json_schema` documents
-their JSON, and ``to_json`` and ``from_json`` are inverses.
+A :class:`TestCase` contains one model output, the request for this output, and the expected message. It is
+independent of any parser. A :class:`Run` is the execution of one case by one parser. Both are immutable
+values. Their JSON form is documented by :func:`json_schema`; ``from_json`` is the inverse of ``to_json``.
 
-A case states its expectation twice. The flat fields (``expected_content``,
-``expected_reasoning``, ``expected_tool_calls``) are what a client reads from a
-complete message. ``expected_order`` lists the same parts in the order of the output:
+A case contains the expected result in two forms. The flat fields (``expected_content``,
+``expected_reasoning``, ``expected_tool_calls``) are the fields of a complete message. ``expected_order``
+lists the same parts in the order of the output:
 
-``{"content": "text"}``      a segment of text for the user
+``{"content": "text"}``      a segment of content
 ``{"reasoning": "text"}``    a segment of reasoning
 ``{"tool_call": 0}``         the call with that index in ``expected_tool_calls``
 ``{"unfinished": {...}}``    a truncated or malformed piece that is not a call
 
-No format specifies the whitespace between two segments of one channel.
-``expected_content`` shows one plausible separator. Any other is accepted, unless
-words run together.
+No format specifies the whitespace between two segments of the same channel. ``expected_content`` contains one
+plausible separator. Any other whitespace is accepted, but not the lack of whitespace between two words.
 
-Parsers may handle an *unfinished* piece in several correct ways, because a stream
-cannot take back what it has sent. The accepted results depend on its kind:
+There are several correct ways to handle an *unfinished* piece, because a stream cannot retract what it has
+already sent. The accepted results depend on the kind of the piece:
 
 ``truncated``  the output ends inside a call. Accepted: nothing; the call with a
-               prefix of its arguments; or the complete call if all of its
-               arguments are there
-``malformed``  the call is broken. Accepted: its raw text as content, or the call
+               prefix of its arguments; or the complete call if the output
+               contains all of its arguments
+``malformed``  the call is invalid. Accepted: its raw text as content, or the call
                with a prefix of its arguments
 ``fragment``   the output ends inside a marker or right after the marker that
                opens a call. Accepted: nothing, or the raw text
@@ -44,19 +42,20 @@ Json: TypeAlias = dict[str, Any]
 """A JSON object."""
 
 StartState: TypeAlias = Literal["content", "reasoning", "response"]
-"""State in which the prompt leaves the model.
+"""Channel in which the output starts after the prompt.
 
-``content`` is outside of every marker, ``reasoning`` is inside reasoning, and
-``response`` is inside the wrapper that the family puts around answers.
+``content`` means outside all markers, ``reasoning`` means inside reasoning, and ``response`` means inside the
+markers that the model family puts around answers.
 """
 StreamingMode: TypeAlias = Literal["both", "stream", "batch"]
-"""Applicability of a case: to streams, to complete outputs, or to both."""
+"""Whether a case applies to streams, to complete outputs, or to both."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Reason why generation stopped (in a request), or the one that the client receives (in a result)."""
+"""Finish reason: in a request, the reason why generation stopped; in a result, the reason sent to the
+client."""
 Channel: TypeAlias = Literal["content", "reasoning"]
 UnfinishedKind: TypeAlias = Literal["truncated", "malformed", "fragment"]
 Status: TypeAlias = Literal["created", "executed", "passed", "failed", "xfailed"]
-"""Lifecycle of a run: created, executed, then one of the last three."""
+"""Status of a run: first created, then executed, and finally one of the other values."""
 
 
 # -- parser output
@@ -79,16 +78,17 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Tool call in the shape of OpenAI's messages."""
+    """Tool call with the same structure as in OpenAI's API."""
 
     function: FunctionCall
     id: str | None = None
-    """Identifier of the call. In an expected call: the id that the model wrote, or None if any id is
-    accepted."""
+    """Id of the call. In an expected call, None means that any id is accepted; otherwise it is the id that
+    the model wrote."""
     verbatim: bool = False
-    """Flag of an expected call: the model wrote the arguments as JSON, so their text must be kept unchanged.
+    """True for an expected call whose arguments the parser must return with unchanged text.
 
-    Otherwise only the value counts.
+    This is the case if the model wrote the arguments as JSON. Otherwise, only the JSON value of the arguments
+    is compared.
     """
 
     def to_json(self) -> Json:
@@ -114,14 +114,14 @@ class DeltaToolCall:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DeltaToolCall:
-        """Create a delta from flat fields, or from ``function`` as in OpenAI's API."""
+        """Create a delta from flat fields, or from an object with ``function`` as in OpenAI's API."""
         inner = value.get("function") or value
         return cls(value["index"], value.get("id"), inner.get("name"), inner.get("arguments"))
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaMessage:
-    """Delta that a parser adds to the message. The order of several things in one delta is unknown."""
+    """Part of a message that a parser adds in one step; the order within a delta is unknown."""
 
     content: str | None = None
     reasoning: str | None = None
@@ -133,7 +133,7 @@ class DeltaMessage:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DeltaMessage:
-        """Create a delta. Reasoning may be called ``reasoning_content``, as in many servers."""
+        """Create a delta from its JSON object. The key ``reasoning_content`` is accepted for reasoning."""
         return cls(
             value.get("content"),
             value.get("reasoning") or value.get("reasoning_content"),
@@ -148,7 +148,7 @@ class DeltaMessage:
 
 @dataclass(frozen=True, slots=True)
 class TextSegment:
-    """Segment of text at its position in the output."""
+    """Segment of content or reasoning, in the order of the output."""
 
     channel: Channel
     text: str
@@ -159,7 +159,7 @@ class TextSegment:
 
 @dataclass(frozen=True, slots=True)
 class CallReference:
-    """Reference to a call at its position in the output, by index."""
+    """Position of a call in the order of the output, with the index of the call."""
 
     index: int
 
@@ -169,15 +169,15 @@ class CallReference:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Piece of the output that did not become a call."""
+    """Piece of the output that does not form a complete call."""
 
     kind: UnfinishedKind
     raw: str
     """Text that the model wrote."""
     name: str = ""
-    """Function name, if it is known."""
+    """Function name; empty if unknown."""
     arguments: str = ""
-    """Arguments that the call would have had; what a stream sends is a prefix of them."""
+    """Arguments of the call as far as they are known; a stream may send any prefix of them."""
 
     def to_json(self) -> Json:
         return {
@@ -194,7 +194,7 @@ Part: TypeAlias = TextSegment | CallReference | Unfinished
 
 
 def part_from_json(value: Mapping[str, Any]) -> Part:
-    """Return the part that a JSON object describes."""
+    """Create a part of ``expected_order`` from its JSON object."""
     if "tool_call" in value:
         return CallReference(value["tool_call"])
     if "unfinished" in value:
@@ -205,16 +205,16 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedToolCallInformation:
-    """Complete message, as returned by a parser of complete outputs or assembled from a stream."""
+    """Complete message, returned by a non-streaming parser or assembled from a stream."""
 
     tools_called: bool
     tool_calls: tuple[ToolCall, ...] = ()
     content: str | None = None
     reasoning: str | None = None
     finish_reason: str | None = None
-    """Finish reason; None if the parser leaves it to its server."""
+    """Finish reason; None if the parser does not determine it."""
     order: tuple[Part, ...] = ()
-    """Parts of the message in order, as far as the deltas reveal it."""
+    """Parts of the message in order, as far as the order can be derived from the deltas."""
 
     def to_json(self) -> Json:
         return {
@@ -243,41 +243,43 @@ class ExtractedToolCallInformation:
 
 @dataclass(frozen=True, slots=True)
 class TestCase:
-    """One model output, the request that it answers, and the expected message."""
+    """One model output, the request for this output, and the expected message."""
 
-    __test__: ClassVar = False  # pytest would collect the class by its name
+    __test__: ClassVar = False  # otherwise pytest would collect the class because of its name
 
     scenario_name: str
-    """Name of the scenario, without the dialect: ``order/reasoning-text-call``."""
+    """Name of the scenario, without the dialect, such as ``order/reasoning-text-call``."""
     dialect: str
     """Canonical name of the dialect."""
     group: str
-    """Group that the scenario belongs to."""
+    """Name of the group of scenarios."""
     model_output: str
-    """Text that the model wrote; may be empty."""
+    """Text that the model wrote, which may be empty."""
     expected_tools_called: bool
-    """True exactly if ``expected_tool_calls`` is not empty."""
+    """True if and only if ``expected_tool_calls`` is not empty."""
     expected_tool_calls: tuple[ToolCall, ...] = ()
     expected_content: str | None = None
     expected_reasoning: str | None = None
     expected_order: tuple[Part, ...] = ()
     expected_finish_reason: FinishReason | None = None
-    """Finish reason that a client must receive; None if several are correct."""
+    """Finish reason that a client must receive; None if several finish reasons are correct."""
     streaming_mode: StreamingMode = "both"
     parser_name: str = ""
-    """Name by which an engine knows the parser; defaults to the dialect."""
+    """Name under which an engine registers the parser; defaults to the dialect name."""
     tools: tuple[Json, ...] = ()
-    """Tools of the request."""
+    """Tools in the request."""
     tool_choice: str | Json = "auto"
     start: StartState = "content"
     prompt: str | None = None
-    """End of the prompt. None stands for the end of the family's template, which opens no marker."""
+    """End of the prompt. None means the usual end of the family's template, which opens neither reasoning nor
+    an answer."""
     finish_reason: FinishReason = "stop"
-    """Reason why generation stopped, as the backend reports it."""
+    """Reason why generation stopped, as reported by the backend."""
     n: int = 1
-    """Number of choices. If it is above one, the output arrives as several interleaved choices."""
+    """Number of choices. If there are several choices, each of them has the same output, and their chunks are
+    interleaved."""
     rule: str = ""
-    """Rule that determines the expected result, for readers."""
+    """Description of the rule from which the expected result follows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parser_name", self.parser_name or self.dialect)
@@ -290,7 +292,7 @@ class TestCase:
         if self.expected_tools_called != bool(self.expected_tool_calls):
             number = len(self.expected_tool_calls)
             return [f"expected_tools_called={self.expected_tools_called} with {number} expected calls"]
-        canonical = get_dialect(self.parser_name).name  # raises for an unregistered parser
+        canonical = get_dialect(self.parser_name).name  # raises an error if the parser is not registered
         if canonical != get_dialect(self.dialect).name:
             return [f"parser_name={self.parser_name!r} belongs to the dialect {canonical}"]
         for name, value, choices in (
@@ -314,7 +316,7 @@ class TestCase:
         return []
 
     def joined_text(self, channel: str) -> str:
-        """Return the text of a channel, joined from ``expected_order``."""
+        """Return the text of a channel, joined from the segments in ``expected_order``."""
         return "".join(
             part.text
             for part in self.expected_order
@@ -323,12 +325,12 @@ class TestCase:
 
     @property
     def key(self) -> str:
-        """Name of the case, unique in a suite."""
+        """Name of the case, which is unique in a suite."""
         return f"{self.dialect}:{self.scenario_name}"
 
     @property
     def expected(self) -> ExtractedToolCallInformation:
-        """Expected result in the shape of a parser's result."""
+        """Expected message, with the same type as a parser's result."""
         return ExtractedToolCallInformation(
             self.expected_tools_called,
             self.expected_tool_calls,
@@ -339,7 +341,7 @@ class TestCase:
         )
 
     def to_json(self) -> Json:
-        """Return the case as a JSON object; see :func:`json_schema`."""
+        """Return the case as a JSON object, as documented by :func:`json_schema`."""
         return {
             "scenario_name": self.scenario_name,
             "dialect": self.dialect,
@@ -377,11 +379,11 @@ class TestCase:
             raise UsageError(f"invalid case: {error}") from error
 
     def to_line(self) -> str:
-        """Return the case as a line of JSON Lines."""
+        """Return the case as one line of a JSON Lines file."""
         return json.dumps(self.to_json(), ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
-        """Return a readable description of the case: the model output and the expected result."""
+        """Return the case in readable form: the model output and the expected result."""
         lines = [f"{self.scenario_name} in {self.dialect}"]
         if self.rule:
             lines.append(f"  {self.rule}")
@@ -395,7 +397,7 @@ class TestCase:
 
 
 def order_lines(message: ExtractedToolCallInformation) -> list[str]:
-    """Return a readable description of a message, with a line for each part."""
+    """Return a message in readable form, with one line for each part."""
     lines = []
     for part in message.order:
         match part:
@@ -416,9 +418,9 @@ def order_lines(message: ExtractedToolCallInformation) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Execution of one case by one parser, in one chunking.
+    """Execution of one case by one parser, with one chunking.
 
-    The states are ``created``, ``executed`` and a verdict, in this order; any other
+    The status is first ``created``, then ``executed``, and finally a verdict such as ``passed``. Any other
     order raises ``UsageError``.
     """
 
@@ -429,23 +431,23 @@ class Run:
     chunks: tuple[str, ...] = ()
     status: Status = "created"
     actual: ExtractedToolCallInformation | None = None
-    """Message that the parser returned; None if there is none."""
+    """Message that the parser returned; None if the parser failed."""
     error: str = ""
-    """Reason for a missing message, or the stream rule that the parser broke."""
+    """Error of a parser that failed, or the streaming rule that the parser violated."""
     difference: str = "match"
-    """Class of the difference; see ``_compare.CLASSES``."""
+    """Class of the difference, one of ``_compare.CLASSES``."""
     detail: str = ""
-    """Description of the difference."""
+    """Readable description of the difference."""
     reason: str = ""
-    """Ruling or policy difference that makes the result acceptable."""
+    """Ruling or policy difference because of which the result is acceptable; empty if there is none."""
 
     def executed(self, actual: ExtractedToolCallInformation | None, error: str = "") -> Run:
-        """Return the run with the parser's answer."""
+        """Return a copy of the run with the parser's answer and the status ``executed``."""
         self._must_be("created")
         return replace(self, status="executed", actual=actual, error=error)
 
     def judged(self, difference: str, detail: str = "", reason: str = "") -> Run:
-        """Return the run with the result of the comparison."""
+        """Return a copy of the run with the result of the comparison."""
         self._must_be("executed")
         status: Status = "passed" if difference == "match" else "xfailed" if reason else "failed"
         return replace(self, status=status, difference=difference, detail=detail, reason=reason)
@@ -493,7 +495,7 @@ _PART: Final = {
 
 
 def json_schema() -> Json:
-    """Return a JSON schema of the lines that ``unspool conformance export`` writes."""
+    """Return the JSON Schema of a line that ``unspool conformance export`` writes."""
     case = _object(
         {
             "scenario_name": _STRING,

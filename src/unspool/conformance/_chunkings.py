@@ -1,15 +1,17 @@
-"""Chunkings: the ways in which a stream may split an output.
+"""Chunkings, which are ways to split an output into the chunks of a stream.
 
-``whole``        in one delta
-``characters``   one delta per character
-``tokens``       at the token boundaries of a tokenizer
-``two``          in two, at every position of a short output and at some of a long one
-``random``       in random pieces, some of them empty; the same in every run
-``burst``        a first token, two empty deltas, then the rest in one delta, as
-                 from speculative decoding and slow networks
+``whole``        a single chunk
+``characters``   one chunk per character
+``tokens``       one chunk per token of a tokenizer
+``two``          two chunks, split at every position of a short output, and at some
+                 positions of a long output
+``random``       random chunks, some of them empty; the seed is fixed, so every run is
+                 the same
+``burst``        a first token, two empty chunks, then the rest in one chunk, which
+                 happens with speculative decoding and slow networks
 
-``tokens`` uses the tokenizer of ``mistral_common`` if that is installed. Otherwise it
-splits words, numbers, whitespace and punctuation like a byte-pair vocabulary.
+``tokens`` uses the tokenizer of ``mistral_common`` if this package is installed. Otherwise, it splits the
+output into words, numbers, whitespace and punctuation, similar to a byte-pair tokenizer.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ from ..errors import UsageError
 Chunks: TypeAlias = tuple[str, ...]
 
 SHORT_LENGTH: Final = 64
-"""Longest output that ``two`` splits at every position."""
+"""Maximum length of an output that ``two`` splits at every position."""
 SPLIT_COUNT: Final = 8
 """Number of positions at which ``two`` splits a longer output."""
 RANDOM_COUNT: Final = 3
 """Number of random variants."""
 MAX_PIECES: Final = 4000
-"""Largest number of pieces of an output, for the sake of parsers whose time is not linear."""
+"""Maximum number of chunks per output, because the run time of some parsers is not linear."""
 
 _TOKEN: Final = re.compile(r" ?[^\W\d_]{1,6}|\d{1,3}| ?[^\w\s]{1,3}|\s+|_|.", re.DOTALL)
 
@@ -83,11 +85,11 @@ CHUNKINGS: Final[dict[str, Callable[[str], Iterator[Chunks]]]] = {
     "random": _split_randomly,
     "burst": _burst_after_first_token,
 }
-"""Splitting functions by name of the chunking."""
+"""Splitting functions, by the name of the chunking."""
 
 
 def chunked(text: str, chunking: str) -> Iterator[Chunks]:
-    """Yield the variants of a chunking for a text.
+    """Yield all variants of a chunking for an output; each variant is a tuple of chunks.
 
     >>> list(chunked("Hi there", "tokens"))
     [('Hi', ' there')]
@@ -114,15 +116,15 @@ def _tokenize(text: str) -> list[str]:
         try:
             out.append(pending.decode())
         except UnicodeDecodeError:
-            continue  # a detokenizer waits for the remaining bytes of the character
+            continue  # like a detokenizer, wait for the remaining bytes of the character
         pending = b""
-    # A tokenizer that normalizes its input would test another text.
+    # If the tokenizer normalized its input, the chunks would not add up to the original text.
     return out if "".join(out) == text else _TOKEN.findall(text)
 
 
 @cache
 def _tokenizer() -> Any:
-    """Load Tekken from the package with its vocabulary; return None if the package is not installed."""
+    """Load the Tekken tokenizer from ``mistral_common``; return None if the package is not installed."""
     spec = importlib.util.find_spec("mistral_common")
     if spec is None or spec.origin is None:
         return None

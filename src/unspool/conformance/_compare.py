@@ -1,22 +1,21 @@
-"""Comparison of the expected message with the actual one, and classes of differences.
+"""Comparison of the expected message with the actual message, and classes of differences.
 
 =============  ================================================================
 ``match``      no difference
-``error``      no message: the parser raised, died, took too long, or broke a
-               rule of streams
-``merge``      separate things ran together: two calls became one, or two words
-               lost the whitespace between them
+``error``      there is no message: the parser raised an exception, exited, exceeded
+               the time limit, or violated a rule of streams
+``merge``      separate parts were joined: two calls became one, or the whitespace
+               between two words is missing
 ``loss``       text or a call is missing
 ``leak``       unexpected output: markup in the text, text in the wrong channel
                or duplicated, a call that the model did not make
-``arguments``  the right call with other arguments, or with another id than the
-               model's
-``order``      everything is there, in another order
-``whitespace`` only whitespace or the spelling of JSON differs
-``finish``     only the finish reason differs
+``arguments``  the call is right, but its arguments or its id are different
+``order``      the parts are complete, but their order is different
+``whitespace`` only whitespace or the formatting of JSON is different
+``finish``     only the finish reason is different
 =============  ================================================================
 
-If several classes apply, the first one in this table names the difference.
+If several classes apply, the first of them in this table is reported.
 """
 
 from __future__ import annotations
@@ -45,40 +44,40 @@ DifferenceClass: TypeAlias = Literal[
     "match", "error", "merge", "loss", "leak", "arguments", "order", "whitespace", "finish"
 ]
 CLASSES: Final[tuple[DifferenceClass, ...]] = get_args(DifferenceClass)
-"""All classes; after ``match``, the worst first."""
+"""All classes: first ``match``, then the others from the worst to the least severe."""
 
 
 def worse(one: str, other: str) -> str:
-    """Return the worse of two classes."""
+    """Return the more severe one of two classes."""
     rank: dict[str, int] = {name: number or len(CLASSES) for number, name in enumerate(CLASSES)}
     return min((one, other), key=rank.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference between an answer and the expectation."""
+    """Difference between a parser's answer and the expected message."""
 
     name: DifferenceClass
     """Class of the difference."""
     detail: str = ""
-    """Readable description."""
+    """Readable description of the difference."""
 
 
 MATCH: Final = Difference("match")
 
 
 def compare(case: TestCase, stream: DecodedStream) -> Difference:
-    """Return the worst difference between the expectation of a case and the answer."""
+    """Return the most severe difference between the expected message of a case and the answer."""
     all_differences = differences(case, stream)
     return min(all_differences, key=lambda one: CLASSES.index(one.name), default=MATCH)
 
 
 def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
-    """Return all differences between the expectation of a case and the answer."""
+    """Return all differences between the expected message of a case and the answer."""
     actual = stream.message
     alignment = _CallAlignment(case, actual)
     all_differences = [*alignment.differences]
-    sent_as_calls = dict(alignment.sent_as_calls)  # unfinished pieces that came out as calls
+    sent_as_calls = dict(alignment.sent_as_calls)  # unfinished pieces that the parser returned as calls
     order: list[tuple[Channel | Literal["call"], str]] = []
     for channel in get_args(Channel):
         all_differences += _TextComparison(case, actual, channel, sent_as_calls).differences
@@ -88,13 +87,13 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
         elif isinstance(part, CallReference) or sent_as_calls.get(number):
             order.append(("call", ""))
     if all(one.name in ("whitespace", "arguments") for one in all_differences):
-        # Extra text is an unfinished piece, whose position does not matter.
+        # Extra text comes from unfinished pieces, which may be at any position.
         all_differences += (
             _compare_order(order, stream.positions) if not _has_extra_text(case, actual) else []
         )
     finish = case.expected_finish_reason
     if finish == "stop" and actual.finish_reason == "tool_calls" and any(sent_as_calls.values()):
-        finish = "tool_calls"  # a client that received a malformed call sees a call
+        finish = "tool_calls"  # correct if the client has received part of a malformed call
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
         all_differences.append(
             Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}")
@@ -106,17 +105,17 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
 
 
 class _CallAlignment:
-    """Alignment of the expected calls with the actual ones.
+    """Assignment of the actual calls to the expected calls and unfinished pieces.
 
-    Both lists are in order. An expected call takes the next actual call. An unfinished piece
-    takes it only if a stream may send that call for the piece; otherwise the parser dropped the
-    piece or returned it as text, and the call stays for the next expected part.
+    Both lists are processed in order. The next actual call is assigned to the next expected call. It is
+    assigned to an unfinished piece only if a stream may send this call for the piece. Otherwise the parser
+    has removed the piece or returned it as text, and the actual call is compared with the next expected part.
     """
 
     def __init__(self, case: TestCase, message: ExtractedToolCallInformation) -> None:
         self.differences: list[Difference] = []
         self.sent_as_calls: dict[int, bool] = {}
-        """Result for each unfinished piece, by its index in the expected order."""
+        """For each unfinished piece, by index in the expected order: True if the parser sent it as a call."""
         calls = list(message.tool_calls)
         parts = [
             (number, part)
@@ -143,13 +142,14 @@ class _CallAlignment:
         for extra in calls[at:]:
             self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
         if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
-            # With other numbers of calls the pairs are guesses, so their differences mean little.
+            # If the number of calls is different, the assignment is a guess, so differences within calls are
+            # ignored.
             reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
             count_detail = f"{len(calls)} calls, expected {expected_count}"
             self.differences = reliable or [Difference("loss", count_detail)]
 
     def _add_missing(self, expected: ToolCall, calls: Sequence[ToolCall]) -> None:
-        """Add a missing call, as merged if another call contains its arguments or its name."""
+        """Record a missing call, as ``merge`` if another call contains its arguments or its name."""
         inside = expected.function.arguments.strip("{} ")
         merged = inside and any(
             inside in call.function.arguments and call.function.arguments != expected.function.arguments
@@ -187,22 +187,22 @@ class _CallAlignment:
 
 
 def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether a stream may send this call for the unfinished one."""
+    """Return whether a stream may send this call for an unfinished piece."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
     sent, whole = (
         _remove_whitespace(remove_poison(call.function.arguments)),
         _remove_whitespace(part.arguments),
     )
-    if part.kind == "malformed":  # the part sent before the error, without a repair
+    if part.kind == "malformed":  # only the text before the error may be sent, not repaired arguments
         return (whole.startswith(sent) and sent != whole) or sent in _remove_whitespace(part.raw)
     return whole.startswith(sent)
 
 
 def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether a client could run the call with other arguments than the model's.
+    """Return whether a client could execute the call with arguments that the model did not write.
 
-    A client reads empty arguments as an empty object.
+    Clients treat empty arguments as an empty object.
     """
     arguments = call.function.arguments.strip() or "{}"
     if not arguments.startswith("{"):
@@ -212,13 +212,14 @@ def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
 
 
 def json_value(text: str) -> tuple[str, object]:
-    """Return a comparable value of JSON text.
+    """Parse JSON text to a value that can be compared strictly.
 
-    It tells apart 1, 1.0, "1" and true, and different orders of keys. Text that is not
-    JSON is a value of its own.
+    The values of 1, 1.0, "1" and true are different, and so are objects with another order of keys. Text that
+    is not JSON is only equal to the same text.
     """
     try:
-        # Numbers stay text: digits count, and Python refuses to parse an integer of 5,000 digits.
+        # Numbers are compared as text, because floats would lose digits, and Python refuses to parse an
+        # integer with 5,000 digits.
         value = json.loads(
             text,
             parse_int=_Number,
@@ -232,13 +233,13 @@ def json_value(text: str) -> tuple[str, object]:
 
 
 class _Number(str):
-    """Number in its original spelling."""
+    """Number as the text that was written."""
 
     __slots__ = ()
 
 
 def _with_types(value: Any) -> object:
-    """Return the value with the types of its members, which Python's ``==`` ignores."""
+    """Add the types of all members to a value, because Python's ``==`` ignores them (``1 == True``)."""
     if isinstance(value, _Number):
         return ("number", _normalize_number(value))
     if isinstance(value, (list, tuple)):
@@ -268,11 +269,11 @@ def _format_call(call: ToolCall) -> str:
 
 
 class _TextComparison:
-    """Comparison of one channel: each expected segment in turn, and the text between them.
+    """Comparison of the text in one channel with the expected segments.
 
-    The comparison searches the segments from left to right. Between two of them there may be
-    whitespace and the raw text of unfinished pieces; anything else is a leak. A malformed call
-    that did not come out as a call must be there as text, at least in part.
+    The expected segments are searched from left to right. Between two segments, there may be whitespace and
+    the raw text of unfinished pieces; any other text is a leak. A malformed call that the parser did not
+    return as a call must be in the content, at least in part.
     """
 
     def __init__(
@@ -317,7 +318,7 @@ class _TextComparison:
         self.differences.append(Difference(name, f"{self.channel}: {detail}"))
 
     def _check_gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
-        """Check the text between two segments: only whitespace and unfinished pieces may be there."""
+        """Check that the text between two segments is only whitespace and text of unfinished pieces."""
         rest = gap.strip()
         if not rest:
             if gap and (first or last) and not allowed:
@@ -327,7 +328,7 @@ class _TextComparison:
             self._add("leak", repr(rest))
 
     def _find(self, segment: str, at: int) -> tuple[int, int]:
-        """Find a segment after ``at``, if necessary with different whitespace in it."""
+        """Return the span of a segment after ``at``; if necessary, accept different whitespace."""
         start = self.text.find(segment, at)
         if start >= 0:
             return start, start + len(segment)
@@ -340,16 +341,16 @@ class _TextComparison:
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:
-    """Return whether a text may be the remainder of an unfinished piece."""
+    """Return whether text may be the remainder of an unfinished piece."""
     rest, raw = _remove_whitespace(text), _remove_whitespace(part.raw)
-    if part.kind == "fragment":  # the parser may have removed some of its markers
+    if part.kind == "fragment":  # the parser may have removed some markers in the piece
         characters = iter(raw)
         return all(character in characters for character in rest)
     return part.kind == "malformed" and rest in raw
 
 
 def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> bool:
-    """Return whether an unfinished piece came out as text."""
+    """Return whether the parser returned an unfinished piece as text."""
     return any(
         count_visible([actual_text or ""]) != count_visible([expected_text or ""])
         for actual_text, expected_text in (
@@ -365,7 +366,7 @@ def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> boo
 def _compare_order(
     parts: Sequence[tuple[Channel | Literal["call"], str]], positions: Sequence[StreamPosition]
 ) -> list[Difference]:
-    """Check that the expected order passes through every position of the stream."""
+    """Check that every position of the stream is possible in the expected order of the parts."""
     path = [(0, 0, 0)]
     for kind, text in parts:
         content, reasoning, calls = path[-1]
@@ -400,13 +401,13 @@ def _format_position(state: StreamPosition) -> str:
 
 
 def diff(case: TestCase, actual: ExtractedToolCallInformation | None) -> str:
-    """Return a diff of the expected and the actual message, a line for each part, with equal lines."""
+    """Return a complete diff of the expected and the actual message, with one line for each part."""
     actual_lines = order_lines(actual) if actual is not None else []
     if actual is not None and actual.finish_reason is None:
         actual_lines += [line for line in order_lines(case.expected) if line.startswith("finish")]
     expected_lines = order_lines(case.expected)
     lines: list[str] = []
-    # Compare whole lines only: similarity inside long arguments takes minutes.
+    # Only whole lines are compared, because searching for similar text inside long arguments takes minutes.
     for _, a, b, c, d in difflib.SequenceMatcher(
         None, expected_lines, actual_lines, autojunk=False
     ).get_opcodes():

@@ -1,8 +1,8 @@
-"""Decoder of a parser's deltas: the message that a strict client gets from the stream.
+"""Decoder for a parser's deltas, which returns the message that a strict client would assemble.
 
-The rules are those of ``unspool.wire.ChatStreamDecoder``, which does the work. A parser
-is not a server, so this module adds what a server would add: the role, the types of calls,
-missing ids, and a missing finish reason.
+The deltas are decoded by ``unspool.wire.ChatStreamDecoder`` and must follow its rules. A parser is not a
+server, so this module adds the fields that a server would add: the role, the types of calls, missing ids, and
+a missing finish reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ._cases import (
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Position in a stream: visible characters per channel, and the number of calls so far."""
+    """Position in a stream: the number of characters in each channel and the number of calls so far."""
 
     content: int
     reasoning: int
@@ -39,12 +39,12 @@ class DecodedStream:
 
     message: ExtractedToolCallInformation
     positions: tuple[StreamPosition, ...]
-    """Position after every non-empty delta; the order of the parts of one delta is unknown."""
+    """Positions after each delta that is not empty; the order of the parts within a delta is unknown."""
 
 
 def decode_stream(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> DecodedStream:
-    """Decode deltas to a message; raise ``ProtocolError`` if a strict client could not."""
-    client = ChatStreamDecoder(check_json=False)  # the comparison checks arguments, including broken ones
+    """Decode deltas to a message; raise ``ProtocolError`` if a strict client would reject the stream."""
+    client = ChatStreamDecoder(check_json=False)  # arguments are checked later, in the comparison
     client.feed({"role": "assistant"})
     opened: set[int] = set()
     content = reasoning = 0
@@ -105,5 +105,5 @@ def _count_visible(text: str | None) -> int:
 
 
 def count_visible(texts: Sequence[str]) -> int:
-    """Return the number of characters in these texts, without whitespace."""
+    """Return the total number of characters in these strings, not counting whitespace."""
     return sum(map(_count_visible, texts))

@@ -1,7 +1,7 @@
 """Adapters: the interface between the suite and a parser.
 
 An adapter opens a *session* for every output; a session takes chunks and returns
-deltas. A parser in Python needs only this::
+deltas. A parser in Python only needs to provide this::
 
     class MySession:
         def feed(self, chunk: str) -> Iterable[DeltaMessage | dict]: ...
@@ -9,9 +9,9 @@ deltas. A parser in Python needs only this::
 
     def factory(request: Request) -> MySession: ...
 
-If the session has an attribute ``finish_reason``, the suite compares it after ``finish``.
-A factory may have a name and a version, see :func:`from_factory`. A session raises
-:class:`Unsupported` for features that its parser does not claim to have.
+If the session has an attribute ``finish_reason``, the suite checks the attribute's value after ``finish``. A
+factory may have a name and a version (see :func:`from_factory`). A session raises :class:`Unsupported` if its
+parser does not claim to support a feature.
 """
 
 from __future__ import annotations
@@ -34,42 +34,41 @@ Deltas: TypeAlias = Iterable[DeltaMessage | Mapping[str, Any] | None]
 
 
 class Unsupported(UnspoolError):
-    """Error of a parser that does not claim to have a feature; the message names the feature."""
+    """Error for a feature that the parser does not claim to support; the message names the feature."""
 
 
 class ParserFailed(UnspoolError):
-    """Error of a parser that raised, died or took too long."""
+    """Error for a parser that raised an exception, exited or exceeded the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Information for a parser before the first chunk."""
+    """Information that a parser receives before the first chunk."""
 
     dialect: str
-    """Name of the dialect in unspool."""
+    """unspool's name of the dialect."""
     tools: tuple[Json, ...]
     tool_choice: str | Json
     start: StartState
     prompt: str | None
     streaming: bool
-    """False if the complete output will arrive as one chunk, so that a parser of complete outputs may be
-    used."""
+    """False if the complete output arrives as one chunk, so that a non-streaming parser may be used."""
 
     @classmethod
     def of(cls, case: TestCase, *, streaming: bool = True) -> Request:
-        """Create the request of a case."""
+        """Create the request for a test case."""
         return cls(case.dialect, case.tools, case.tool_choice, case.start, case.prompt, streaming)
 
 
 class Session(Protocol):
-    """Session of a parser for one output."""
+    """Interface of a parser that processes one output."""
 
     def feed(self, chunk: str) -> Deltas:
-        """Parse the next chunk."""
+        """Parse the next chunk, and return new deltas."""
         ...
 
     def finish(self, reason: Any) -> Deltas:
-        """End the output; ``reason`` is why generation stopped."""
+        """End the output, and return the remaining deltas; ``reason`` is the finish reason."""
         ...
 
 
@@ -78,7 +77,7 @@ Factory: TypeAlias = Callable[[Request], Session]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer of a parser to one output."""
+    """Answer of a parser for one output."""
 
     deltas: tuple[DeltaMessage | None, ...]
     finish_reason: str | None = None
@@ -86,12 +85,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity of a parser."""
+    """Name, version and dialects of a parser."""
 
     name: str
     version: str = ""
     dialects: Mapping[str, Any] = field(default_factory=dict)
-    """Dialects that it claims to parse; the values are details for readers of the report."""
+    """Dialects that the parser claims to support; the values are details to be shown in the report."""
 
     def to_json(self) -> Json:
         return {"name": self.name, "version": self.version, "dialects": dict(self.dialects)}
@@ -99,16 +98,17 @@ class Identity:
 
 @runtime_checkable
 class Adapter(Protocol):
-    """Parser under test."""
+    """Interface of a parser under test."""
 
     def identity(self) -> Identity:
-        """Return the identity of the parser, starting it if necessary."""
+        """Return the identity of the parser; start the parser if necessary."""
         ...
 
     def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
-        """Parse the outputs of one request, whose chunks are interleaved.
+        """Parse the outputs (choices) of one request, with interleaved chunks.
 
-        Raises ``Unsupported`` or ``ParserFailed``.
+        :raises Unsupported: if the parser does not support a feature of the case.
+        :raises ParserFailed: if the parser fails.
         """
         ...
 
@@ -121,7 +121,7 @@ class Adapter(Protocol):
 
 
 class InProcess:
-    """Parser in this process, created by a factory."""
+    """Adapter for a parser in this process, which a factory creates."""
 
     def __init__(self, factory: Factory, name: str, version: str = "", dialects: Iterable[str] = ()) -> None:
         self._factory = factory
@@ -136,7 +136,7 @@ class InProcess:
             return self._answer(case, choices, streaming=streaming)
         except (Unsupported, UsageError):
             raise
-        except Exception as error:  # a parser may raise any exception
+        except Exception as error:  # because a parser may raise any exception
             raise ParserFailed(f"{type(error).__name__}: {error}") from error
 
     def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
@@ -155,11 +155,11 @@ class InProcess:
         ]
 
     def close(self) -> None:
-        """Do nothing; the parser has no resources."""
+        """Do nothing, because the parser has no resources to release."""
 
 
 def as_delta(value: DeltaMessage | Mapping[str, Any] | None) -> DeltaMessage | None:
-    """Convert a return value of a session to a delta."""
+    """Convert a value that a session returns to a delta."""
     return value if value is None or isinstance(value, DeltaMessage) else DeltaMessage.from_json(value)
 
 
@@ -182,8 +182,8 @@ def load_factory(path: str) -> Factory:
 def from_factory(path: str) -> InProcess:
     """Create an adapter for the factory at ``package.module:name``.
 
-    The factory may have attributes: ``name``, ``version`` and ``dialects``, the names
-    of the dialects that it parses. Without ``dialects`` it gets all of them.
+    The factory may have the attributes ``name``, ``version`` and ``dialects`` (the names of the dialects that
+    it supports). Without ``dialects``, the factory is tested with all dialects.
     """
     factory = load_factory(path)
     return InProcess(
@@ -198,7 +198,7 @@ def from_factory(path: str) -> InProcess:
 
 
 class UnspoolSession:
-    """Session of unspool, as a server would use it."""
+    """Session that uses unspool in the same way as a server."""
 
     def __init__(self, request: Request) -> None:
         self.finish_reason: str | None = None
@@ -244,7 +244,7 @@ def _plain_parser(request: Request) -> Parser:
 
 
 def _planned_parser(request: Request) -> Parser:
-    """Create a parser for a forced call, which is JSON in families whose engines constrain it."""
+    """Create a parser for a forced call, which an engine's grammar turns into plain JSON in some families."""
     body: Json = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": list(request.tools),
@@ -255,5 +255,5 @@ def _planned_parser(request: Request) -> Parser:
 
 
 def unspool_adapter() -> InProcess:
-    """Return an adapter for unspool in this process."""
+    """Create an adapter for unspool in this process."""
     return InProcess(UnspoolSession, "unspool", __version__)

@@ -1,11 +1,11 @@
-"""Policy differences: choices of other parsers that are as good as unspool's.
+"""Policy differences: decisions of other parsers that are as valid as unspool's decisions.
 
-Each one rewrites the expectation of a case to what the other policy would give. If the
-answer matches the rewritten case, the difference is a choice rather than a fault, and the
-report names it. Whitespace, the spelling of JSON, generated ids and finish reasons, which
-many parsers leave to their servers, are never faults by themselves.
+For each policy, there is a function that changes the expected result of a case to the result under that
+policy. If the parser's answer matches the changed case, the report lists the policy and does not count a
+fault. Differences in whitespace, in the formatting of JSON, in generated ids and in finish reasons (which
+many parsers leave to their servers) are never faults by themselves.
 
-These exceptions do not apply to unspool, which must match its own policies.
+These exceptions do not apply to unspool itself, which must follow its own policies.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ._scenarios.capabilities import reasoning_markers
 class PolicyDifference:
     """Policy of other parsers that the suite accepts."""
 
-    """Description of the policy, as shown in reports."""
     reason: str
+    """Description of the policy, as shown in reports."""
     expects: Callable[[TestCase], TestCase | None]
-    """Function that returns the case under this policy, or None if the policy does not affect it."""
+    """Function that returns the case under this policy, or None if the policy does not affect the case."""
 
 
 def find_reason(case: TestCase, stream: DecodedStream) -> str:
-    """Return the policies that make an answer acceptable, or an empty string."""
+    """Return the policies under which an answer is acceptable; empty if it is not acceptable."""
     for reason, variant in [("", case), *_variants(case)]:
         reasons = [_accepted_reason(difference) for difference in differences(variant, stream)]
         if all(reasons):
@@ -58,7 +58,7 @@ def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
 
 
 ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning"
-"""Reason for cases outside the design of a parser, whose results say nothing about it."""
+"""Reason for ignoring the result of a case that many parsers are not designed for."""
 
 
 def _has_late_reasoning(case: TestCase) -> bool:
@@ -81,7 +81,7 @@ def _accepted_reason(difference: Difference) -> str:
 
 
 def with_order(case: TestCase, order: Iterable[Part]) -> TestCase:
-    """Return the case with another expected order; its calls and texts follow from that order."""
+    """Return the case with another expected order, and adapt its expected calls and texts."""
     calls = []
     parts: list[Part] = []
     for part in order:
@@ -140,7 +140,7 @@ def _drop_broken_calls(case: TestCase) -> TestCase | None:
 
 
 def _repair_broken_calls(case: TestCase) -> TestCase | None:
-    """Expect a broken call to be repaired."""
+    """Expect that a malformed call is repaired."""
     parts: list[Part] = []
     calls: list[ToolCall] = []
     for part in case.expected_order:
@@ -164,7 +164,7 @@ def _repair_broken_calls(case: TestCase) -> TestCase | None:
 
 
 def _keep_truncated_calls_as_text(case: TestCase) -> TestCase | None:
-    """Expect a truncated call as text."""
+    """Expect that a truncated call becomes content."""
     if not any(isinstance(part, Unfinished) and part.kind == "truncated" for part in case.expected_order):
         return None
     return replace(
@@ -195,7 +195,7 @@ def _remove_markup(case: TestCase) -> TestCase | None:
 
 
 def _open_reasoning_in_prompt(case: TestCase) -> TestCase | None:
-    """Expect the text before a stray reasoning closer as reasoning."""
+    """Expect that the text before a stray reasoning closer is reasoning."""
     if (
         "opener of reasoning" not in case.scenario_name
         and "closer of reasoning in text" not in case.scenario_name
@@ -210,7 +210,7 @@ def _open_reasoning_in_prompt(case: TestCase) -> TestCase | None:
 
 
 def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
-    """Expect a call inside reasoning, closed or not, as reasoning."""
+    """Expect that a call inside closed or unclosed reasoning is part of the reasoning."""
     if not case.scenario_name.startswith(("missing/closer of reasoning, then", "order/inside reasoning")):
         return None
     thought = case.expected_order[0]
@@ -223,7 +223,7 @@ def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
 
 
 def _start_with_reasoning(case: TestCase) -> TestCase | None:
-    """Expect text before reasoning as part of it, since the request enables reasoning."""
+    """Expect that text before reasoning is part of the reasoning, because the request enables reasoning."""
     order = list(case.expected_order)
     first = next((n for n, part in enumerate(order) if _is_reasoning(part)), 0)
     if not any(map(_is_content, order[:first])):
@@ -239,7 +239,7 @@ def _is_reasoning(part: Part) -> bool:
 
 
 def _keep_markers_as_text(case: TestCase) -> TestCase | None:
-    """Expect reasoning markers as text, since the request disables reasoning."""
+    """Expect that reasoning markers are content, because the request disables reasoning."""
     stray = "closer of reasoning in text" in case.scenario_name or "opener of reasoning" in case.scenario_name
     if not stray or case.expected_tools_called or case.expected_reasoning:
         return None

@@ -1,15 +1,15 @@
-"""Report: one HTML file that shows results, readable without scripts.
+"""Report of the results as a single HTML file, whose main table is readable without scripts.
 
-The page has four parts. ``report.html`` is the frame. This module writes the table of
-counts, which is readable without JavaScript; every cell links to a fragment of the page.
-The results are compressed blocks of JSON, which ``report.js`` unpacks to show the
-contents of such a fragment. ``report.css`` is the style sheet.
+The page has four parts. ``report.html`` is the frame, and ``report.css`` is the style sheet. This module
+writes the table of counts, in which every cell links to a URL fragment. The results are stored as compressed
+blocks of JSON. When a fragment is opened, ``report.js`` unpacks the blocks and shows the corresponding
+results.
 
-Text from a model or a parser enters the page in two ways only: through ``escape``, or
-inside a block, from which the script creates text nodes and never markup. The page's
-content security policy forbids all other scripts and all connections.
+Text from a model or a parser is inserted into the page in only two ways: through ``escape``, or in a block,
+from which the script creates text nodes but never markup. The page's content security policy forbids all
+other scripts and all connections.
 
-A *known fault* of unspool (a ruling marked as a defect) counts as a fault, like the
+A *known fault* of unspool (a ruling that is marked as a defect) is included in the number of faults, like the
 failures of other parsers.
 """
 
@@ -34,13 +34,13 @@ from .peers import PEERS
 _HERE: Final = Path(__file__).parent
 
 STATUSES: Final = ("failed", "known", "policy", "unsupported", "passed")
-"""Statuses of a case on the page, the worst first."""
+"""Statuses of a case on the page, from the worst to the best."""
 EVERY: Final = "*"
-"""Wildcard for every dialect, or every group, in the address of a cell."""
+"""Wildcard for all dialects or all groups in the address of a cell."""
 
 
 def html_report(results: Mapping[str, Any]) -> str:
-    """Return the page for results in the format of ``_results.py``."""
+    """Return the HTML page for results in the format that ``_results.py`` documents."""
     board = _Board(results)
     script, style = (_HERE.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css"))
     return Template(_HERE.joinpath("report.html").read_text("utf-8")).substitute(
@@ -66,24 +66,24 @@ def html_report(results: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class Tally:
-    """Number of cases by outcome."""
+    """Number of cases with each outcome."""
 
     passed: int = 0
     policy: int = 0
-    """Cases that differ from the expectation by an equally good policy."""
+    """Number of cases that differ from the expectation because of an equally valid policy."""
     known: int = 0
-    """Known faults; only unspool has any."""
+    """Number of known faults, which only unspool can have."""
     failed: int = 0
     unsupported: int = 0
 
     @property
     def cases(self) -> int:
-        """Number of cases that count."""
+        """Number of cases that the parser supports."""
         return self.passed + self.policy + self.known + self.failed
 
     @property
     def faults(self) -> int:
-        """Number of faults."""
+        """Number of faults: failures and known faults."""
         return self.known + self.failed
 
     def __iadd__(self, other: Tally) -> Self:
@@ -95,7 +95,7 @@ class Tally:
         return self
 
     def description(self) -> str:
-        """Return a description for tooltips and screen readers."""
+        """Return the counts as text for tooltips and screen readers."""
         words = {
             "passed": self.passed,
             "failed": self.failed,
@@ -106,7 +106,7 @@ class Tally:
         return ", ".join(f"{count} {word}" for word, count in words.items() if count) or "no cases"
 
     def appearance(self) -> tuple[str, str]:
-        """Return the CSS class and the text of a cell: the worst outcome, and the number of cases."""
+        """Return the CSS class and the text of a cell: the worst outcome and the number of cases."""
         if self.faults:
             share = self.faults / self.cases
             level = 1 + (share >= 0.1) + (share >= 0.34) + (share >= 0.67)
@@ -117,14 +117,14 @@ class Tally:
 
 
 def status(entry: Mapping[str, Any]) -> str:
-    """Return the status of a case, one of ``STATUSES``."""
+    """Return the status of a result entry, which is one of ``STATUSES``."""
     if entry["status"] == "xfailed":
         return "known" if entry.get("defect") else "policy"
     return str(entry["status"])
 
 
 class _Board:
-    """Tables of the page."""
+    """Generator of the tables on the page."""
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self._parsers: Sequence[Mapping[str, Any]] = results["parsers"]
@@ -149,11 +149,11 @@ class _Board:
                 self._sums[key] += tally
 
     def _sum(self, *key: str) -> Tally:
-        """Return the tally of a cell; ``EVERY`` selects all dialects or groups."""
+        """Return the tally for a parser, dialect and group; ``EVERY`` stands for all dialects or groups."""
         return self._sums.get(key, Tally())
 
     def parsers(self) -> Iterator[str]:
-        """Yield the rows of the summary."""
+        """Yield the rows of the summary table."""
         for parser in self._parsers:
             total = self._sum(parser["name"], EVERY, EVERY)
             dialects = len({dialect for name, dialect, _ in self.tallies if name == parser["name"]})
@@ -172,14 +172,14 @@ class _Board:
             )
 
     def columns(self) -> Iterator[str]:
-        """Yield the headers of the table's columns."""
+        """Yield the column headers of the main table."""
         yield '<th scope="col" data-group="*">all</th>'
         for group in self._groups:
             name, title = escape(group["name"]), escape(group["title"])
             yield f'<th scope="col" data-group="{name}"><abbr title="{title}">{name}</abbr></th>'
 
     def rows(self) -> Iterator[str]:
-        """Yield a table body for all dialects together and one for each, with a row per parser."""
+        """Yield a table body for all dialects together, and one for each dialect, with a row per parser."""
         for dialect in ({"name": EVERY, "models": ""}, *self._dialects):
             name, models = escape(dialect["name"]), escape(dialect["models"])
             head = "<b>all dialects</b>" if name == EVERY else f"<b>{name}</b> <small>{models}</small>"
@@ -212,12 +212,12 @@ class _Board:
 
 
 def _address(*steps: str) -> str:
-    """Return the fragment that opens a cell, escaped like JavaScript's ``encodeURIComponent``."""
+    """Return the URL fragment that opens a cell, escaped like JavaScript's ``encodeURIComponent``."""
     return escape("#/" + "/".join(quote(step, safe="!*'()") for step in steps))
 
 
 def _command(results: Mapping[str, Any]) -> str:
-    """Return the command that creates such a page."""
+    """Return the command that produces a page with these results."""
     return " ".join(
         [
             "unspool conformance run",
@@ -238,7 +238,7 @@ def parser_option(parser: str) -> str:
 
 
 def _blocks(results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the data: an index of all entries, and for each dialect a block that is unpacked on demand."""
+    """Yield the data blocks: an index of all entries, and one block per dialect with the details."""
     yield _block("index", _index(results))
     entries: dict[str, list[Mapping[str, Any]]] = {dialect["name"]: [] for dialect in results["dialects"]}
     for entry in results["results"]:
@@ -248,7 +248,8 @@ def _blocks(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _block(name: str, data: Any) -> str:
-    # Parsers do write lone surrogates, which UTF-8 cannot encode; JSON escapes keep the data ASCII.
+    # Some parsers write lone surrogates, which UTF-8 cannot encode.  With JSON escapes, the data is plain
+    # ASCII.
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode("ascii"), 6, mtime=0)
     text = base64.b64encode(packed).decode()
     return f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>'
@@ -282,7 +283,7 @@ def _index(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Numbering(dict[str, int]):
-    """Numbers for names, in the order of the first lookup."""
+    """Dictionary that assigns a number to each name when the name is first looked up."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         super().__init__((name, number) for number, name in enumerate(names))
@@ -294,7 +295,7 @@ class _Numbering(dict[str, int]):
 def _details(
     results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the details of one dialect's entries, by parser and scenario, without the index's data."""
+    """Return the details of a dialect's entries, by parser and scenario, without the data in the index."""
     tools = _Numbering()
     return {
         "results": {
@@ -329,5 +330,5 @@ def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cuts(chunks: Sequence[str], text: str) -> list[int] | list[str]:
-    """Return the lengths of the chunks, or the chunks themselves if the text is abbreviated."""
+    """Return the lengths of the chunks; return the chunks themselves if they are abbreviated."""
     return [len(chunk) for chunk in chunks] if "".join(chunks) == text else list(chunks)

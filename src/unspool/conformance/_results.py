@@ -1,4 +1,4 @@
-r"""Result files: the format that ``run --json`` writes and the report reads.
+r"""Format of result files, which ``run --json`` writes and the report reads.
 
 One JSON object::
 
@@ -18,12 +18,12 @@ One JSON object::
      "results": [{"parser": "vllm", "case": "hermes:order/call-text", "dialect": "hermes", "group": "order",
                   "scenario": "order/call-text",
                   "status": "failed",      # failed, xfailed, unsupported; passed only for samples
-                  "class": "loss",         # of the worst chunking: see _compare.CLASSES
+                  "class": "loss",         # of the worst chunking; see _compare.CLASSES
                   "chunkings": {"whole": "match", "characters": "loss"},
-                  "chunking": "characters", "chunks": ["<", "t", ...],    # the worst one
+                  "chunking": "characters", "chunks": ["<", "t", ...],    # of the worst run
                   "actual": {...} or null, # ExtractedToolCallInformation, with "order"
-                  "error": "",             # the parser's exception, or the stream rule that it broke
-                  "detail": "content: ...",         # the difference in a sentence
+                  "error": "",             # the parser's exception, or the violated streaming rule
+                  "detail": "content: ...",         # description of the difference
                   "diff": "- content ...\n+ content ...",
                   "reason": "",            # xfailed: the ruling or the policy difference;
                                            # unsupported: the parser's explanation
@@ -31,11 +31,11 @@ One JSON object::
                   "minimal": {"output": "...", "chunks": [...]} or null}],
      "cases": {"hermes:order/call-text": {...}}}   # TestCase.to_json(), of every case in "results"
 
-A *cell* counts cases, not runs: a case passes if it passes in every chunking.
-``cells`` are complete. ``results`` has one entry for every case that did not pass,
-and the first passed case of each cell, so that the report can open every cell.
-``class`` and ``chunkings`` hold the classes of ``_compare.CLASSES``. Texts longer
-than ``MAX_CHARACTERS`` are abbreviated in the middle.
+A *cell* is the combination of a parser, a dialect and a group. It contains numbers of cases, not of runs; a
+case passes if it passes in every chunking. ``cells`` contains all cells. ``results`` has an entry for every
+case that did not pass, and for the first passed case of each cell, so that every cell of the report has an
+example. The classes in ``class`` and ``chunkings`` are those of ``_compare.CLASSES``. Texts longer than
+``MAX_CHARACTERS`` are abbreviated in the middle.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from typing import Any, Final
 
 from ..errors import UsageError
 
-"""Version of the result format."""
 FORMAT: Final = 1
+"""Version of the result format."""
 MAX_CHARACTERS: Final = 2000
-"""Longest text in the results, in characters."""
+"""Maximum length of a text in the results, in characters."""
 MAX_CHUNKS: Final = 500
-"""Longest list of chunks in the results."""
+"""Maximum number of chunks in a list of the results."""
 
 
 def abbreviate(value: Any) -> Any:
-    """Return the value with long texts cut in the middle."""
+    """Abbreviate all long strings in a JSON value in the middle."""
     if isinstance(value, str) and len(value) > MAX_CHARACTERS:
         half = MAX_CHARACTERS // 2
         return f"{value[:half]} ... {len(value) - MAX_CHARACTERS} characters ... {value[-half:]}"
@@ -64,7 +64,7 @@ def abbreviate(value: Any) -> Any:
 
 
 def abbreviate_list(items: Sequence[str]) -> list[str]:
-    """Return a list of texts, cut in the middle if it is long."""
+    """Abbreviate a list of strings in the middle if it is long."""
     if len(items) <= MAX_CHUNKS:
         return list(items)
     half = MAX_CHUNKS // 2
@@ -72,7 +72,7 @@ def abbreviate_list(items: Sequence[str]) -> list[str]:
 
 
 def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the results of several runs; the last run of each parser counts."""
+    """Merge the results of several runs; for each parser, only its last run is used."""
     unsupported = [result for result in results if result.get("format") != FORMAT]
     if unsupported:
         raise UsageError(f"unsupported result format {unsupported[0].get('format')!r}; run the suite again")

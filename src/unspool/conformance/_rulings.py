@@ -1,8 +1,8 @@
-"""Rulings: cases in which unspool deliberately differs from a scenario's expectation.
+"""Rulings: cases in which unspool deliberately differs from the expected result of a scenario.
 
-A ruling is a permanent decision. A *defect* is a known fault that is still to be
-fixed, so that the suite can stay strict until then. The tests check both: an entry
-that no case needs must be removed.
+A ruling is a permanent decision, unless it is marked as a *defect*, which is a known fault that has yet to be
+fixed. Thanks to these entries, all other differences can be treated as failures. The tests also check that
+every entry is still needed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ._cases import TestCase
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Cases with another result than expected, and the reason."""
+    """Reason why the result of certain cases may differ from the expected result."""
 
     name: str
     scenarios: tuple[str, ...]
     """Patterns of scenario names."""
     classes: tuple[str, ...]
-    """Classes of difference that the ruling covers."""
+    """Classes of differences that the ruling covers."""
     reason: str
     dialects: tuple[str, ...] = ("*",)
     """Patterns of dialect names."""
     defect: bool = False
 
     def covers(self, case: TestCase, difference: str) -> bool:
-        """Return whether the ruling covers this difference."""
+        """Return whether the ruling covers a class of difference in a case."""
         return (
             difference in self.classes
             and any(fnmatchcase(case.dialect, pattern) for pattern in self.dialects)
@@ -67,4 +67,4 @@ RULINGS: Final[tuple[Ruling, ...]] = (
         ("command_r",),
     ),
 )
-"""All rulings and known defects; the first one that covers a case counts."""
+"""All rulings and known defects; if several entries cover a case, the first of them is used."""

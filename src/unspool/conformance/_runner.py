@@ -1,4 +1,4 @@
-"""Runner: executes every case against a parser, in every chunking.
+"""Runner, which tests a parser with every case and every chunking.
 
 ``_results.py`` documents the format of the results.
 """
@@ -27,28 +27,28 @@ from ._scenarios import GROUPS, Inapplicable, cases
 from ._shrink import shrink
 
 BATCH: Final = "batch"
-"""Name of the mode without a stream: the complete output goes to the parser of complete outputs."""
+"""Name of the non-streaming mode, in which the parser gets the complete output at once."""
 ALL_CHUNKINGS: Final = (BATCH, *CHUNKINGS)
-"""All modes that a run may try."""
+"""All chunkings, including the non-streaming mode."""
 DEFAULT_CHUNKINGS: Final = tuple(chunking for chunking in ALL_CHUNKINGS if chunking != "two")
-"""All modes but ``two``, which takes up to a hundred runs per case."""
+"""All chunkings except ``two``, which needs up to a hundred runs per case."""
 
 
 @dataclass(slots=True)
 class CaseResult:
-    """Result of one case over all chunkings that were tried."""
+    """Result of one case with all chunkings that were tried."""
 
     case: TestCase
     status: str = "passed"
     """``passed``, ``failed``, ``xfailed`` or ``unsupported``."""
     worst: Run | None = None
-    """Run that explains the status; for a passed case, the first run."""
+    """Run that led to the status of the case; for a passed case, the first run."""
     chunkings: dict[str, str] = field(default_factory=dict)
-    """Class of the difference, by chunking."""
+    """Class of the difference for each chunking."""
     reason: str = ""
-    """Ruling, policy difference or unsupported feature that explains the status."""
+    """Ruling, policy difference or unsupported feature that is the reason for the status."""
     minimal: tuple[TestCase, Chunks] | None = None
-    """Smallest failing variant of the case and its chunks, if the runner found one."""
+    """Smallest failing variant of the case, with its chunks; None if no smaller variant was found."""
 
     @property
     def difference(self) -> str:
@@ -67,7 +67,7 @@ class Report:
 
     @property
     def counts(self) -> Counter[str]:
-        """Number of cases by status."""
+        """Number of cases with each status."""
         return Counter(result.status for result in self.results)
 
     @property
@@ -77,7 +77,7 @@ class Report:
 
 
 class Runner:
-    """Runner of cases against one parser."""
+    """Runner that tests one parser."""
 
     def __init__(
         self, adapter: Adapter, chunkings: Sequence[str] = DEFAULT_CHUNKINGS, *, minimise: bool = True
@@ -92,7 +92,7 @@ class Runner:
         chosen: Iterable[TestCase | Inapplicable],
         progress: Callable[[CaseResult], None] | None = None,
     ) -> Report:
-        """Run the cases in order and call ``progress`` after each."""
+        """Run the cases in order, and call ``progress`` after each case."""
         results: list[CaseResult] = []
         inapplicable: list[Inapplicable] = []
         for case in chosen:
@@ -106,7 +106,7 @@ class Runner:
         return Report(self._identity.to_json(), results, inapplicable, self._chunkings)
 
     def check(self, case: TestCase) -> CaseResult:
-        """Run one case in every chunking."""
+        """Run one case with every chunking, and return the result."""
         result = CaseResult(case)
         for chunking in self._chunkings:
             if case.streaming_mode != "both" and (case.streaming_mode == BATCH) != (chunking == BATCH):
@@ -121,7 +121,7 @@ class Runner:
         return result
 
     def _run_chunking(self, result: CaseResult, chunking: str) -> None:
-        """Run every variant of one chunking, up to the first that does not pass."""
+        """Run the variants of one chunking until a variant does not pass, and update the result."""
         case = result.case
         result.chunkings[chunking] = "match"
         for chunks in chunked(case.model_output, "whole" if chunking == BATCH else chunking):
@@ -136,13 +136,13 @@ class Runner:
             return
 
     def run_case(self, case: TestCase, chunking: str, chunks: Chunks) -> Run:
-        """Run one case with the given chunks."""
+        """Run one case with the given chunks, and return the run with its verdict."""
         run = Run(case, self._identity.name, chunking, chunks)
         choices = [chunks if chunking == BATCH else _shift_cuts(chunks, offset) for offset in range(case.n)]
         try:
             answers = self._adapter.answer(case, choices, streaming=chunking != BATCH)
             streams = [decode_stream(answer.deltas, answer.finish_reason) for answer in answers]
-            if chunking == BATCH:  # a complete message has no order
+            if chunking == BATCH:  # the order of the parts in a complete message is unknown
                 streams = [DecodedStream(stream.message, stream.positions[-1:]) for stream in streams]
         except (ParserFailed, ProtocolError) as error:
             difference = Difference("error", str(error))
@@ -174,7 +174,7 @@ class Runner:
 
 
 def _is_worse(run: Run, previous: Run) -> bool:
-    """Return whether a run describes its case's failure better than the previous one."""
+    """Return whether a run is a more severe failure of a case than the previous run."""
     rank = {"passed": 0, "xfailed": 1, "failed": 2}
     if rank[run.status] != rank[previous.status]:
         return rank[run.status] > rank[previous.status]
@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Return the same text with shifted cuts, so that the choices of a request are not in step."""
+    """Move all chunk boundaries by ``offset``, so that the choices of a request have different chunks."""
     if not offset:
         return chunks
     text = "".join(chunks)
@@ -204,12 +204,12 @@ def run_suite(
     minimise: bool = True,
     progress: Callable[[CaseResult], None] | None = None,
 ) -> Report:
-    """Run the suite, or a part of it, against a parser."""
+    """Test a parser with the whole suite or a part of it."""
     return Runner(adapter, chunkings, minimise=minimise).run(cases(dialects, scenarios), progress)
 
 
 def explain_failure(result: CaseResult) -> str:
-    """Return a readable explanation of a failure: the smallest failing output, or the difference."""
+    """Explain a failure in readable form, with the smallest failing output or the difference."""
     worst = result.worst
     if worst is None:
         return f"{result.case.key}: {result.status}"
@@ -235,7 +235,7 @@ def _shorten(text: str) -> str:
 
 
 def to_json(reports: Sequence[Report]) -> Json:
-    """Return the results of one or more parsers in the format of ``_results.py``."""
+    """Convert the results of one or more parsers to the format that ``_results.py`` documents."""
     named = dict.fromkeys(result.case.dialect for report in reports for result in report.results)
     entries = [entry for report in reports for entry in _entries(report)]
     keys = {entry["case"] for entry in entries}
@@ -263,7 +263,7 @@ def to_json(reports: Sequence[Report]) -> Json:
 
 
 def _samples(report: Report) -> dict[tuple[str, str], CaseResult]:
-    """Return the first passed case of every cell."""
+    """Return the first passed case of each cell (see ``_results.py``)."""
     cases_by_key: dict[tuple[str, str], CaseResult] = {}
     for result in report.results:
         if result.status == "passed":

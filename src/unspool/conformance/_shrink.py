@@ -1,9 +1,9 @@
-"""Shrinking: the search for the smallest case that still fails in the same way.
+"""Shrinking of a failing case: the search for the smallest case that fails in the same way.
 
-Random cuts in the text would leave no way to derive the expected result. The search
-therefore shrinks the *scenario*: it removes a part or shortens a text or an argument,
-and renders the case and its expectation again. Then it joins chunks as long as the
-difference stays the same.
+The text of a case cannot be shortened directly, because the expected result of the shorter text would be
+unknown. Instead, the search makes the *scenario* smaller: it removes a part, or shortens a text or an
+argument, and then renders the output and the expected result again. Finally, it joins chunks as long as the
+case still fails in the same way.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ._scenarios.message_parts import Call, Reasoning, ScenarioPart
 from ._scenarios.scenario import Scenario
 
 MAX_RUNS: Final = 200
-"""Largest number of runs of the parser."""
+"""Maximum number of times that the parser is run."""
 _VARIANTS: Final = 8
-"""Number of variants of a chunking to try for each smaller case."""
+"""Maximum number of variants of a chunking that are tried for each smaller case."""
 
 FailurePredicate = Callable[[TestCase, Chunks], bool]
-"""Predicate: the case with these chunks fails in the same way as the original."""
+"""Function that returns whether a case with these chunks fails in the same way as the original case."""
 
 
 def shrink(
     case: TestCase, chunking: str, chunks: Chunks, fails: FailurePredicate, max_runs: int = MAX_RUNS
 ) -> tuple[TestCase, Chunks]:
-    """Return the smallest case that still fails, and its chunks.
+    """Return the smallest case that was found to fail in the same way, with its chunks.
 
-    :param chunking: the chunking of the failure; ``batch`` means that the output was not split.
+    :param chunking: the chunking that failed; ``batch`` means that the output was not split.
     """
     budget = _Budget(fails, max_runs)
     scenario = SCENARIOS.get(case.scenario_name)
@@ -45,7 +45,7 @@ def shrink(
 
 
 class _Budget:
-    """Limit on the number of runs of the parser."""
+    """Budget that limits how often the parser is run."""
 
     def __init__(self, fails: FailurePredicate, max_runs: int) -> None:
         self._fails = fails
@@ -77,7 +77,7 @@ def _shrink_scenario(
 def _render_failing(
     scenario: Scenario, case: TestCase, chunking: str, budget: _Budget
 ) -> tuple[TestCase, Chunks] | None:
-    """Render the smaller scenario in the same dialect and return the case if it also fails."""
+    """Render a smaller scenario in the same dialect; return the case and its chunks if it also fails."""
     try:
         smaller = scenario.case(capabilities_of(case.dialect))
     except Exception:  # noqa: BLE001 - an edit may rely on the parts that were removed
@@ -93,7 +93,7 @@ def _render_failing(
 
 
 def _smaller_parts(parts: Sequence[ScenarioPart]) -> Iterator[list[ScenarioPart]]:
-    """Yield smaller lists of parts: one part is missing, or one part is smaller."""
+    """Yield smaller lists of parts, in which one part is missing or smaller."""
     for at in range(len(parts)):
         if len(parts) > 1:
             yield [*parts[:at], *parts[at + 1 :]]
@@ -125,7 +125,7 @@ def _smaller_value(value: Any) -> Iterator[Any]:
 
 
 def _shorter_texts(text: str) -> Iterator[str]:
-    """Yield both halves, then the text without a character at either end."""
+    """Yield both halves of a text, then the text without its first or its last character."""
     half = len(text) // 2
     for less in (text[:half], text[half:], text[1:], text[:-1]):
         if less.strip() and less != text:
@@ -133,7 +133,7 @@ def _shorter_texts(text: str) -> Iterator[str]:
 
 
 def _join_chunks(case: TestCase, chunks: Chunks, budget: _Budget) -> Chunks:
-    """Join chunks while the case still fails."""
+    """Join chunks as long as the case still fails; return the remaining chunks."""
     if budget.fails(case, (case.model_output,)):
         return (case.model_output,)
     at = 0

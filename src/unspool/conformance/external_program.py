@@ -1,20 +1,19 @@
-r"""Parser in an external program: JSON Lines over standard input and output.
+r"""Adapter for parsers in external programs, which exchange JSON Lines over standard input and output.
 
-Parsers in Rust, Go and C++ join the suite this way, as do Python parsers whose
-packages cannot share one environment. A program implements this protocol, one
-JSON value per line, in UTF-8, and flushes after each line:
+The adapter is used for parsers in Rust, Go and C++, and for Python parsers whose packages cannot be installed
+in the same environment. The program writes one JSON value per line, in UTF-8, and flushes its output after
+each line. The protocol is:
 
-1. It sends one greeting when it is ready::
+1. The program sends a greeting when it is ready::
 
     {"hello": {"parser": "vllm", "version": "0.32.0",
                "dialects": {"hermes": {"tool_parser": "hermes", "reasoning_parser": "qwen3"}}}}
 
-   ``dialects`` has an entry for each unspool dialect that the program can parse,
-   under unspool's name. The contents of the entry are shown to readers of the
-   report: they name the program's own parsers. A program that adds
-   ``"choices": true`` accepts requests with ``choices``.
+   ``dialects`` has an entry for each dialect that the program can parse, under unspool's name of the dialect.
+   The contents of the entry, such as the names of the program's own parsers, are shown in the report. A
+   program that adds ``"choices": true`` accepts requests with ``choices``.
 
-2. Then it answers every request line with one line, in any order::
+2. Then the program receives requests, one per line, and answers each with one line, in any order::
 
     {"id": 7, "dialect": "hermes", "mode": "stream",
      "chunks": ["Let me look. <tool", "_call>..."],
@@ -23,21 +22,21 @@ JSON value per line, in UTF-8, and flushes after each line:
 
    ``dialect``        unspool's name of the dialect
    ``mode``           ``stream``: feed the chunks one by one; ``batch``: the only
-                      chunk is the complete output; use the parser for complete
-                      outputs if there is a separate one
+                      chunk is the complete output; use the non-streaming
+                      parser if there is a separate one
    ``tools``          as in a request to OpenAI's API; never null
    ``tool_choice``    ``auto``, ``none``, ``required`` or
                       ``{"type": "function", "function": {"name": ...}}``
-   ``start``          the state in which the prompt leaves the model: ``content``
-                      (outside of every marker), ``reasoning`` or ``response``
-                      (inside the wrapper that its family puts around answers)
-   ``prompt``         the end of the prompt, such as ``<think>\n``; null: the end
-                      of the family's template, which opens no marker
+   ``start``          the channel in which the output starts: ``content``
+                      (outside all markers), ``reasoning`` or ``response``
+                      (inside the markers that the family puts around answers)
+   ``prompt``         the end of the prompt, such as ``<think>\n``; null means
+                      the usual end, which opens neither reasoning nor an answer
    ``finish_reason``  the reason why generation stopped: ``stop`` or ``length``
 
    A request with several choices has ``"choices": [[chunk, ...], [chunk, ...]]``
-   instead of ``chunks``. Give each choice a parser of its own, and feed the first
-   chunk of each choice, then the second of each, and so on.
+   instead of ``chunks``. Create a separate parser for each choice. Feed the first chunk of each choice, then
+   the second chunk of each choice, and so on.
 
 3. The answer is one of::
 
@@ -46,21 +45,21 @@ JSON value per line, in UTF-8, and flushes after each line:
     {"id": 7, "error": "KeyError: 'name'"}
     {"id": 7, "unsupported": "no parser for calls that begin inside reasoning"}
 
-   ``deltas`` has one entry per chunk, and one more for the end. An entry is null,
-   a delta, or a list of deltas if their order matters::
+   ``deltas`` has one entry per chunk, and one more for the end of the output. An entry is null, a delta, or a
+   list of deltas if their order matters::
 
     {"content": "text", "reasoning": "text",
      "tool_calls": [{"index": 0, "id": "call_1", "name": "get_weather", "arguments": "{"}]}
 
-   Every key is optional. The first delta of a call has its name. The suite checks
-   ids if they are present. In ``batch`` mode the only entry is the complete message.
-   ``finish_reason`` is null if the parser does not decide it.
+   Every key is optional. The first delta of a call contains the name of the function. The suite checks ids if
+   they are present. In ``batch`` mode, the only entry is the complete message. ``finish_reason`` is null if
+   the parser does not determine it.
 
-   ``error`` reports that the parser raised. ``unsupported`` names a feature that
-   the parser does not claim to have; such cases do not count against it.
+   ``error`` means that the parser raised an exception. ``unsupported`` names a feature that the parser does
+   not claim to support; such cases are not counted as failures.
 
-The suite kills a program that exceeds the time limit, dies or writes anything else.
-The case is an error, and the program is started again.
+If a program exceeds the time limit, exits, or writes anything else, the suite kills it, reports an error for
+the case, and starts the program again.
 """
 
 from __future__ import annotations
@@ -78,16 +77,16 @@ from ._cases import DeltaMessage, Json, TestCase
 from ._parser_adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
 
 START_LIMIT: Final = 300.0
-"""Seconds until the program must send its greeting; some programs import for a minute."""
+"""Time limit for the greeting in seconds; some programs need a minute for their imports."""
 TIME_LIMIT: Final = 30.0
-"""Seconds per answer."""
+"""Time limit for each answer, in seconds."""
 
 
 class Program:
-    """Parser in an external program, which is started on first use."""
+    """Adapter for a parser in an external program, which is started when it is first used."""
 
     def __init__(self, command: Sequence[str], *, time_limit: float = TIME_LIMIT) -> None:
-        """Store the command and its arguments; they are not passed through a shell."""
+        """Store the command, which is run without a shell, and the time limit for each answer."""
         self._command = list(command)
         self._limit = time_limit
         self._process: subprocess.Popen[str] | None = None
@@ -148,7 +147,7 @@ class Program:
         except OSError as error:
             raise UsageError(f"cannot run {' '.join(self._command)}: {error}") from error
         if isinstance(self._process.stdout, TextIOWrapper):
-            # A carriage return is whitespace in JSON, not the end of a line.
+            # Only a newline ends a line, because a carriage return is whitespace in JSON.
             self._process.stdout.reconfigure(newline="\n")
         self._lines = queue.Queue()
         threading.Thread(target=_read_output, args=(self._process, self._lines), daemon=True).start()
@@ -169,11 +168,11 @@ class Program:
             self.close()
             raise ParserFailed(f"the program exited: {error}") from error
         while (answer := self._read_line(self._limit)).get("id") != request["id"]:
-            pass  # a late answer to a request that timed out
+            pass  # ignore a late answer to an earlier request that timed out
         return answer
 
     def _read_line(self, limit: float) -> Json:
-        """Return the next line; stop the program if it does not write one in time."""
+        """Return the next line; stop the program if it does not write a line in time."""
         try:
             line = self._lines.get(timeout=limit)
         except queue.Empty:
@@ -200,7 +199,7 @@ def _read_output(process: subprocess.Popen[str], lines: queue.Queue[str | None])
         for line in process.stdout:
             lines.put(line)
     except ValueError:
-        pass  # the pipe was closed during the read
+        pass  # the pipe was closed while it was being read
     lines.put(None)
 
 

@@ -1,8 +1,8 @@
-"""Pytest plug-in: the suite as tests of another project.
+"""Pytest plug-in, which runs the suite as part of another project's tests.
 
-``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case
-of the dialects that the factory supports; ``_parser_adapters.py`` describes factories.
-Without the option the plug-in does nothing.
+``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case in the dialects that
+the factory supports. Factories are described in ``_parser_adapters.py``. Without this option, the plug-in
+does nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the plug-in's command-line options to pytest."""
     group = parser.getgroup("unspool", "conformance of tool-call parsers")
     group.addoption(
         "--unspool-conformance",
         metavar="MODULE:NAME",
-        help="run unspool's conformance suite against the parser of this factory",
+        help="run unspool's conformance suite on the parsers that this factory creates",
     )
     for name, what in (
         ("dialect", "only this dialect"),
@@ -37,13 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Add the suite to the collected tests."""
+    """Add the tests of the suite to the collected tests."""
     if session.config.getoption("--unspool-conformance"):
         items.extend(Suite.from_parent(session, name="unspool-conformance", path=session.path).collect())
 
 
 class Suite(pytest.Collector):
-    """Collector of the selected cases."""
+    """Collector of the selected test cases."""
 
     def __init__(self, *, path: Path, **options: Any) -> None:
         super().__init__(path=path, **options)
@@ -95,7 +95,7 @@ class CaseItem(pytest.Item):
 
 
 class CaseFailed(AssertionError):
-    """Error of a failed case, with its explanation."""
+    """Error for a failed case, with an explanation of the failure."""
 
     def __init__(self, result: CaseResult) -> None:
         from ._runner import explain_failure

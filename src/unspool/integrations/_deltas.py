@@ -1,12 +1,12 @@
-"""Encoder of parser events into the deltas that an engine's server sends.
+"""Conversion of parser events to the deltas that an engine's server sends.
 
-A server asks for one delta per step and cannot take one back, so the rules are those of ``unspool.wire``:
+A server sends one delta per step and cannot retract a delta.  So the same rules apply as in ``unspool.wire``:
 
-* whitespace that belongs to the format is left out;
-* a call that was announced and turns out malformed or truncated ends with poisoned arguments
-  (``wire/_poisoned_calls.py``), so that no client runs it.
+* whitespace that is part of the output format is left out;
+* if a call that the client has already seen turns out to be malformed or truncated, an invalid ending is
+  added to its arguments (``wire/_poisoned_calls.py``), so that no client executes the call.
 
-An answer that is not streamed goes through the same encoder in one step.
+An answer that is not streamed is encoded by the same encoder in one step.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from ..wire._poisoned_calls import SentCalls
 
 @dataclass(slots=True)
 class CallDelta:
-    """Part of one call that a step adds."""
+    """The new part of one call in a step."""
 
     index: int
-    """Position among the calls of the output."""
+    """Index of the call among the calls of the output."""
     id: str | None
-    """The id of the call; set in its first delta only."""
+    """The id of the call; None except in the first delta of the call."""
     name: str | None
-    """The name of the function; set in its first delta only."""
+    """The name of the function; None except in the first delta of the call."""
     arguments: str
     """The next piece of the arguments."""
 
 
 @dataclass(slots=True)
 class Delta:
-    """Text and calls that a step adds."""
+    """The new text and the new parts of calls in a step."""
 
     reasoning: str = ""
     content: str = ""
@@ -55,7 +55,7 @@ class Delta:
 
 
 class DeltaEncoder:
-    """Encoder of the events of one parser."""
+    """Encoder for the events of one parser."""
 
     __slots__ = ("_calls", "_whitespace", "diagnostics", "has_calls")
 
@@ -63,9 +63,9 @@ class DeltaEncoder:
         self._whitespace = parser.tidy()
         self._calls = SentCalls(parser)
         self.has_calls = False
-        """The output has at least one call so far."""
+        """True if the output has had at least one call so far."""
         self.diagnostics: list[Diagnostic] = []
-        """The diagnostics so far."""
+        """The diagnostics of the output so far."""
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -73,8 +73,9 @@ class DeltaEncoder:
         return self._calls.finish_reason(self._whitespace.finish_reason)
 
     def push(self, events: Sequence[Event]) -> Delta:
-        """Encode the next events."""
-        # Fast path: in long outputs nearly every step is one more piece of an argument.
+        """Encode the next events, and return them as one delta."""
+        # Fast path: in long outputs, nearly every step has only one event, which adds to the arguments of a
+        # call.
         if len(events) == 1:
             (event,) = events
             if isinstance(event, CallArgs) and event.json:

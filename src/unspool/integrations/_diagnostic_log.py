@@ -1,4 +1,4 @@
-"""Diagnostics of outputs, as log lines and as a Prometheus counter of the engine."""
+"""Reporting of diagnostics in the engine's log and in a Prometheus counter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DiagnosticLog:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._counter: Any = None  # made with the first diagnostic; False: there is no Prometheus client
+        self._counter: Any = None  # created with the first diagnostic; False if there is no Prometheus client
 
     def report(self, dialect: str, diagnostics: Iterable[Diagnostic]) -> None:
         """Log and count the diagnostics of one output."""
@@ -33,7 +33,8 @@ class DiagnosticLog:
 
     def _count(self, dialect: str, kind: str, count: int) -> None:
         if self._counter is None:
-            # Engines set up the client's directory before they import it, so it must not be imported earlier.
+            # Engines configure the Prometheus client's directory before they import the client, so the
+            # plug-in must not import it earlier.
             try:
                 from prometheus_client import Counter as Metric
 
@@ -47,5 +48,5 @@ class DiagnosticLog:
 
 
 def diagnostics_in(events: Iterable[Event]) -> list[Diagnostic]:
-    """Return the diagnostics among the events."""
+    """Return only those events that are diagnostics."""
     return [event for event in events if isinstance(event, Diagnostic)]

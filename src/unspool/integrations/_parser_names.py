@@ -1,4 +1,4 @@
-"""Parser names that engine plug-ins register, and the engine's own names that they replace."""
+"""Parser names that plug-ins register in an engine, and the engine's own parser names that they replace."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final
 from ..dialects._registry import list_dialects
 
 DETECTED: Final = "unspool"
-"""The parser name for the dialect that is detected from the served model's chat template and tokenizer."""
+"""The parser name that means: detect the dialect from the model's chat template and tokenizer."""
 REPLACE: Final = "UNSPOOL_REPLACE"
-"""The environment variable that lists the engine's own parser names to replace; ``all`` replaces all."""
+"""The environment variable that lists the engine's own parser names to replace, or contains ``all``."""
 
 
 def parser_names() -> dict[str, str]:
-    """Return the names that a plug-in adds, each with the dialect that it stands for."""
+    """Return the parser names that a plug-in adds, with the dialect for each name."""
     return {f"{DETECTED}_{dialect.name}": dialect.name for dialect in list_dialects()}
 
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the engine's own names that the user wants to be read by unspool."""
+    """Return those of the engine's own parser names for which the user wants to use unspool's parser."""
     requested = _requested_names()
     return tuple(name for name in own if name in requested or requested == {"all"})
 
 
 def unknown_names(own: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that the user wants to replace but the engine does not have."""
+    """Return the parser names that the user wants to replace but that do not exist in the engine."""
     return tuple(sorted(_requested_names() - {"all", *own}))
 
 

@@ -1,4 +1,4 @@
-"""Detection of the dialect of the model that an engine or trainer has loaded."""
+"""Dialect detection for the model that an engine or trainer has loaded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MIN_CONFIDENCE: Final = 0.8
 
 
 def detect_served_dialect(tokenizer: object, *, model_type: str = "") -> tuple[Dialect, str]:
-    """Return the dialect of the served model, and the reason for it.
+    """Detect the dialect of the served model; return it with the most important evidence.
 
-    The tokenizer's chat template and vocabulary decide.
+    The dialect is detected from the tokenizer's chat template and vocabulary.
 
-    :raises UsageError: if the dialect is not certain; the message says what to do instead.
+    :raises UsageError: if the dialect is not certain; the error message suggests what to do instead.
     """
     from ..models.detect.detect_dialect import detect_dialect
     from ..models.sources import read_source
@@ -39,11 +39,11 @@ def detect_served_dialect(tokenizer: object, *, model_type: str = "") -> tuple[D
     if detection.dialect is None or not detection.renders_calls:
         hint = f"; its text mentions the calls of {detection.hint}" if detection.hint else ""
         raise UsageError(
-            f"the model's chat template renders no tool calls that a dialect reads{hint}: {instead}"
+            f"the model's chat template does not render tool calls in any known dialect{hint}: {instead}"
         )
     if detection.inferred:
-        raise UsageError(f"no registered dialect reads what the model's chat template renders: {instead}")
+        raise UsageError(f"no registered dialect can parse what the model's chat template renders: {instead}")
     if detection.confidence < _MIN_CONFIDENCE:
         names = ", ".join((detection.dialect.name, *detection.runners_up[:3]))
-        raise UsageError(f"several dialects read what the model's chat template renders ({names}): {instead}")
+        raise UsageError(f"several dialects can parse what the chat template renders ({names}): {instead}")
     return detection.dialect, detection.evidence[0] if detection.evidence else ""

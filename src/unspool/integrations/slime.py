@@ -1,9 +1,9 @@
-"""Tool call parsing for slime, as a drop-in function for its agents.
+"""Tool call parsing for slime, as a drop-in replacement for the function that slime's agents call.
 
-slime generates with SGLang.  Its agents (``--custom-generate-function-path``) read calls with SGLang's
-``FunctionCallParser.parse_non_stream``, which takes text and returns the normal text and the calls, each with
-a name and parameters.  This contract was checked against SGLang 0.5.23.  slime is not published as a package
-and was not tested.  Inside SGLang's own server, use ``unspool.integrations.sglang`` instead.
+slime generates text with SGLang.  Its agents (``--custom-generate-function-path``) parse calls with SGLang's
+``FunctionCallParser.parse_non_stream``.  That function takes text, and returns the normal text and the calls,
+each with a name and parameters.  The replacement was tested with SGLang 0.5.23, but not with slime, which is
+not published as a package.  Inside SGLang's own server, use ``unspool.integrations.sglang`` instead.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..tokens._label_tokens import Ids, label_tokens
 def parse_tools(
     response: str, tools: Iterable[Any] | None, parser: str | Dialect = "qwen25"
 ) -> dict[str, Any]:
-    """Return the normal text of a response, and its calls.
+    """Parse a response; return a dictionary with the normal text and the calls.
 
-    :param tools: the tools of the request; if there are none, the result has no calls.
-    :param parser: SGLang's name of a parser, or the name of a dialect.
+    :param tools: the tools of the request; without tools, no calls are parsed.
+    :param parser: the name of one of SGLang's parsers, or the name of a dialect.
     """
     message = parse(response, parser, tools=[_schema(tool) for tool in tools or ()])
     return _result(message.content, message.tool_calls)
@@ -37,9 +37,9 @@ def parse_tool_ids(
     tokenizer: AnyTokenizer,
     prompt_ids: Ids | None = None,
 ) -> tuple[dict[str, Any], list[int]]:
-    """Return what ``parse_tools`` returns, and the loss mask, for a response of token ids.
+    """Parse a response of token ids; return the same dictionary as ``parse_tools``, and the loss mask.
 
-    The mask has a 1 for every token that the model wrote.
+    The mask contains 1 for every token that the model generated, and 0 for all other tokens.
     """
     schemas = [_schema(tool) for tool in tools or ()]
     reading = label_tokens(ids, parser, tokenizer=tokenizer, tools=schemas, prompt_ids=prompt_ids)
@@ -55,6 +55,6 @@ def _result(content: str | None, calls: Sequence[Any]) -> dict[str, Any]:
 
 
 def _schema(tool: Any) -> Any:
-    """Return a tool as JSON values; SGLang has a Pydantic model for it."""
+    """Convert a tool, which may be one of SGLang's Pydantic models, to JSON values."""
     dump = getattr(tool, "model_dump", None)
     return dump(exclude_none=True) if callable(dump) else tool

@@ -1,9 +1,9 @@
-"""Response parsing for TRL, attached to the tokenizer where TRL looks for it.
+"""Response parsing for TRL, which is attached to the tokenizer.
 
-Checked against TRL 1.16.0, ``trl/chat_template_utils.py``.  If a tokenizer has a ``response_template``, TRL's
-trainers pass the sampled ids, the ids of the prompt and the tools to ``tokenizer.parse_response``.  They
-expect an assistant message whose arguments are objects.  TRL itself has such templates only for the chat
-templates that it knows.
+This module was tested with TRL 1.16.0 (``trl/chat_template_utils.py``).  If a tokenizer has a
+``response_template``, TRL's trainers call ``tokenizer.parse_response`` with the sampled ids, the prompt's ids
+and the tools.  The trainers expect an assistant message in which the arguments of calls are objects.  TRL
+itself has response templates only for a few known chat templates.
 
 >>> attach(tokenizer)  # doctest: +SKIP
 >>> GRPOTrainer(processing_class=tokenizer, ...)  # doctest: +SKIP
@@ -30,18 +30,19 @@ Json: TypeAlias = dict[str, Any]
 
 
 def attach(tokenizer: TokenizerT, dialect: str | Dialect | None = None) -> TokenizerT:
-    """Replace a tokenizer's ``parse_response`` by unspool, and return the same tokenizer or processor.
+    """Replace a tokenizer's ``parse_response`` with unspool's parser, and return the tokenizer or processor.
 
-    :param dialect: the dialect; None detects it from the chat template.
-    :raises UsageError: if the dialect is not certain; the message says what to do instead.
+    :param dialect: the dialect; by default, the dialect is detected from the chat template.
+    :raises UsageError: if the dialect is not certain; the error message suggests what to do instead.
     """
-    inner: Any = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has its tokenizer as an attribute
+    inner: Any = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has an attribute with its tokenizer
     template = getattr(tokenizer, "chat_template", None) or getattr(inner, "chat_template", None)
     spec = find(dialect, inner) if dialect is not None else detect_served_dialect(inner)[0]
     inner.parse_response = ResponseParser(inner, spec, _reasoning_key(template))
     if getattr(inner, "response_template", None) is None:
-        # TRL calls parse_response only if there is a response template.  A real one is better than an empty
-        # one: it is saved with the tokenizer, which can then be used without unspool.
+        # TRL calls parse_response only if the tokenizer has a response template.  A complete template is
+        # better than an empty one, because it is saved with the tokenizer, which can then be used without
+        # unspool.
         try:
             inner.response_template = to_response_template(spec)
         except (SpecError, UsageError):
@@ -50,13 +51,13 @@ def attach(tokenizer: TokenizerT, dialect: str | Dialect | None = None) -> Token
 
 
 class ResponseParser:
-    """Replacement for a tokenizer's ``parse_response``."""
+    """Callable that replaces a tokenizer's method ``parse_response``."""
 
     def __init__(self, tokenizer: Any, dialect: Dialect, reasoning_key: str) -> None:
         self.dialect = dialect
         """The dialect of the responses."""
         self.reasoning_key = reasoning_key
-        """The key of the message that holds reasoning; the chat template reads the same key."""
+        """The message key for reasoning, which must be the key that the chat template reads."""
         self._tokenizer = tokenizer
 
     def __call__(
@@ -65,7 +66,7 @@ class ResponseParser:
         prefix: str | Sequence[int] | None = None,
         tools: Iterable[Any] | None = None,
     ) -> Json | list[Json]:
-        """Return the message of a response of text or ids, or the messages of a batch of responses."""
+        """Parse a response (text or token ids) to a message, or several responses to a list of messages."""
         schemas = None if tools is None else [_schema(tool) for tool in tools]
         if isinstance(response, str):
             prompt = prefix if prefix is None or isinstance(prefix, str) else self._decode(prefix)
@@ -104,7 +105,7 @@ class ResponseParser:
 
 
 def _reasoning_key(template: object) -> str:
-    """Return the message key from which a chat template reads reasoning, or the usual one."""
+    """Return the message key from which a chat template reads reasoning; by default ``reasoning_content``."""
     if isinstance(template, Mapping):
         template = template.get("tool_use") or template.get("default")
     try:
@@ -115,7 +116,7 @@ def _reasoning_key(template: object) -> str:
 
 
 def _schema(tool: Any) -> Any:
-    """Return a tool as JSON values; TRL accepts functions, whose docstrings Transformers reads."""
+    """Convert a tool to JSON values; for a Python function, Transformers derives them from the docstring."""
     if not callable(tool):
         return tool
     from transformers.utils import get_json_schema

@@ -1,17 +1,18 @@
-"""Tool parsers for verl, entered into its registry when this module is imported.
+"""Tool parsers for verl, which are added to verl's registry when this module is imported.
 
-Set ``VERL_USE_EXTERNAL_MODULES=unspool.integrations.verl``, so that verl imports the module in each of its
-processes.  Then ``actor_rollout_ref.rollout.multi_turn.format`` may be ``unspool``, which detects the dialect
-from the model's chat template, or ``unspool_DIALECT``.
+Set ``VERL_USE_EXTERNAL_MODULES=unspool.integrations.verl``, so that verl imports this module in each of its
+processes.  Then set ``actor_rollout_ref.rollout.multi_turn.format`` to ``unspool_DIALECT``, or to ``unspool``
+to detect the dialect from the model's chat template.
 
-Checked against verl 0.9.1, ``verl/experimental/agent_loop/tool_parser.py``:
+This module was tested with verl 0.9.1 (``verl/experimental/agent_loop/tool_parser.py``):
 
-* verl makes a parser with the tokenizer.  ``await extract_tool_calls(ids, tools)`` returns the content of the
-  assistant message and its calls.
-* The content becomes part of the next prompt.  Therefore it keeps reasoning as the model wrote it.
-* A broken call does not count as a call; its text stays in the content.
-* A parser does not see the prompt.  If the prompt opens reasoning, markup inside that reasoning that looks
-  like a call counts as a call.
+* verl creates a parser with the tokenizer.  ``await extract_tool_calls(ids, tools)`` returns the content and
+  the calls of the assistant message.
+* The content becomes part of the next prompt.  Therefore reasoning stays in the content, as the model wrote
+  it.
+* A malformed or truncated call is not returned as a call; its text stays in the content.
+* verl does not pass the prompt to a parser.  So if the prompt opens reasoning, and the reasoning contains
+  text that looks like a call, this text is parsed as a call.
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ _REGISTRY: Final = "verl.experimental.agent_loop.tool_parser"
 
 
 def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type:
-    """Return a parser class for verl's registry.
+    """Create a parser class for verl's registry.
 
     :param base: verl's class ``ToolParser``.
     :param call: verl's class ``FunctionCall``.
-    :param dialect: the name of the dialect; an empty name detects it from the tokenizer's chat template.
+    :param dialect: the name of the dialect; if empty, the dialect is detected from the tokenizer's chat
+        template.
     """
     log = DiagnosticLog(_log)
 
     class UnspoolToolParser(base):  # type: ignore[misc]
-        """Tool parser of one dialect, by token ids."""
+        """Tool parser for one dialect, which parses token ids."""
 
         def __init__(self, tokenizer: Any) -> None:
             super().__init__(tokenizer)
@@ -55,7 +57,7 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
 
         @property
         def stop_token_ids(self) -> list[int]:
-            """Ids of the tokens that end generation."""
+            """The ids of the tokens that end generation."""
             ends = () if self.dialect.request is None else facts_of(self.dialect).eos
             special = as_tokenizer(self.tokenizer).special_tokens()
             return [id for id, literal in special.items() if literal in ends]
@@ -63,11 +65,11 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
         async def extract_tool_calls(
             self, responses_ids: Sequence[int], tools: Sequence[Any] | None = None
         ) -> tuple[str, list[Any]]:
-            """Return the content of the message, and its calls."""
+            """Parse an output in another thread; return the content and the calls of the message."""
             return await asyncio.to_thread(self.parse, responses_ids, tools)
 
         def parse(self, ids: Sequence[int], tools: Sequence[Any] | None = None) -> tuple[str, list[Any]]:
-            """Return the content and the calls, in the calling thread."""
+            """Parse an output in the calling thread; return the content and the calls of the message."""
             parser = Parser(
                 self.dialect,
                 tools=None if tools is None else [_schema(tool) for tool in tools],
@@ -81,8 +83,8 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
                 call(name=each.name, arguments=each.arguments, tool_call_id=each.id or None)
                 for each in message.tool_calls
             ]
-            # In dialects of framed messages the template writes the headers itself, so reasoning in the
-            # content would end up under the wrong header.
+            # If messages have headers, the chat template writes the headers itself.  Reasoning in the content
+            # would end up under the wrong header, so it is left out.
             framed = self.dialect.frame is not None
             return (message.content or "") if framed else text_without_calls(events), calls
 
@@ -90,25 +92,25 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
 
 
 def text_without_calls(events: Sequence[Event]) -> str:
-    """Return the text that the model wrote, without complete calls and the end of the turn."""
+    """Return the text that the model wrote, without complete calls and without the end marker of the turn."""
     out: list[str] = []
     for event in events:
         match event:
             case Text(_, text) | Markup("reasoning_open" | "reasoning_close", text):
                 out.append(text)
-            case CallEnd(_, _, raw):  # raw is empty unless the call is broken
+            case CallEnd(_, _, raw):  # empty for a complete call
                 out.append(raw)
     return "".join(out).strip("\n")
 
 
 def _schema(tool: Any) -> Any:
-    """Return a tool as JSON values; verl has a Pydantic model for it."""
+    """Convert a tool, which may be one of verl's Pydantic models, to JSON values."""
     dump = getattr(tool, "model_dump", None)
     return dump(exclude_unset=True, exclude_none=True) if callable(dump) else tool
 
 
 def register() -> tuple[str, ...]:
-    """Enter the parsers into verl's registry, and return their names."""
+    """Add unspool's parsers to verl's registry, and return their names."""
     try:
         module = importlib.import_module(_REGISTRY)
         base, call = module.ToolParser, module.FunctionCall
@@ -122,7 +124,7 @@ def register() -> tuple[str, ...]:
     return tuple(names)
 
 
-if "verl" in sys.modules:  # verl imports this module, or a program that has imported verl does
+if "verl" in sys.modules:  # either verl imports this module, or the importing program uses verl
     try:
         register()
     except UsageError as error:

@@ -1,1 +1,1 @@
-"""Tools for models on disk or on a server: detection of the dialect, checks of the setup, conversions."""
+"""Tools for a model on disk or on a server: dialect detection, setup checks and format conversions."""

@@ -1,7 +1,7 @@
-"""Scenarios of the suite, which are written once and rendered in every dialect.
+"""Scenarios of the suite, which are declared once and rendered in every dialect.
 
-Add a scenario to the module of its group. :func:`cases` renders every scenario in every
-dialect; for a dialect that cannot express it, the scenario gives a reason.
+To add a scenario, edit the module of its group. :func:`cases` renders every scenario in every dialect. If a
+dialect cannot express a scenario, it yields an :class:`Inapplicable` with the reason instead.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     for module in (standard, order, arguments, lookalikes, truncation, markers, faulty_calls, requests)
     for scenario in module.SCENARIOS
 }
-"""Return the JSON object for the results."""
+"""All scenarios, by full name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inapplicable:
-    """Scenario that a dialect cannot express."""
+    """Scenario that a dialect cannot express, with the reason."""
 
     dialect: str
     scenario: str
@@ -49,7 +49,7 @@ class Inapplicable:
     reason: str
 
     def to_json(self) -> dict[str, str]:
-        """Return the JSON object for the results."""
+        """Return the JSON object for the result file."""
         return {
             "dialect": self.dialect,
             "scenario": self.scenario,
@@ -65,7 +65,7 @@ def capabilities_of(dialect: str) -> Capabilities:
 
 
 def select(patterns: Sequence[str] = ()) -> list[Scenario]:
-    """Return the scenarios that match a group, a name or a pattern such as ``order/*``; by default all."""
+    """Return the scenarios that match any group, name or pattern such as ``order/*``; by default, all."""
     if not patterns:
         return list(SCENARIOS.values())
     matches = [
@@ -81,7 +81,7 @@ def select(patterns: Sequence[str] = ()) -> list[Scenario]:
 
 
 def cases(dialects: Sequence[str] = (), scenarios: Sequence[str] = ()) -> Iterator[TestCase | Inapplicable]:
-    """Yield every selected scenario as a case in every selected dialect; by default all."""
+    """Yield a case for every selected scenario in every selected dialect; by default, all are selected."""
     names = [get_dialect(name).name for name in dialects] or [dialect.name for dialect in list_dialects()]
     selected = select(scenarios)
     for name in names:

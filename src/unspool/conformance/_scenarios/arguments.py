@@ -1,7 +1,8 @@
-"""Fidelity of arguments: every value arrives unchanged, in every notation.
+"""Scenarios that check that argument values arrive unchanged in every notation.
 
-Each scenario puts one value into one call. A dialect whose notation cannot express the
-value gives a reason. Tagged dialects take the types from the request's tools.
+Each scenario puts one value into one call. The scenario is not applicable to a dialect whose notation cannot
+express the value. In dialects with tags around parameters, the types of the values are taken from the tools
+of the request.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ def _text_scenario(name: str, text: str, needs: Sequence[str] = ()) -> Scenario:
 
 
 def _append_call(draft: Draft) -> None:
-    """Append another call if a turn may have two; it shows that the first one has ended."""
+    """Append another call if a turn may contain two calls, to check that the first call ends correctly."""
     calls = [part.call for part in draft.order if isinstance(part, ExpectedCall)]
     if "parallel" not in draft.capabilities.missing:
         _replace_calls(draft, [*calls, PING])
 
 
 def _replace_calls(draft: Draft, calls: Sequence[Call]) -> None:
-    """Replace the parts of the draft with these calls."""
+    """Replace the content of the draft with these calls."""
     other = make_draft(calls, draft.capabilities)
     draft.pieces, draft.order = other.pieces, other.order
 
@@ -86,7 +87,7 @@ _ESCAPED: Final = {
 
 
 def _insert_marker(which: int) -> DraftEdit:
-    """Put a marker of the dialect's own grammar into the value."""
+    """Return an edit that puts one of the dialect's own markers into the value."""
 
     def edit(draft: Draft) -> str | None:
         found = _own_markers(draft.capabilities)
@@ -100,7 +101,7 @@ def _insert_marker(which: int) -> DraftEdit:
 
 
 def _own_markers(capabilities: Capabilities) -> list[str]:
-    """Return the markers that a string may contain, without those that end a turn or a message."""
+    """Return the dialect's markers, except for markers that end a turn or a message."""
     dialect = capabilities.dialect
     ends = dialect.frame.ends if dialect.frame is not None and capabilities.tagged else ()
     forbidden = {*(stop.strip() for stop in dialect.stop), *ends}
@@ -138,7 +139,7 @@ def _nested_value(depth: int) -> Any:
 
 
 def _require_typed_values(draft: Draft) -> str | None:
-    """Refuse dialects in which lists and objects without a schema cannot be restored."""
+    """Reject dialects in which lists and objects cannot be recovered without a schema."""
     nested = draft.capabilities.dialect.values.nested
     return "nested values have no types without a schema" if nested else None
 
@@ -150,7 +151,7 @@ _ITEMS: Final = [{"sku": "a", "qty": 1}, {"sku": "b,}", "qty": 2}]
 
 
 def _choose(**arguments: Any) -> Call:
-    """Return a call whose arguments have schemas with alternatives."""
+    """Create a call to the tool whose parameter schemas have alternatives."""
     return Call("choose", arguments)
 
 

@@ -1,4 +1,4 @@
-"""Capabilities of a dialect: the scenario parts that it can express, derived from its declaration."""
+"""Capabilities of a dialect, which determine the scenarios that can be rendered in the dialect."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ...dialects._templates import (
 )
 from .message_parts import Call, Reasoning, ScenarioPart
 
-"""Dialects whose turns have at most one call, with the reason."""
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
+"""Dialects whose turns have at most one call, with the reason."""
 
 
 class Capabilities:
-    """Capabilities of a dialect, with the reason for each missing one."""
+    """Capabilities of a dialect, derived from its declaration, with a reason for each missing capability."""
 
     def __init__(self, dialect: Dialect) -> None:
         frame = dialect.frame
@@ -42,31 +42,31 @@ class Capabilities:
         self.has_calls: Final = bool(field)
         self.tagged: Final = field == "params"
         self.notation: Final = "tagged" if self.tagged else notation
-        """Notation of arguments: ``json``, ``python``, ``loose``, ``bare`` or ``tagged``."""
+        """Notation of the arguments: ``json``, ``python``, ``loose``, ``bare`` or ``tagged``."""
         self.verbatim: Final = self.notation == "json"
-        """True if arguments are JSON, which the parser passes on unchanged."""
+        """True if arguments are JSON, which the parser returns unchanged."""
         self.enveloped: Final = field == "envelope"
-        """True if one object holds the name and the arguments."""
+        """True if a call is a single JSON object that contains the name and the arguments."""
         self.sorts_keys: Final = dialect.args == "bare"
-        """True if the templates of this notation sort keys; the models then do so as well."""
+        """True if chat templates with this notation sort keys, so that models also write sorted keys."""
         self.carries_ids: Final = self.has_calls and (
             "{id}" in "".join([template, *call_headers])
             or dialect.names.forms[0] == dialect.id_format.pattern
             or (self.enveloped and "id" in dialect.envelope.order)
         )
         self.wrapped: Final = bool(dialect.content)
-        """True if content has a wrapper of its own."""
+        """True if the dialect has markers around content."""
         self.anchored: Final = self.has_calls and dialect.section[0].startswith("^")
-        """True if calls count only at the beginning of the output."""
+        """True if calls are recognized only at the beginning of the output."""
         self.marked: Final = self.framed or (
             self.has_calls and not isinstance(parse_template(template)[0], Hole)
         )
-        """True if each call has an opening marker of its own."""
+        """True if each call has its own opening marker."""
         self.end_marker: Final = self._find_end_marker(template)
-        """Marker that ends a call, or the section of calls."""
+        """Marker that ends a call or the section of calls; empty if there is none."""
         self.has_reasoning: Final = ("reasoning" in into) if self.framed else bool(dialect.reasoning)
         self.missing: Final = self._find_missing(template)
-        """Reason for each capability that the dialect lacks."""
+        """Reasons by name of the capability, for all capabilities that the dialect lacks."""
 
     def _find_missing(self, template: str) -> dict[str, str]:  # noqa: C901 - independent checks in a row
         dialect = self.dialect
@@ -125,7 +125,7 @@ class Capabilities:
         return ""
 
     def requirements(self, parts: Sequence[ScenarioPart]) -> set[str]:
-        """Return the capabilities that these parts require."""
+        """Return the names of the capabilities that these parts require."""
         found: set[str] = set()
         calls = [i for i, part in enumerate(parts) if isinstance(part, Call)]
         texts = [i for i, part in enumerate(parts) if isinstance(part, str)]
@@ -143,24 +143,24 @@ class Capabilities:
         return found
 
     def explain_missing(self, requirements: set[str]) -> str:
-        """Return the reasons why a scenario with these requirements is not applicable, or an empty string."""
+        """Return why a scenario with these requirements is not applicable; empty if it is applicable."""
         return "; ".join(
             self.missing[requirement] for requirement in sorted(requirements & self.missing.keys())
         )
 
     def opener(self, wrappers: Sequence[str]) -> str:
-        """Return the opening text of a wrapper, with the whitespace that the template writes after it."""
+        """Return the opening marker of a wrapper, with the whitespace that the template writes after it."""
         before, _, _ = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
         return "".join(piece.text for piece in before if not isinstance(piece, Hole))
 
     def closer(self, wrappers: Sequence[str]) -> str:
-        """Return the closing marker of a wrapper, without surrounding whitespace."""
+        """Return the closing marker of a wrapper without surrounding whitespace."""
         _, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
         return "".join(piece.text for piece in after).strip()
 
     @staticmethod
     def is_control(marker: str) -> bool:
-        """Return whether the marker is a control token, which does not occur in prose."""
+        """Return whether a marker is a control token, which does not occur in ordinary text."""
         return is_control_token(marker)
 
 
@@ -175,7 +175,7 @@ def _has_open_name(template: str) -> bool:
 
 
 def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
-    """Return the opening and the closing marker around text, without surrounding whitespace."""
+    """Return the opening and the closing marker of a wrapper, without surrounding whitespace."""
     if not wrappers:
         return "", ""
     before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
@@ -184,12 +184,12 @@ def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
 
 
 def reasoning_markers(capabilities: Capabilities) -> tuple[str, str]:
-    """Return the markers that open and close reasoning; empty for messages with headers."""
+    """Return the markers that open and close reasoning, or empty strings if messages have headers."""
     return ("", "") if capabilities.framed else _wrapper(capabilities.dialect.reasoning)
 
 
 def section_markers(capabilities: Capabilities) -> tuple[str, str]:
-    """Return the markers that open and close the section of calls; empty if there is no section."""
+    """Return the markers that open and close the section of calls; empty strings if there is no section."""
     if capabilities.framed or not capabilities.has_calls:
         return "", ""
     before, _, after = split_at(parse_template(split_marks(capabilities.dialect.section[0])[1]), "calls")
@@ -201,7 +201,7 @@ def section_markers(capabilities: Capabilities) -> tuple[str, str]:
 
 
 def call_markers(capabilities: Capabilities) -> tuple[str, str]:
-    """Return the markers that open and close one call."""
+    """Return the markers that open and close a single call."""
     if capabilities.framed or not capabilities.has_calls:
         return "", ""
     pieces = parse_template(capabilities.dialect.call[0])

@@ -1,11 +1,11 @@
 """Scenarios with calls that are malformed, duplicated or undeclared.
 
-- A malformed call is not a call. Its raw text is content; if a stream has already
-  announced the call, the client keeps the part that was sent. The finish reason is
-  never ``tool_calls`` because of it, and the calls around it stay valid.
-- Duplicate calls are all kept.
-- A call to a tool that the request did not declare is passed on, so that the caller
-  can report it to the model.
+- A malformed call is not a call, and its raw text is content. If a stream has already sent the start of the
+  call, the client keeps the part that was sent. A malformed call does not cause the finish reason
+  ``tool_calls``, and it does not affect other calls.
+- Duplicate calls are not removed.
+- A call to a tool that the request did not declare is returned, so that the application can tell the model
+  about the mistake.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOT_A_CALL: Final = "A broken call is not a call; the text and calls around it 
 
 
 def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEdit:
-    """Apply a change to the payload of the call with the long value."""
+    """Return an edit that changes the payload of the call with the long value."""
 
     def edit(draft: Draft) -> str | None:
         if not draft.capabilities.verbatim:
@@ -57,7 +57,7 @@ def _change_payload(change: Callable[[str], str], obstacle: str = "") -> DraftEd
 
 
 def _replace_payload_with_prose(draft: Draft) -> str | None:
-    """Replace the payload of the call with prose."""
+    """Replace the payload of the call with ordinary text."""
     number = draft.find("payload", 0)
     if number < 0 or not draft.capabilities.enveloped:
         return "the name precedes the arguments, so a call has already begun"
@@ -132,7 +132,7 @@ _MARKUP_IS_TEXT: Final = "If no tool may be called, call markup is text."
 
 
 def _declare_only(*names: str) -> DraftEdit:
-    """Declare only these tools in the request."""
+    """Return an edit that declares only these tools in the request."""
 
     def edit(draft: Draft) -> str | None:
         draft.tools = tuple(tool for tool in draft.tools if tool["function"]["name"] in names)
@@ -142,7 +142,7 @@ def _declare_only(*names: str) -> DraftEdit:
 
 
 def _forbid_calls(draft: Draft) -> str | None:
-    """Forbid calls with ``tool_choice: none``, so that their markup becomes text."""
+    """Forbid calls with ``tool_choice: none``, so that the markup of calls becomes text."""
     if draft.capabilities.framed:
         return "the header marks a message as a call, even if tool_choice is none"
     draft.tool_choice = "none"
@@ -160,13 +160,13 @@ def _forbid_calls(draft: Draft) -> str | None:
 
 
 def _markup_as_text(markup: str, draft: Draft) -> str:
-    """Return call markup as text, without the markers that the parser removes everywhere."""
+    """Return the markup of a call as text, without markers that the parser always removes."""
     dialect = draft.capabilities.dialect
     closers = [
         reasoning_markers(draft.capabilities)[1],
         *(draft.capabilities.closer([wrapper]) for wrapper in dialect.content),
     ]
-    # Markers that occur only in calls stay in the text, unless calls are ordinary messages.
+    # Markers that occur only in calls stay in the text, unless calls are messages with headers.
     ends = tuple(filter(None, closers))
     call_templates = (
         "" if any(call.endswith(ends) for call in dialect.call) else "\n".join(dialect.call + dialect.section)

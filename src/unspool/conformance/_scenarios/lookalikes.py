@@ -1,7 +1,7 @@
-"""Answers that look like something else: JSON that is not a call, and quoted markers.
+"""Scenarios with answers that look like something else: JSON that is not a call, and quoted markers.
 
-A client must never receive a call that the model did not make, and an answer stays
-an answer whatever it looks like.
+A client must never receive a call that the model did not make, and must receive the answer even if the answer
+looks like something else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JSON_ANSWERS: Final = {
 
 
 def _quote_in_prompt(draft: Draft) -> str | None:
-    """Mention the reasoning opener in the user's message at the end of the prompt."""
+    """Let the prompt end with a user's message that mentions the reasoning opener."""
     opener, _ = reasoning_markers(draft.capabilities)
     facts = facts_of(draft.capabilities.dialect)
     if not opener:
@@ -47,7 +47,7 @@ def _quote_in_prompt(draft: Draft) -> str | None:
 
 
 def _insert_opener_in_line(draft: Draft) -> str | None:
-    """Put a reasoning opener among other words of a line."""
+    """Insert a reasoning opener between other words in a line."""
     opener, _ = reasoning_markers(draft.capabilities)
     if not opener or draft.capabilities.is_control(opener):
         return "a control token does not occur in prose" if opener else "reasoning has no marker of its own"

@@ -1,16 +1,14 @@
-"""Scenarios with markers that are missing, stray, empty or only mentioned.
+"""Scenarios with markers that are missing, stray, empty or only mentioned in text.
 
-The rules, as in docs/policies.md and docs/rulings.md:
+The rules (see also docs/policies.md and docs/rulings.md):
 
-- Reasoning without a closer stays reasoning up to the next call, which ends it.
-- A missing closer does no harm at the end of a call that is otherwise complete, or
-  before the next call.
-- Calls without their section are calls if the dialect also writes them that way.
-- A stray closer of reasoning is removed. A stray closer of calls is removed after a
-  call or if it is a control token; elsewhere it is text.
-- An empty section is removed, and so is empty reasoning.
-- A marker after a quote or a backtick is only mentioned, and so is one that opens a
-  call where no call follows.
+- Reasoning without a closer continues until the next call.
+- A complete call is valid without its closer at the end of the output or before the next call.
+- Calls outside a section are accepted if the dialect declares this form.
+- A stray closer of reasoning is removed. A stray closer of calls is removed if it follows a call or is a
+  control token; otherwise it is text.
+- Empty sections and empty reasoning are removed.
+- A marker is treated as text if it follows a quote or a backtick, or if it opens a call but no call follows.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[Re
 
 
 def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
-    """Remove the pieces of these kinds from a part."""
+    """Return an edit that removes the pieces of these kinds from a part."""
 
     def edit(draft: Draft) -> str | None:
         text_before = draft.text
@@ -73,7 +71,7 @@ def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
 
 
 def _remove_last_closers(draft: Draft) -> str | None:
-    """Remove the closers of the last call and of its section."""
+    """Remove the closers of the last call and the section."""
     return _remove_marker("tail", len(draft.order) - 1, "section_close")(draft)
 
 
@@ -102,7 +100,7 @@ def _remove_inner_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_closer(draft: Draft) -> str | None:
-    """Remove the reasoning closer; text after it then counts as reasoning as well."""
+    """Remove the reasoning closer, and expect the following text as reasoning, too."""
     if draft.capabilities.framed:
         return "the header of the next message ends reasoning"
     marked = draft.capabilities.marked or section_markers(draft.capabilities)[0]
@@ -112,7 +110,7 @@ def _remove_reasoning_closer(draft: Draft) -> str | None:
     text = draft.pieces[closing].text
     whitespace = text[len(text.rstrip()) :] or "\n"
     draft.pieces[closing] = RenderedPiece("close", whitespace, 0)
-    if not draft.capabilities.wrapped:  # otherwise the wrapper of the answer ends the reasoning
+    if not draft.capabilities.wrapped:  # the opening marker of an answer would end the reasoning
         draft.order = [
             TextSegment("reasoning", part.text) if isinstance(part, TextSegment) else part
             for part in draft.order
@@ -121,7 +119,7 @@ def _remove_reasoning_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_opener(draft: Draft) -> str | None:
-    """Remove the reasoning opener; the text before the closer is then content."""
+    """Remove the reasoning opener, and expect the text before the closer as content."""
     opening = draft.find("open", 0)
     if draft.capabilities.framed or opening < 0:
         return "reasoning is a message with a header"
@@ -236,7 +234,7 @@ MISSING: Final = (
 
 
 def _insert_closer_first(draft: Draft) -> str | None:
-    """Put a reasoning closer in front of the output."""
+    """Insert a reasoning closer before the output."""
     marker = reasoning_markers(draft.capabilities)[1]
     if not marker:
         return "the dialect has no such marker"
@@ -247,7 +245,7 @@ def _insert_closer_first(draft: Draft) -> str | None:
 
 
 def _insert_in_text(get_marker: MarkerGetter, *, after_call: bool) -> DraftEdit:
-    """Put a marker between two sentences, as in ``One. <marker> Two``."""
+    """Return an edit that inserts a marker between two sentences, as in ``One. <marker> Two``."""
 
     def edit(draft: Draft) -> str | None:
         capabilities = draft.capabilities
@@ -286,7 +284,7 @@ def _remove_dropped_tokens(text: str, capabilities: Capabilities) -> str:
 
 
 def _repeat_closer(get_marker: MarkerGetter) -> DraftEdit:
-    """Repeat a closer of reasoning or of a call."""
+    """Return an edit that repeats a closer of reasoning or of a call."""
 
     def edit(draft: Draft) -> str | None:
         marker = get_marker(draft.capabilities)
@@ -383,7 +381,7 @@ def _remove_everything(draft: Draft) -> str | None:
 
 
 def _replace_reasoning(inside: str) -> DraftEdit:
-    """Replace the reasoning by an empty text or by whitespace."""
+    """Return an edit that replaces the reasoning with an empty string or whitespace."""
 
     def edit(draft: Draft) -> str | None:
         number = draft.find("text", 0)
@@ -395,7 +393,7 @@ def _replace_reasoning(inside: str) -> DraftEdit:
 
 
 def _empty_first_section(draft: Draft) -> str | None:
-    """Remove the calls from their section."""
+    """Remove all calls from the section, so that the section is empty."""
     opening, closing = section_markers(draft.capabilities)
     if not opening or not closing:
         return "calls have no section, or a section without a closer"

@@ -1,4 +1,4 @@
-"""Parts of a scenario before rendering: text, reasoning and calls, and the tools that the calls use."""
+"""Parts of a scenario before rendering (text, reasoning and calls), and the tools for these calls."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any, Final, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Tool call with its arguments as a Python value."""
+    """Tool call whose arguments are Python values."""
 
     name: str
     arguments: dict[str, Any]
     spelling: str = ""
-    """JSON text of the arguments, if the model's spelling is not the usual one."""
+    """JSON text of the arguments, if the model does not format it in the usual way."""
 
     @property
     def json(self) -> str:
-        """Arguments in the model's JSON spelling."""
+        """Arguments as the JSON text that the model writes."""
         return self.spelling or json.dumps(self.arguments, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Segment of reasoning."""
+    """Reasoning text."""
 
     text: str
 
 
 ScenarioPart: TypeAlias = str | Reasoning | Call
-"""Part of a scenario; a string is content."""
+"""Part of a scenario, where a string is content."""
 
 
 def weather(city: str, **more: str) -> Call:
-    """Return a call with one or two strings."""
+    """Create a call with one or two strings as arguments."""
     return Call("get_weather", {"city": city, **more})
 
 
 def write(path: str, content: str) -> Call:
-    """Return a call with arbitrary text as an argument."""
+    """Create a call with arbitrary text as an argument."""
     return Call("write_file", {"path": path, "content": content})
 
 
 def values(**arguments: Any) -> Call:
-    """Return a call whose arguments may have every type."""
+    """Create a call whose arguments may have any type."""
     return Call("set_all", arguments)
 
 
@@ -83,7 +83,7 @@ STANDARD_TOOLS: Final = (
     _tool("write_file", ["path", "content"], path=_STRING, content=_STRING),
     _tool("create_order", user_id=_INTEGER, items={"type": "array", "items": _SKU}),
 )
-"""Tools of the standard patterns, which the corpus also uses."""
+"""Tools for the scenarios of the group ``standard``, which are also used in the test corpus."""
 
 _PLACE: Final = {"type": "object", "properties": {"city": _STRING, "zip": _STRING, "floor": _INTEGER}}
 _REFER: Final = _tool(
@@ -111,4 +111,4 @@ TOOLS: Final = (
     _REFER,
     _tool("nest", tree={"type": "object"}, list={"type": "array"}),
 )
-"""All tools that scenarios call, as declared in a request."""
+"""All tools for scenarios, in the form in which a request declares them."""

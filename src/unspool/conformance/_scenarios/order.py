@@ -1,7 +1,7 @@
-"""Order and interleaving: text, reasoning and calls in every sequence of up to four parts.
+"""Scenarios with text, reasoning and calls in every possible order, with up to four parts.
 
-Some models also call tools inside their reasoning. Such a call interrupts the
-reasoning and counts as a call.
+Some models also call tools inside reasoning. Such a call interrupts the reasoning and must be returned as a
+call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CALLS: Final = (PARIS, PING, weather("Rome"), write("a.txt", "Hello"))
 
 
 def _sequences() -> Iterator[str]:
-    """Yield every sequence in which no two adjacent parts would merge into one segment of text."""
+    """Yield every sequence of parts in which adjacent parts do not merge into a single text."""
     for length in range(1, _MAX_PARTS + 1):
         for kinds in product("TRC", repeat=length):
             if all(one == "C" or one != other for one, other in pairwise(kinds)):
@@ -45,7 +45,7 @@ _NAMES: Final = {"T": "text", "R": "reasoning", "C": "call"}
 
 
 def _move_calls_into_reasoning(more: str) -> DraftEdit:
-    """Move the calls in front of the reasoning closer, and add more reasoning after them."""
+    """Return an edit that moves calls before the reasoning closer and adds more reasoning after the calls."""
 
     def edit(draft: Draft) -> str | None:
         capabilities = draft.capabilities

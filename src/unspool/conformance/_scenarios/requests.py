@@ -1,4 +1,4 @@
-"""Scenarios about the request: prefilled output, forced calls and several choices."""
+"""Scenarios about options of a request: prefilled output, forced calls and several choices."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _CONTINUES: Final = "The output continues the end of the prompt."
 
 
 def _prefill(*, bare: bool = False) -> DraftEdit:
-    """Move the reasoning opener into the prompt.
+    """Return an edit that moves the reasoning opener to the end of the prompt.
 
-    :param bare: leave out the whitespace that the template writes after the opener.
+    :param bare: whether to leave out the whitespace that the template writes after the opener.
     """
 
     def edit(draft: Draft) -> str | None:
@@ -51,14 +51,14 @@ def _prefill(*, bare: bool = False) -> DraftEdit:
 
 
 def _prefill_and_truncate(draft: Draft) -> str | None:
-    """Move the reasoning opener into the prompt and cut the output inside the reasoning."""
+    """Move the reasoning opener to the end of the prompt, and truncate the output inside reasoning."""
     del draft.pieces[draft.find("close", 0) :]
     draft.finish_reason = "length"
     return _prefill()(draft)
 
 
 def _prefill_empty_reasoning(draft: Draft) -> str | None:
-    """Move the opener and the closer of reasoning into the prompt, with no reasoning between them."""
+    """Add an empty reasoning block, with opener and closer, to the end of the prompt."""
     numbers = [i for i, piece in enumerate(draft.pieces) if piece.part == 0]
     framing = [draft.pieces[i].text for i in numbers if draft.pieces[i].kind != "text"]
     del draft.pieces[: numbers[-1] + 1], draft.order[0]
@@ -72,14 +72,14 @@ def _prefill_empty_reasoning(draft: Draft) -> str | None:
 
 
 def _prefill_wrapper(draft: Draft) -> str | None:
-    """Move the opener of the answer's wrapper into the prompt."""
+    """Move the opening marker of the answer to the end of the prompt."""
     draft.prompt = draft.pieces.pop(draft.find("open", 0)).text
     draft.start = "response"
     return None
 
 
 def _prefill_answer(draft: Draft) -> str | None:
-    """Put the beginning of the answer into the prompt."""
+    """Add the beginning of the answer to the end of the prompt."""
     if draft.capabilities.framed or draft.capabilities.wrapped:
         return "an answer begins with a marker"
     if draft.capabilities.dialect.prompt.echo:
@@ -158,11 +158,11 @@ def _json_array(calls: Sequence[Call]) -> str:
 def _replace_with_json(
     *, named: bool = False, start: bool = False, before: str = "", after: str = "", indent: int = 0
 ) -> DraftEdit:
-    """Replace the calls by guided JSON, after the reasoning if there is any.
+    """Return an edit that replaces the calls with guided JSON, which follows reasoning if there is any.
 
-    :param start: move the reasoning opener into the prompt.
-    :param before: text in front of the JSON.
-    :param after: text after the JSON; ``stop`` is the marker that ends a turn.
+    :param start: whether to move the reasoning opener to the end of the prompt.
+    :param before: text before the JSON.
+    :param after: text after the JSON; ``stop`` stands for the marker that ends a turn.
     """
 
     def edit(draft: Draft) -> str | None:
@@ -189,7 +189,7 @@ def _replace_with_json(
 
 
 def _as_json(part: ExpectedPart, *, named: bool, indent: int) -> ExpectedPart:
-    """Convert an expected call to guided JSON: without an id, with the arguments as in the array."""
+    """Convert an expected call to the call that is expected from guided JSON, which has no id."""
     if not isinstance(part, ExpectedCall):
         return part
     call = part.call

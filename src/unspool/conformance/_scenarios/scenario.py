@@ -1,17 +1,17 @@
-"""Scenarios, and drafts of them in one dialect.
+"""Scenarios, and drafts that render a scenario in one dialect.
 
-A scenario lists the parts of a message in order, and optionally an *edit* that
-introduces a fault. Its draft in a dialect holds the text in labelled pieces together
-with the expected parts; the edit changes both. Nothing in this module runs a parser.
+A scenario consists of the parts of a message in order, and optionally of an *edit* that introduces a fault. A
+draft consists of the rendered output, divided into labelled pieces, and of the expected parts. The edit
+changes both. This module does not run a parser.
 
-The expectation follows from the parts by these rules:
+The expected result is derived from the parts with these rules:
 
-- Calls, reasoning and content come out unchanged, in their order.
-- The whitespace between two segments of a channel is a separator: one newline here,
-  and the comparison accepts any whitespace there.
-- If the prompt holds the beginning of the visible text, that beginning comes first
-  (``echo``).
-- The finish reason is ``tool_calls`` if a call is complete, otherwise the backend's.
+- Calls, reasoning and content are returned unchanged and in order.
+- Two segments of a channel are separated by whitespace: here by one newline, but the comparison accepts any
+  whitespace.
+- If the prompt contains the beginning of the answer, the expected text starts with it (``echo``).
+- The finish reason is ``tool_calls`` if there is a complete call; otherwise it is the finish reason that the
+  backend reports.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from .message_parts import TOOLS, Call, Reasoning, ScenarioPart
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCall:
-    """Expected call."""
+    """Call in the expected result."""
 
     call: Call
     id: str | None
-    """Identifier that the model writes; None if the dialect has none."""
+    """Id that the model writes; None if the dialect has no ids."""
 
 
 ExpectedPart: TypeAlias = TextSegment | ExpectedCall | Unfinished
@@ -54,7 +54,7 @@ ExpectedPart: TypeAlias = TextSegment | ExpectedCall | Unfinished
 
 @dataclass(slots=True)
 class Draft:
-    """Scenario rendered in a dialect."""
+    """Scenario that is rendered in a dialect, with the expected result."""
 
     capabilities: Capabilities
     pieces: list[RenderedPiece]
@@ -65,20 +65,20 @@ class Draft:
     prompt: str | None = None
     finish_reason: FinishReason = "stop"
     finish: FinishReason | None = None
-    """Finish reason for the client, if the rule above does not determine it."""
+    """Expected finish reason, if it differs from the rule in the module's docstring."""
     any_finish: bool = False
     """True if several finish reasons are correct."""
     n: int = 1
     guided_json: bool = False
-    """True if the calls are JSON regardless of the dialect."""
+    """True if the calls are plain JSON instead of the dialect's own format."""
 
     @property
     def text(self) -> str:
-        """Text that the model writes."""
+        """The whole text that the model writes."""
         return "".join(piece.text for piece in self.pieces)
 
     def call_text(self, part: int) -> str:
-        """Return the text of a call, with the markers that it shares with its neighbours."""
+        """Return the text of a call, including separators and section markers next to it."""
         numbers = [i for i, piece in enumerate(self.pieces) if piece.part == part]
         first, last = numbers[0], numbers[-1]
         while last + 1 < len(self.pieces) and self.pieces[last + 1].kind in ("separator", "section_close"):
@@ -86,7 +86,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces[first : last + 1])
 
     def find(self, kind: str, part: int | None = None) -> int:
-        """Return the index of the first piece of this kind (of this part), or -1."""
+        """Return the index of the first piece of a kind, in one part or in all parts; -1 if there is none."""
         for number, piece in enumerate(self.pieces):
             if piece.kind == kind and part in (None, piece.part):
                 return number
@@ -94,30 +94,30 @@ class Draft:
 
 
 DraftEdit: TypeAlias = Callable[[Draft], str | None]
-"""Function that introduces a fault: it changes the draft, or returns why the dialect does not allow that."""
+"""Function that introduces a fault: it changes the draft, or returns a reason why that is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One situation that the suite tests."""
+    """Situation that the suite tests in every dialect."""
 
     group: str
     name: str
-    """Name, unique in its group."""
+    """Name of the scenario, which is unique in its group."""
     parts: Sequence[ScenarioPart]
     rule: str
-    """Rule that determines the expected result, for readers."""
+    """Description of the rule from which the expected result follows."""
     requirements: Sequence[str] = ()
-    """Required capabilities in addition to those of the parts; see ``Capabilities.missing``."""
+    """Required capabilities, in addition to the capabilities that the parts require."""
     edit: DraftEdit | None = None
 
     @property
     def full_name(self) -> str:
-        """Name, unique in the suite."""
+        """Group and name, which are unique in the suite."""
         return f"{self.group}/{self.name}"
 
     def case(self, capabilities: Capabilities) -> TestCase | str:
-        """Return the case for a dialect, or the reason why there is none."""
+        """Return the case for a dialect, or the reason why the scenario is not applicable."""
         missing = capabilities.explain_missing(capabilities.requirements(self.parts) | set(self.requirements))
         if missing:
             return missing
@@ -158,7 +158,7 @@ class Scenario:
 
 
 def make_draft(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Draft:
-    """Render the parts in the dialect and derive the expected parts."""
+    """Render the parts in a dialect, and derive the expected parts."""
     order: list[ExpectedPart] = []
     call_count = 0
     for part in parts:
@@ -188,7 +188,7 @@ def _echo(order: list[ExpectedPart], echo: str) -> None:
 
 
 def to_render_parts(parts: Sequence[ScenarioPart], capabilities: Capabilities) -> Iterator[RenderPart]:
-    """Convert the parts for ``render``; text after other text or after a call starts on a new line."""
+    """Convert the parts to the input of ``render``; text after other text or a call starts on a new line."""
     number = 0
     has_text = False
     for part in parts:
@@ -204,7 +204,7 @@ def to_render_parts(parts: Sequence[ScenarioPart], capabilities: Capabilities) -
 
 
 def make_id(capabilities: Capabilities, name: str, number: int) -> str:
-    """Return an id in the dialect's format, the same in every run."""
+    """Generate a call id in the dialect's format, which is the same in every run."""
     dialect = capabilities.dialect
     random = "abcdefghijklmnopqrstuvwxyz"[number:][: dialect.id_format.length]
     pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.names.first_index))
@@ -217,7 +217,7 @@ def _expected_tool_call(expected: ExpectedCall, capabilities: Capabilities, *, g
 
 
 def expected_arguments(call: Call, capabilities: Capabilities) -> str:
-    """Return the arguments as JSON, with the keys in the order in which the dialect writes them."""
+    """Return the expected arguments as JSON, with the keys in the order in which the dialect writes them."""
     return (
         Call(call.name, _sort_keys(call.arguments)).json
         if capabilities.sorts_keys and not call.spelling

@@ -1,4 +1,4 @@
-"""Ten standard patterns that every parser of tool calls should handle."""
+"""Ten standard scenarios that every tool call parser should handle."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ PATTERNS: Final = (
 )
 TITLE: Final = "The ten standard patterns"
 OWN_END: Final = "\0"
-"""Placeholder for the marker that ends a call of the dialect."""
+"""Placeholder for the dialect's marker that ends a call."""
 
 SIZES: Final = (1, 2, 3, 5, 8, 13, 40)
-"""Chunk lengths for the pattern ``streaming``."""
+"""Chunk lengths in the scenario ``streaming``."""
 NESTED: Final = {"k": "v", "deep": {"x": [1]}}
 PUNCTUATION: Final = "Two things:\n\n- f(x) = [1, 2] and {y}, if 1 < 2 & 3 > 2\n- 50 % off\n\nBye."
 CODE: Final = 'def f(a: str) -> str:\n\treturn "C:\\\\" + a  # it\'s "quoted"\n\n\nprint(f("\\n"))\n'
@@ -48,13 +48,13 @@ MARKUP: Final = (
     '<div class="x">1 &lt; 2 &amp; 3</div> <!-- c --> {"a": [1, {"b": "]}"}]} ${x} %s {0} `code` # *'
 )
 LONG: Final = "Reykjavik"
-"""Value that patterns break or cut; it occurs once."""
+"""Value in which scenarios introduce faults; it occurs only once."""
 
 COMPLETE: Final = "The parser returns everything that the model wrote."
 
 
 def standard_tools(draft: Draft) -> None:
-    """Declare only the tools of the standard patterns in the request."""
+    """Declare only the standard tools in the request."""
     draft.tools = STANDARD_TOOLS
 
 
@@ -71,7 +71,7 @@ def _insert_own_end(draft: Draft) -> None:
         ExpectedCall(_with_end(part.call, end_marker), part.id) if isinstance(part, ExpectedCall) else part
         for part in draft.order
     ]
-    # JSON writes the placeholder as an escape, other notations write it unchanged.
+    # The placeholder is escaped in JSON and unchanged in other notations.
     spellings = (json.dumps(OWN_END)[1:-1], OWN_END)
     for number, piece in enumerate(draft.pieces):
         text = piece.text
@@ -88,7 +88,7 @@ def _with_end(call: Call, end_marker: str) -> Call:
 
 
 def _cut_inside(draft: Draft, word: str, kept: int) -> str:
-    """Cut the text inside the last ``word`` and return the remaining text of the last call."""
+    """Truncate the output inside the last ``word``; return the remaining text of the last call."""
     text = draft.text
     cut = text.rindex(word) + kept
     last = max(i for i, piece in enumerate(draft.pieces) if piece.kind in ("tail", "payload"))
@@ -117,7 +117,7 @@ def _cut_in_name(draft: Draft) -> None:
 
 
 def break_value(draft: Draft) -> None:
-    """Insert an unexpected word: instead of a JSON value, or before the parameters."""
+    """Insert an unexpected word in place of a JSON value or before the parameters."""
     standard_tools(draft)
     at, call = next(
         (i, part.call)

@@ -1,15 +1,14 @@
-"""Truncation: the output ends at every meaningful position.
+"""Scenarios in which the output is truncated, with a cut at every meaningful position.
 
-Everything before the cut is kept. The rules for a cut call or marker depend on the
-position of the cut:
+Everything before the cut is kept. The expected result depends on the position of the cut:
 
 in text or reasoning         the text up to the cut
 in a marker                  a fragment: nothing, or its raw text
-before the end of the name   a fragment as well
-from there to the last value the call is truncated
-after the arguments          the call is complete; in tagged dialects, where only the
+before the end of the name   also a fragment
+up to the last value         a truncated call
+after the arguments          a complete call; in dialects with tags, where only the
                              closing marker shows that no argument follows,
-                             truncated is correct as well
+                             a truncated call is also correct
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _TEXT: Final = "Let me look."
 _SECOND: Final = weather("Reykjavik")
 
 CutPosition = Callable[[Draft], tuple[int, int] | None]
-"""Function that returns where to cut: the index of a piece, and how much of it to keep."""
+"""Function that returns the position of a cut: the index of a piece, and the number of characters to keep."""
 
 
 def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
-    """Cut inside a piece; a share of 0.0 cuts before it, 1.0 after it."""
+    """Return a position inside a piece; with a share of 0.0, before the piece; with 1.0, after the piece."""
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         number = draft.find(kind, part)
@@ -49,7 +48,7 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Cut after a word of the part, shifted by ``offset`` characters."""
+    """Return a position after a word in a part, shifted by ``offset`` characters."""
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
@@ -75,7 +74,8 @@ def _truncate(locate: CutPosition) -> DraftEdit:
         broken = [part for part in draft.order if isinstance(part, Unfinished)]
         called = any(isinstance(part, ExpectedCall) for part in draft.order)
         closing = last.kind == "tail" or (last.kind == "payload" and kept_length == len(last.text))
-        # A parser may report the complete call or the cut after it in its finish reason.
+        # The finish reason may be tool_calls because of the complete call, or length because of the
+        # truncation.
         draft.any_finish = bool(broken) and (called or closing)
         return None
 
@@ -83,7 +83,7 @@ def _truncate(locate: CutPosition) -> DraftEdit:
 
 
 def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[ExpectedPart]:
-    """Return the expected parts for the pieces before the cut."""
+    """Return the parts that are expected if the output ends at the cut."""
     piece = draft.pieces[number]
     outcomes = _expected_by_part(draft)
     order = [outcome for part, outcome in outcomes.items() if part < piece.part and outcome is not None]
@@ -104,7 +104,7 @@ def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[Expec
 
 
 def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
-    """Return the expected part for each part of the scenario."""
+    """Return the expected part for each part of the scenario, by index."""
     order = iter(draft.order)
     parts = sorted({piece.part for piece in draft.pieces})
     return {part: next(order, None) for part in parts}
@@ -142,10 +142,10 @@ def _call_before_cut(
 
 
 def _sendable_arguments(call: Call, capabilities: Capabilities, text: str) -> str:
-    """Return the arguments that a stream may have sent.
+    """Return the longest arguments that a stream may have sent before the cut.
 
-    In a notation without escapes, a character after a value may belong to the value or to
-    the tag that ends it.
+    In a notation without escapes, a character after a value may be part of the value or the start of the
+    closing tag.
     """
     arguments = expected_arguments(call, capabilities)
     for value in reversed(list(call.arguments.values())):

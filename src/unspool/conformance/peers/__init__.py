@@ -1,9 +1,9 @@
-"""Peers: parsers of other engines, each in an environment of its own, for the same suite.
+"""Peers: the parsers of other engines, each in its own environment, for comparison in the suite.
 
-``make peers`` builds the environments below ``.peers``. The program of a peer runs in one
-of them. unspool is not installed there, so the program imports only this folder and
-speaks the protocol of ``conformance.external_program``. It reads the facts about unspool's dialects
-from a file that :func:`command` writes.
+``make peers`` creates the environments in ``.peers``. Each peer has a program that runs in its environment.
+unspool is not installed there, so the program imports only modules in this folder, and communicates with the
+protocol of ``conformance.external_program``. It reads the facts about unspool's dialects from a file that
+:func:`command` writes.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _CONTROL: Final = re.compile(
     r"|</?(?:think|tool_calls?|tool_sep|arg_key|arg_value)(?::\w+)?>|</?(?:mm|seed):think>"
     r"|</?(?:minimax|seed):tool_call>|</?ifm\|\w+>|</?longcat_\w+>|<(?:start|end)_function_call>|<escape>"
 )
-"""Texts that are one token in their model's vocabulary: control tokens by their form, and known tags."""
+"""Pattern for markers that are a single token in the model's vocabulary: control tokens and known tags."""
 _SUFFIX: Final = re.compile(r":\w+(?=｜?>)")
-"""Suffix that some checkpoints add to every marker."""
+"""Pattern for the suffix that some checkpoints add to every marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Parser of another engine, and its environment."""
+    """Parser of another engine, with its environment."""
 
     name: str
-    """Name on the command line, of the environment and of the program."""
+    """Name of the peer on the command line, of its environment and of its program."""
     package: str
     """Package that contains the parser."""
     about: str
-    """Code of the package that the program runs."""
+    """Description of the code that the program runs."""
     vocabulary: bool = False
     """True if the program needs the files from ``make tokenizers``."""
 
@@ -58,7 +58,7 @@ PEERS: Final = {
 
 
 def root() -> Path:
-    """Return the folder of the environments: ``UNSPOOL_PEERS``, or ``.peers`` in this checkout."""
+    """Return the folder with the environments: ``UNSPOOL_PEERS``, or ``.peers`` in this checkout."""
     configured = os.environ.get("UNSPOOL_PEERS")
     return Path(configured) if configured else _HERE.parents[3] / ".peers"
 
@@ -69,17 +69,17 @@ def _vocabularies() -> Path:
 
 
 def python(name: str) -> Path:
-    """Return the path of the interpreter in a peer's environment, which may not exist."""
+    """Return the path of the Python interpreter in a peer's environment; the path may not exist."""
     return root() / name / "bin" / "python"
 
 
 def available() -> list[str]:
-    """Return the peers whose environments exist."""
+    """Return the names of the peers whose environments exist."""
     return [name for name in PEERS if python(name).exists()]
 
 
 def command(name: str) -> list[str]:
-    """Return the command that runs a peer's program.
+    """Return the command that runs a peer's program, and write the file with facts.
 
     :raises UsageError: if the peer is unknown or its environment is missing.
     """
@@ -93,7 +93,7 @@ def command(name: str) -> list[str]:
     if PEERS[name].vocabulary and not (_vocabularies() / "node_modules").exists():
         raise UsageError(f"{name} needs a vocabulary; run make tokenizers")
     facts = root() / "dialects.json"
-    # Programs may start concurrently, and none may read an incomplete file.
+    # Several programs may start at the same time, and must not read an incomplete file.
     temporary = facts.with_suffix(f".{os.getpid()}")
     contents = {"vocabularies": str(_vocabularies()), "dialects": dialects()}
     temporary.write_text(json.dumps(contents, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -102,7 +102,7 @@ def command(name: str) -> list[str]:
 
 
 def dialects() -> dict[str, object]:
-    """Return the facts about unspool's dialects that a peer's program needs to build requests."""
+    """Return the facts about unspool's dialects with which a peer's program builds requests."""
     from ...dialects._dialect_texts import dialect_texts
     from ...dialects._registry import facts_of, list_dialects
     from ...dialects._request_facts import MODEL
@@ -127,10 +127,10 @@ def dialects() -> dict[str, object]:
 
 
 def of_one_checkpoint(marks: Collection[str]) -> list[str]:
-    """Return the markers of one checkpoint, if a dialect has those of several with different suffixes.
+    """Select the markers of a single checkpoint, if a dialect has checkpoints with different suffixes.
 
-    No model's vocabulary has the markers of all checkpoints, and a parser that searches the
-    vocabulary for the suffix would find any of them.
+    A model's vocabulary contains only the markers of one checkpoint. A parser that looks for the suffix in
+    the vocabulary must not find the suffix of another checkpoint.
 
     >>> of_one_checkpoint(["<think>", "<think:opensource>", "<seed:think>"])
     ['<think>', '<seed:think>']

@@ -1,4 +1,4 @@
-"""Entry point of a peer's program: ``python .../peers NAME FACTS``, in that peer's environment."""
+"""Entry point of the peers' programs: run ``python .../peers NAME FACTS`` in the peer's environment."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Start the program named by the arguments."""
+    """Run the program that the command-line arguments name."""
     here = Path(__file__).resolve().parent
-    # Python put this folder on the path, where ``vllm.py`` would hide the package vllm.
+    # Python adds this folder to the path, where the module ``vllm.py`` would hide the package vllm.
     sys.path[0] = str(here.parent)
     import_module(here.name)
     del sys.path[0]

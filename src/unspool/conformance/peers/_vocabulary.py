@@ -1,8 +1,8 @@
-"""Tokenizer for a dialect: a real vocabulary plus the dialect's markers as tokens.
+"""Tokenizer for a dialect, which consists of a real vocabulary and the dialect's markers as tokens.
 
-An engine's parsers need token ids, but most models' vocabularies are not available
-offline. Parsers look only at the markers, so the other text may use any vocabulary. It
-uses Qwen3's without the added tokens, and the markers get the ids after it.
+The parsers of an engine need token ids, but the vocabularies of most models are not available offline.
+Parsers only look for the ids of markers, so ordinary text can use any vocabulary. Qwen3's vocabulary is used
+without its added tokens, and the markers get the ids after the last token of this vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._protocol import any_of
 
 @cache
 def _base(file: Path) -> tuple[Tokenizer, dict[str, int]]:
-    """Return the tokenizer without added tokens, and its vocabulary."""
+    """Load a tokenizer without its added tokens; return the tokenizer and the vocabulary."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["added_tokens"] = []
     config["post_processor"] = None
@@ -29,25 +29,25 @@ def _base(file: Path) -> tuple[Tokenizer, dict[str, int]]:
 
 
 class EngineTokenizer:
-    """Subset of a Hugging Face tokenizer that an engine's parsers use."""
+    """Tokenizer with those methods of a Hugging Face tokenizer that an engine's parsers use."""
 
     chat_template = None
     name_or_path = ""
     is_fast = True
 
     def __init__(self, file: Path, markers: Iterable[str], eos: str, suffix: str = "") -> None:
-        """Read the vocabulary and assign ids to the markers.
+        """Load the vocabulary, and assign ids to the markers.
 
-        :param file: a ``tokenizer.json``.
-        :param markers: texts that are one token each.
+        :param file: the path of a ``tokenizer.json``.
+        :param markers: the markers, each of which becomes a single token.
         :param eos: the token that ends a turn.
-        :param suffix: the suffix of the checkpoint's markers, as in some configurations.
+        :param suffix: the suffix of the checkpoint's markers, if it has one.
         """
         self._tokenizer, base = _base(file)
         first = max(base.values()) + 1
         names = dict.fromkeys([*sorted(markers), eos])
         self.markers = {name: first + at for at, name in enumerate(names)}
-        # The markers come first, so that searches for them are fast.
+        # The markers come first, so that linear searches for them are fast.
         self._vocabulary = {**self.markers, **base}
         self._literals = {id: name for name, id in self.markers.items()}
         self._pattern = any_of(list(self.markers))
@@ -62,33 +62,33 @@ class EngineTokenizer:
 
     @property
     def vocab(self) -> dict[str, int]:
-        """All tokens and their ids."""
+        """Ids of all tokens, by token."""
         return self._vocabulary
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens."""
+        """Number of tokens, including the markers."""
         return len(self._vocabulary)
 
     def __len__(self) -> int:
         return len(self._vocabulary)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return all tokens and their ids."""
+        """Return the ids of all tokens, by token."""
         return self._vocabulary
 
     def get_added_vocab(self) -> dict[str, int]:
-        """Return the markers and their ids."""
+        """Return the ids of the markers, by marker."""
         return self.markers
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
-        """Return the ids of tokens by name."""
+        """Return the id of a token, or the ids of several tokens."""
         if isinstance(tokens, str):
             return self._vocabulary.get(tokens)
         return [self._vocabulary.get(token) for token in tokens]
 
     def encode(self, text: str, **_: object) -> list[int]:
-        """Return the ids of a text."""
+        """Encode text to token ids."""
         ids: list[int] = []
         done = 0
         for match in self._pattern.finditer(text):
@@ -101,7 +101,7 @@ class EngineTokenizer:
         return ids
 
     def decode(self, ids: int | Sequence[int], skip_special_tokens: bool = False, **_: object) -> str:
-        """Return the text of ids."""
+        """Decode token ids to text."""
         out: list[str] = []
         plain: list[int] = []
         for id in [ids] if isinstance(ids, int) else ids:

@@ -1,4 +1,4 @@
-"""openai-harmony: the reference parser of gpt-oss, which parses token ids."""
+"""Peer program for openai-harmony, the reference parser for gpt-oss, which parses token ids."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Stream(PeerStream):
         if len(parser.messages) > self._messages:
             self._messages = len(parser.messages)
             recipient = parser.messages[-1].recipient or ""
-            if recipient.startswith(_FUNCTIONS) and not self._open:  # the call had no arguments
+            if recipient.startswith(_FUNCTIONS) and not self._open:  # no arguments, so no delta
                 deltas += self._call(recipient, "")
             self._open = False
             self._new = True
@@ -79,7 +79,8 @@ class _Stream(PeerStream):
         if recipient.startswith(_FUNCTIONS):
             return deltas + self._call(recipient, text)
         channel = _channel(parser.current_channel)
-        # The parser does not join messages; batch below joins them in the same way.
+        # The parser does not join the messages of a channel, so they are joined with newlines, as in batch()
+        # below.
         separator = "\n" if self._new and channel in self._seen else ""
         self._new = False
         self._seen.add(channel)
@@ -144,13 +145,13 @@ def _text(message: Message) -> str:
 
 def _check(request: ProtocolRequest) -> None:
     if not request.tools or request.tool_choice != "auto":
-        raise Unsupported("the parser ignores requests")
+        raise Unsupported("the parser ignores the options of a request")
     if request.has_control_token_in_string:
-        raise Unsupported("the parser needs token ids, and a case cannot tell a token from its spelling")
+        raise Unsupported("the parser needs token ids, but a marker in the output may be ordinary text")
 
 
 def main(facts: Path) -> None:
-    """Run the program."""
+    """Serve requests with the parser of openai-harmony."""
     environment = Environment.read(facts)
     os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(environment.harmony))
     serve(_Harmony(), environment)

@@ -1,8 +1,8 @@
-"""SGLang: the detectors of its chat server, called by the server's own code.
+"""Peer program for SGLang, which runs the detectors with the code of SGLang's chat server.
 
-``OpenAIServingChat`` runs without an engine. Its methods that convert generated text to
-chunks and messages are unchanged: they detect reasoning first, then calls in the
-remaining text, and finish the stream.
+``OpenAIServingChat`` is used without an engine. Its methods that convert generated text to chunks and
+messages are unchanged. They first detect reasoning, then calls in the remaining text, and finally finish the
+stream.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _ENGINE = (
     "sglang.srt.utils.hf_transformers",
     "sglang.srt.utils.hf_transformers_utils",
 )
-"""Modules that run models, whose packages parsing does not need."""
+"""Modules for running models, which are replaced because parsing does not need them or their dependencies."""
 
 
 class _WithoutEngine(MetaPathFinder, Loader):
-    """Importer of a stand-in for each module of the engine."""
+    """Import hook that replaces each module of the engine with a mock."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         inside = any(name == module or name.startswith(f"{module}.") for module in _ENGINE)
@@ -58,7 +58,7 @@ class _WithoutEngine(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing; the stand-in is complete."""
+        """Do nothing, because the mock is already complete."""
 
 
 sys.meta_path.insert(0, _WithoutEngine())
@@ -79,14 +79,14 @@ class _Setup:
     tool: str | None
     reasoning: str | None = None
     optional: bool = False
-    """True if the reasoning parser is for models that always reason.
+    """True if the reasoning parser is suitable only for models that always reason.
 
-    Models that do not reason are then served without it.
+    In this case, models that do not reason are served without a reasoning parser.
     """
     kept_stop: str = ""
-    """Token that ends a turn but stays in the text."""
+    """Token that ends a turn but is not removed from the text; empty if there is none."""
     spaces_controls: bool = False
-    """True if the model's tokenizer puts a space between two control tokens, which the parser expects."""
+    """True if the tokenizer adds a space between two control tokens, as the parser expects."""
 
 
 _SETUPS: Mapping[str, _Setup] = {
@@ -140,19 +140,19 @@ _SETUPS: Mapping[str, _Setup] = {
 }
 """Configurations by dialect, from SGLang's registry and the documentation of its detectors.
 
-``cohere_command4`` is missing: it parses only the markers of Command 4, and cases have
-those of Command 3. ``mimo`` is missing: it keeps newlines around a value, and cases are
-written with them.
+Two of SGLang's parsers are not tested. ``cohere_command4`` parses only the markers of Command 4, but the
+cases have the markers of Command 3. ``mimo`` does not remove the newlines around a value, which all cases
+contain.
 """
 
 _FROM_THE_OUTPUT = frozenset(
     ("apertus", "inkling", "muse_glimmer", "harmony", "kimi", "gemma4", "k2_horizon")
 )
-"""Dialects whose templates open no reasoning, and whose parsers look for it only in the output."""
+"""Dialects whose templates never open reasoning, so their parsers look for reasoning only in the output."""
 
 
 class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
-    """Chat server of one model, without its engine."""
+    """SGLang's chat server for one dialect, without an engine."""
 
     def __init__(self, dialect: str, reasoning: str | None, facts: Facts, environment: Environment) -> None:
         self.setup = _SETUPS[dialect]
@@ -171,7 +171,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
         self._requests: dict[str, ChatCompletionRequest] = {}
 
     def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
-        """Return the request in the state after the server has rendered the prompt."""
+        """Create the server's request, in the state after the prompt has been rendered."""
         key = json.dumps([request.tools, request.tool_choice, request.thinking, request.tail, request.mode])
         if key in self._requests:
             return self._requests[key]
@@ -181,7 +181,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
             stream=request.mode == "stream",
             **({"tools": request.tools, "tool_choice": request.tool_choice} if request.tools else {}),
         )
-        with suppress(ValueError):  # the parser cannot switch reasoning
+        with suppress(ValueError):  # some parsers do not support turning reasoning on or off
             self.apply_reasoning_enabled(chat_request, request.thinking)
         if self.reasoning_parser == "minimax-m3":
             mode = "enabled" if request.start == "reasoning" else "adaptive"
@@ -199,7 +199,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
 
 
 class _Detokenizer:
-    """Text that the engine passes on for the tokens, if it differs from their spelling."""
+    """Converter from the text of tokens to the text that the engine's detokenizer would emit."""
 
     def __init__(self, setup: _Setup, case: ProtocolRequest, chat_request: ChatCompletionRequest) -> None:
         self._setup = setup
@@ -270,7 +270,7 @@ class _Stream(PeerStream):
 
 
 def _drain(chunks: AsyncIterator[str]) -> list[str]:
-    """Return the items of an asynchronous generator that never suspends."""
+    """Collect the items of an asynchronous generator that never suspends."""
     items: list[str] = []
 
     async def collect() -> None:
@@ -285,7 +285,7 @@ def _drain(chunks: AsyncIterator[str]) -> list[str]:
 
 
 def _delta(event: str) -> Json:
-    """Return the delta of a server-sent event."""
+    """Extract the delta from a server-sent event."""
     choice = json.loads(event.removeprefix("data: "))["choices"][0]
     delta = choice["delta"]
     return {
@@ -324,7 +324,7 @@ class _Sglang(PeerProgram):
         if request.thinking and setup.reasoning is None:
             raise Unsupported("no reasoning parser for this dialect")
         if request.starts_in_unopened_reasoning and request.dialect in _FROM_THE_OUTPUT:
-            raise Unsupported("no template of this family opens reasoning in the prompt")
+            raise Unsupported("no chat template of this family opens reasoning in the prompt")
         reasoning = None if setup.optional and not request.thinking else setup.reasoning
         server = self._server(request.dialect, reasoning)
         if request.tool_choice == "required" or request.named:
@@ -334,21 +334,21 @@ class _Sglang(PeerProgram):
     def _check_forced(
         self, chat_request: ChatCompletionRequest, setup: _Setup, request: ProtocolRequest
     ) -> None:
-        """Raise ``Unsupported`` if the server's grammar would write forced calls in another format.
+        """Raise ``Unsupported`` if the server's grammar for forced calls has another format than the case.
 
-        The grammar writes them either as guided JSON or in the model's own format.
+        The grammar enforces either guided JSON or the model's own format.
         """
         if request.is_fenced:
-            raise Unsupported("the server's grammars write no code fences")
+            raise Unsupported("the server's grammars do not allow code fences")
         native = False
         if setup.tool is not None:
             parser = FunctionCallParser(chat_request.tools, setup.tool, tool_choice=chat_request.tool_choice)
             native = parser.owns_tool_format()
         if native == request.is_guided:
             form = "in the model's own format" if native else "as guided JSON"
-            raise Unsupported(f"the server writes forced calls {form}")
+            raise Unsupported(f"the server generates forced calls {form}")
         if request.named and not native and request.text_after_reasoning.startswith("{"):
-            raise Unsupported("the server writes a named call as an array as well")
+            raise Unsupported("the server also generates a named call as an array")
 
     def unsplittable(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls) if request.facts.controls else None
@@ -381,7 +381,7 @@ class _Sglang(PeerProgram):
 
 
 class _Settings:
-    """Server options: incremental deltas, everything else disabled."""
+    """Server options, with incremental deltas and everything else disabled."""
 
     incremental_streaming_output = True
 
@@ -390,7 +390,7 @@ class _Settings:
 
 
 def main(facts: Path) -> None:
-    """Run the program."""
+    """Serve requests with SGLang's detectors."""
     serving_chat.get_serving = _Settings
     environment = Environment.read(facts)
     serve(_Sglang(environment), environment)

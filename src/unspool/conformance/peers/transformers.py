@@ -1,7 +1,7 @@
-"""Transformers: ``ResponseParser`` with the response templates of its server.
+"""Peer program for Transformers, which runs ``ResponseParser`` with the response templates of its server.
 
-``transformers serve`` has templates for the families whose tokenizers carry none. Its
-code that converts a parser's events runs unchanged.
+``transformers serve`` contains response templates for families whose tokenizers do not have one. The server's
+code that converts the parser's events is used unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ._protocol import (
 )
 
 _FAMILIES = {"hermes": "qwen3", "qwen3_coder": "qwen3_5", "gemma4": "gemma4"}
-"""Model types of the server's templates, by dialect."""
+"""Model types for which the server has response templates, by dialect."""
 
 
 def _template(dialect: str) -> Json:
@@ -37,14 +37,14 @@ def _template(dialect: str) -> Json:
 
 
 def _prefix(request: ProtocolRequest) -> str:
-    """Return the end of the prompt, starting with the template's anchor."""
+    """Return the end of the prompt, which starts with the anchor of the response template."""
     anchor = _template(request.dialect)["start_anchor"]
     first = anchor if isinstance(anchor, str) else anchor[0]
     return first + request.tail.removeprefix(request.facts.prompt).removeprefix("\n")
 
 
 def _deltas(events: list[Json], calls: int) -> list[Json]:
-    """Return the deltas that the server sends for these events after ``calls`` earlier calls."""
+    """Convert events to the deltas that the server sends; ``calls`` is the number of earlier calls."""
     deltas: list[Json] = []
     for item in serving.response_events_to_chunks(events):
         if isinstance(item, serving.ToolCall):
@@ -71,7 +71,7 @@ class _Stream(PeerStream):
         return deltas + self._send(self._parser.finalize()[1]) if finished else deltas
 
     def finish(self) -> ChunkOutput:
-        # The parser still needs the token that ends the turn.
+        # The parser also needs the token that ends the turn.
         deltas = self._send(self._parser.feed(self._stop))
         return deltas + self._send(self._parser.finalize()[1])
 
@@ -125,6 +125,6 @@ def _check(request: ProtocolRequest) -> None:
 
 
 def main(facts: Path) -> None:
-    """Run the program."""
+    """Serve requests with the parser of Transformers."""
     environment = Environment.read(facts)
     serve(_Transformers(), environment)

@@ -1,8 +1,8 @@
-"""vLLM: the parsers of its chat server, called as the server calls them.
+"""Peer program for vLLM, which calls the parsers in the same way as vLLM's chat server.
 
-``ParserManager.get_parser`` combines a tool parser and a reasoning parser. As in
-``OpenAIServingChat``, the program calls ``adjust_request`` and then ``parse_delta``
-for each delta, or ``parse`` for a complete output.
+``ParserManager.get_parser`` combines a tool parser and a reasoning parser. Like ``OpenAIServingChat``, the
+program first calls ``adjust_request``, and then ``parse_delta`` for each delta or ``parse`` for a complete
+output.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ._protocol import (
 )
 from ._vocabulary import EngineTokenizer
 
-# Parsers log every problem with a traceback: thousands of lines that do not affect the result.
+# The parsers log a traceback for every problem, which would be thousands of lines without any use.
 logging.disable(logging.CRITICAL)
 
 _ON = {"thinking": True, "enable_thinking": True}
@@ -52,28 +52,28 @@ class _Setup:
     tool: str | None
     reasoning: str | None = None
     optional: bool = False
-    """True if the reasoning parser treats all output as reasoning unless the output closes it.
+    """True if the reasoning parser treats the whole output as reasoning unless it finds a closing marker.
 
-    Models of the dialect that do not reason are then served without it.
+    In this case, models that do not reason are served without a reasoning parser.
     """
     expects_seed: bool = False
-    """True if the reasoning parser expects the reasoning opener in the prompt."""
+    """True if the reasoning parser assumes that the prompt ends with the reasoning opener."""
     on: Json = field(default_factory=lambda: _ON)
-    """Value of ``chat_template_kwargs`` with reasoning on."""
+    """Value of ``chat_template_kwargs`` that turns reasoning on."""
     off: Json = field(default_factory=lambda: _OFF)
-    """Value of ``chat_template_kwargs`` with reasoning off."""
+    """Value of ``chat_template_kwargs`` that turns reasoning off."""
     suffix: str = ""
-    """Suffix of the checkpoint's markers."""
+    """Suffix of the checkpoint's markers; empty if there is none."""
     model_type: str = ""
-    """Model type, for parsers that look at it."""
+    """Model type, for parsers that depend on it."""
     plain: tuple[str, ...] = ()
-    """Markers that a parser looks up in the vocabulary although they are not tokens."""
+    """Markers that the parser looks up in the vocabulary although they are not single tokens."""
     words: str = ""
-    """Pattern of words that are one token each and that the parser recognizes by id."""
+    """Pattern for words that are single tokens and that the parser recognizes by their ids."""
     reads: tuple[str, ...] = ()
-    """Markers of answers that the reasoning parser handles."""
+    """Markers around answers that the reasoning parser removes."""
     by_ids: bool = False
-    """True if the reasoning parser recognizes its markers by the ids of an unavailable vocabulary."""
+    """True if the reasoning parser finds markers by their ids in a vocabulary that is not available."""
 
 
 _DSML = tuple(
@@ -152,17 +152,18 @@ _SETUPS: Mapping[str, _Setup] = {
 }
 """Configurations by dialect, from vLLM's registry and the documentation of its parsers.
 
-``mimo`` is missing: the parser keeps newlines around a value, and cases are written with them.
+The parser ``mimo`` is not tested, because it does not remove the newlines around a value, which all cases
+contain.
 """
 
 _FROM_THE_OUTPUT = frozenset(
     ("harmony", "mistral", "mistral_v11", "muse_glimmer", "inkling", "granite", "gemma4", "k2_horizon")
 )
-"""Dialects whose templates open no reasoning, and whose parsers look for it only in the output."""
+"""Dialects whose templates never open reasoning, so their parsers look for reasoning only in the output."""
 
 
 class _RecordingVocabulary(dict[str, int]):
-    """Vocabulary that contains every token and records the lookups."""
+    """Vocabulary that contains every token that is looked up, and records the lookups."""
 
     def get(self, key: str, default: object = None) -> int:  # noqa: ARG002
         return self[key]
@@ -176,7 +177,7 @@ class _RecordingVocabulary(dict[str, int]):
 
 
 class _RecordingTokenizer(EngineTokenizer):
-    """Tokenizer that records which markers a parser looks up as tokens."""
+    """Tokenizer that records the markers that a parser looks up in the vocabulary."""
 
     def __init__(self, suffix: str) -> None:
         self.lookups = _RecordingVocabulary()
@@ -207,7 +208,7 @@ class _RecordingTokenizer(EngineTokenizer):
 
 
 class _Ids:
-    """Encoder of text to ids for one dialect, and the tokenizer for its parser."""
+    """Encoder from text to token ids for one dialect, with the tokenizer for the dialect's parser."""
 
     def __init__(self, tokenizer: Any, markers: Mapping[str, int], eos: int | None) -> None:
         self.tokenizer = tokenizer
@@ -215,12 +216,12 @@ class _Ids:
         self.eos = eos
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text."""
+        """Encode text to token ids."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
 
 class _NoGrammar:
-    """Stand-in for mistral-common's grammars, which only constrain sampling."""
+    """Replacement for mistral-common's grammars, which affect only sampling."""
 
     def select_jinja_template(self) -> str:
         return ""
@@ -230,7 +231,7 @@ class _NoGrammar:
 
 
 class _MistralIds(_Ids):
-    """Encoder for Mistral, whose tokenizers do not recognize markers in text."""
+    """Encoder for Mistral's models, whose tokenizers do not recognize markers in text."""
 
     def __init__(self, folder: Path, facts: Facts) -> None:
         from vllm.tokenizers.mistral import MistralTokenizer
@@ -254,7 +255,7 @@ class _MistralIds(_Ids):
 
 
 class _HarmonyIds(_Ids):
-    """Encoder for gpt-oss, which has its own vocabulary."""
+    """Encoder for gpt-oss, which has a different vocabulary."""
 
     def __init__(self, facts: Facts) -> None:
         encoding = openai_harmony.load_harmony_encoding("HarmonyGptOss")
@@ -272,7 +273,7 @@ class _HarmonyIds(_Ids):
 
 
 class _Server:
-    """Configuration of a server for one dialect."""
+    """Parsers and tokenizer of a server for one dialect."""
 
     def __init__(
         self, dialect: str, setup: _Setup, reasoning: str | None, facts: Facts, environment: Environment
@@ -306,7 +307,7 @@ class _Server:
         self._requests: dict[str, ChatCompletionRequest] = {}
 
     def make(self, tokenizer: Any, tools: Any, kwargs: Json) -> Any:
-        """Create a parser, as the server does for each choice."""
+        """Create a parser, as the server does for every choice."""
         return self.parser(tokenizer, tools, chat_template_kwargs=kwargs, model_config=self.model_config)
 
     def kwargs(self, request: ProtocolRequest) -> Json:
@@ -320,7 +321,7 @@ class _Server:
         return self.setup.on if request.thinking else self.setup.off
 
     def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
-        """Return the request, adjusted by the parser as in the server."""
+        """Create the server's request and let the parser adjust it, as in the server."""
         kwargs = self.kwargs(request)
         key = json.dumps([request.tools, request.tool_choice, kwargs, request.mode])
         if key not in self._requests:
@@ -349,7 +350,7 @@ class _Stream(PeerStream):
         return self._parse(text, self._encoder.encode(text), finished)
 
     def finish(self) -> ChunkOutput:
-        # The token that ends a turn has an id but no text.
+        # The id of the token that ends a turn is passed to the parser, but its text is empty.
         eos = self._encoder.markers.get(self._case.stop, self._encoder.eos)
         return self._parse("", [] if eos is None else [eos], finished=True)
 
@@ -401,13 +402,13 @@ class _Vllm(PeerProgram):
         if request.thinking and setup.reasoning is None:
             raise Unsupported("no reasoning parser for this dialect")
         if request.starts_in_unopened_reasoning and request.dialect in _FROM_THE_OUTPUT:
-            raise Unsupported("no template of this family opens reasoning in the prompt")
+            raise Unsupported("no chat template of this family opens reasoning in the prompt")
         if request.has_control_token_in_string:
-            raise Unsupported("the parser needs token ids, and a case cannot tell a token from its spelling")
+            raise Unsupported("the parser needs token ids, but a marker in the output may be ordinary text")
         reads_reasoning = request.thinking or any(mark in request.text for mark in setup.reads)
         reasoning = None if setup.optional and not reads_reasoning else setup.reasoning
         if reads_reasoning and setup.by_ids and request.mode == "stream":
-            raise Unsupported("the reasoning parser needs the ids of an unavailable vocabulary")
+            raise Unsupported("the reasoning parser needs token ids of a vocabulary that is not available")
         server = self._server(request.dialect, reasoning)
         if request.tool_choice == "required" or request.named:
             _check_forced(server.request(request), request)
@@ -446,25 +447,25 @@ class _Vllm(PeerProgram):
 
 
 def _check_forced(chat_request: ChatCompletionRequest, request: ProtocolRequest) -> None:
-    """Raise ``Unsupported`` if the server's grammar would write forced calls in another format.
+    """Raise ``Unsupported`` if the server's grammar for forced calls has another format than the case.
 
-    The grammar writes them either as guided JSON or in the model's own format.
+    The grammar enforces either guided JSON or the model's own format.
     """
     if request.is_fenced:
-        raise Unsupported("the server's grammars write no code fences")
+        raise Unsupported("the server's grammars do not allow code fences")
     params = chat_request.structured_outputs
     is_guided = params is not None and params.json is not None
     if is_guided != request.is_guided:
         form = "as guided JSON" if is_guided else "in the model's own format"
-        raise Unsupported(f"the server writes forced calls {form}")
+        raise Unsupported(f"the server generates forced calls {form}")
     schema = params.json if params is not None and isinstance(params.json, dict) else {}
     other = schema.get("type") == "array" if request.named else '"parameters"' not in json.dumps(schema)
     if is_guided and other:
-        raise Unsupported("the server writes forced calls as guided JSON of another shape")
+        raise Unsupported("the server generates forced calls as guided JSON with another structure")
 
 
 def main(facts: Path) -> None:
-    """Run the program."""
+    """Serve requests with vLLM's parsers."""
     environment = Environment.read(facts)
     os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(environment.harmony))
     serve(_Vllm(environment), environment)

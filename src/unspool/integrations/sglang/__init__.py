@@ -1,17 +1,17 @@
-"""SGLang plug-in: detectors of tool calls and reasoning, loaded by the entry point ``sglang.srt.plugins``.
+"""SGLang plug-in: tool call and reasoning detectors, loaded by the entry point ``sglang.srt.plugins``.
 
-SGLang calls :func:`load` in each of its processes before it reads its command line.  ``load`` imports nothing
-of SGLang.  It installs an import hook, which adds unspool's names and detectors when the process imports the
-lists and registries that they belong to.
+SGLang calls :func:`load` in each of its processes before it parses its command line.  ``load`` does not
+import SGLang.  Instead, it installs an import hook.  When a process imports SGLang's name lists or detector
+registries, the hook adds unspool's names and detectors to them.
 
 ========================  =================================================================
-``_compat``               modules and names of SGLang that the plug-in needs
+``_compat``               SGLang's modules and names that the plug-in needs
 ``_import_hooks``         steps that run when SGLang imports one of these modules
-``_resolve_dialect``      the dialect that a parser name stands for
-``_tool_detector``        the detector of tool calls
-``_reasoning_detector``   the detector of reasoning
-``_server_hooks``         wrappers of the server's methods, which set the turn
-``_turn_context``         the turn: what the server knows of a request and does not tell detectors
+``_resolve_dialect``      lookup of the dialect for a parser name
+``_tool_detector``        the tool call detector
+``_reasoning_detector``   the reasoning detector
+``_server_hooks``         wrappers of server methods that set the current turn
+``_turn_context``         the current turn: data about a request that detectors need
 ========================  =================================================================
 """
 

@@ -1,7 +1,7 @@
-"""All modules and names of SGLang that the plug-in needs, in one place.
+"""All of SGLang's modules and names that the plug-in uses, in one place.
 
-A release that has moved one of them is unknown to this plug-in.  Whatever depends on the missing name is then
-left to SGLang's own code, with one warning for all of them.
+If an SGLang release has moved one of these names, the features that depend on the name are left to SGLang's
+own code.  The plug-in logs a single warning, even if several names are missing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 log: Final = logging.getLogger("unspool.integrations.sglang")
 
 TESTED_VERSION: Final = "0.5.23"
-"""The release that the plug-in was tested with; releases since 0.5.20 have the same names."""
+"""The SGLang release with which the plug-in was tested; all releases since 0.5.20 have the same names."""
 
 TOOL_NAMES: Final = "sglang.srt.function_call.parser_names"
 REASONING_NAMES: Final = "sglang.srt.parser.reasoning_parser_names"
-"""Lists of names for the command line; importing them is cheap."""
+"""Modules that list the parser names for the command line; importing them is fast."""
 TOOLS: Final = "sglang.srt.function_call.function_call_parser"
 REASONING: Final = "sglang.srt.parser.reasoning_parser"
 CHAT: Final = "sglang.srt.entrypoints.openai.serving_chat"
@@ -30,7 +30,7 @@ _warned = False
 
 
 class ToolClasses(NamedTuple):
-    """SGLang's classes for detectors of tool calls."""
+    """SGLang's classes for tool call detection."""
 
     parser: Any
     registry: dict[str, type]
@@ -40,7 +40,7 @@ class ToolClasses(NamedTuple):
 
 
 class ReasoningClasses(NamedTuple):
-    """SGLang's classes for detectors of reasoning."""
+    """SGLang's classes for reasoning detection."""
 
     registry: dict[str, type]
     base: type
@@ -48,7 +48,7 @@ class ReasoningClasses(NamedTuple):
 
 
 def tool_classes(module: ModuleType) -> ToolClasses:
-    """Return the classes of the module that holds the registry of tool detectors."""
+    """Return the classes for tool call detection, from the module with the detector registry."""
     from importlib import import_module
 
     types = import_module("sglang.srt.function_call.core_types")
@@ -58,20 +58,20 @@ def tool_classes(module: ModuleType) -> ToolClasses:
 
 
 def reasoning_classes(module: ModuleType) -> ReasoningClasses:
-    """Return the classes of the module that holds the registry of reasoning detectors."""
+    """Return the classes for reasoning detection, from the module with the detector registry."""
     registry = module.ReasoningParser.DetectorMap
     return ReasoningClasses(registry, module.BaseReasoningFormatDetector, module.StreamingParseResult)
 
 
 def structural_tag(tag: dict[str, Any]) -> Any:
-    """Return a structural tag as an object of the class that the server uses."""
+    """Convert a structural tag to an instance of the class that the server uses."""
     from xgrammar import StructuralTag
 
     return StructuralTag.model_validate(tag)
 
 
 def has_structural_tags() -> bool:
-    """Return whether xgrammar is installed and has structural tags."""
+    """Return whether an xgrammar release with structural tags is installed."""
     try:
         from xgrammar import StructuralTag  # noqa: F401
     except ImportError:
@@ -80,7 +80,7 @@ def has_structural_tags() -> bool:
 
 
 def run_guarded(step: Callable[[], None]) -> bool:
-    """Run a step that needs names of SGLang, and return whether it succeeded."""
+    """Run a step that uses SGLang's names, and return whether the step succeeded."""
     try:
         step()
     except Exception as error:  # noqa: BLE001 - a plug-in must never stop its engine
@@ -90,7 +90,7 @@ def run_guarded(step: Callable[[], None]) -> bool:
 
 
 def warn_unknown_release(error: Exception) -> None:
-    """Warn, once per process, that the plug-in does not fit this release."""
+    """Log a warning, once per process, that the plug-in is not compatible with this release."""
     global _warned  # noqa: PLW0603 - one line per process
     log.debug("unknown release", exc_info=error)
     if _warned:

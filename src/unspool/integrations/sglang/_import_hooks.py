@@ -1,7 +1,7 @@
 """Import hook that runs a step of the plug-in when SGLang imports one of its modules.
 
 SGLang loads plug-ins in every process, but most processes never import the parser registries or the lists of
-names for the command line.  The hook keeps the plug-in free in those processes.
+parser names.  Thanks to the hook, the plug-in has no cost in those processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def install() -> None:
 
 
 class _ImportHook(MetaPathFinder):
-    """Finder that leaves the search to other finders and runs a step after the module's own code."""
+    """Finder that lets other finders find a module, and runs a step after the module was executed."""
 
     def __init__(self, steps: dict[str, Step]) -> None:
         self._steps = steps
@@ -43,7 +43,7 @@ class _ImportHook(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        # The step is removed first, so that the search below does not find this hook again.
+        # The step is removed first, so that the recursive call of find_spec() does not use this hook again.
         step = self._steps.pop(name, None)
         spec = None if step is None else find_spec(name)
         loader = None if spec is None else spec.loader

@@ -1,9 +1,9 @@
-"""Reasoning detector: takes reasoning out of an output and leaves the rest to the tool detector.
+"""Reasoning detector, which extracts reasoning from an output and leaves the rest to the tool detector.
 
-SGLang makes a new detector for each output and asks it either for the whole output (``detect_and_parse``) or
-piece by piece (``parse_streaming_increment``, then ``finish``).  If the server also has a tool call parser,
-the detector must pass on markup of calls unchanged; otherwise it parses the calls away itself.  Two readers
-with the same interface do these jobs: ``_MarkupKeeper`` and ``_ContentReader``.
+SGLang creates a new detector for each output.  It passes the output to the detector either as a whole
+(``detect_and_parse``) or piece by piece (``parse_streaming_increment``, then ``finish``).  If the server also
+has a tool call parser, the detector must leave the markup of calls unchanged (``_MarkupKeeper``).  Otherwise,
+the detector also parses calls and removes them from the content (``_ContentReader``).
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from ._turn_context import Turn, current_turn
 
 
 class _ContentReader:
-    """Reader of reasoning and content, for servers without a tool call parser."""
+    """Reader that separates reasoning and content, for servers without a tool call parser."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
         self._deltas = DeltaEncoder(parser)
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Read more output; return what it adds to reasoning and to content."""
+        """Read the next piece of the output; return the new reasoning and the new content."""
         delta = self._deltas.push(self._parser.feed(text))
         return delta.reasoning, delta.content
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
-        """End the output; return what that adds to reasoning and to content."""
+        """End the output; return the remaining reasoning and content."""
         delta = self._deltas.push(self._parser.finish(reason))
         diagnostics.report(self._parser.dialect.name, self._deltas.diagnostics)
         return delta.reasoning, delta.content
 
 
 class _MarkupKeeper:
-    """Reader of reasoning that returns the rest of the output with its markup, for the tool detector.
+    """Reader that extracts reasoning and returns the rest of the output with its markup.
 
-    Only newlines between reasoning and the rest are dropped.
+    The rest is parsed by the tool detector.  Only newlines between reasoning and the rest are removed.
     """
 
     def __init__(self, splitter: ReasoningSplitter) -> None:
@@ -56,10 +56,10 @@ class _MarkupKeeper:
         self._fed_length = 0
         self._rest_started = False
         self._leading_space = ""
-        """Whitespace at the start of the rest, held until it is known whether reasoning came before it."""
+        """Whitespace at the start of the rest, which is held back until more text arrives."""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Read more output; return what it adds to reasoning and to the rest."""
+        """Read the next piece of the output; return the new reasoning and the new part of the rest."""
         if self._rest_started:
             return self._splitter.feed(text)
         self._fed_length += len(text)
@@ -67,20 +67,20 @@ class _MarkupKeeper:
         return split.reasoning, self._start_rest(split.rest, final=False)
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
-        """End the output; return what that adds to reasoning and to the rest."""
+        """End the output; return the remaining reasoning and the end of the rest."""
         split = self._splitter.finish(reason)
         return split.reasoning, split.rest if self._rest_started else self._start_rest(split.rest, final=True)
 
     def _start_rest(self, rest: str, *, final: bool) -> str:
-        """Return the start of the rest, without newlines that separate it from reasoning."""
+        """Return the start of the rest, without the newlines that separate reasoning from the rest."""
         rest = self._leading_space + rest
         if not final and (not rest or rest.isspace()):
             self._leading_space = rest
             return ""
         self._rest_started = True
         parser = self._splitter.parser
-        # Reasoning comes before the rest if the output begins inside it, or if the parser has used up more
-        # characters than the rest has.
+        # There was reasoning before the rest if the output begins inside reasoning, or if the parser has
+        # consumed more characters than the rest contains.
         follows_reasoning = parser.start_channel == "reasoning" or self._fed_length - parser.pending > len(
             rest
         )
@@ -88,12 +88,12 @@ class _MarkupKeeper:
 
 
 class ReasoningDetector:
-    """Mixin that goes before one of SGLang's detector classes and replaces its parsing."""
+    """Mixin for SGLang's detector classes, which replaces their parsing methods."""
 
     name: ClassVar[str] = ""
     sglang: ClassVar[compat.ReasoningClasses]
     accepts: ClassVar[frozenset[str]] = frozenset()
-    """The parameters of the base class."""
+    """The parameter names of the base class's constructor."""
 
     def __init__(
         self, tokenizer: object | None = None, tool_call_parser_active: bool = False, **options: Any
@@ -117,7 +117,7 @@ class ReasoningDetector:
     # -- parsing
 
     def detect_and_parse(self, text: str) -> Any:
-        """Parse a whole output."""
+        """Parse a whole output, and return SGLang's result object."""
         reader = self._new_reader()
         first, last = reader.feed(text), reader.finish(self._finish_reason())
         reasoning, content = first[0] + last[0], first[1] + last[1]
@@ -126,7 +126,7 @@ class ReasoningDetector:
         return self.sglang.result(normal_text=content, reasoning_text=reasoning)
 
     def parse_streaming_increment(self, new_text: str) -> Any:
-        """Parse the next piece of an output."""
+        """Parse the next piece of a streamed output, and return SGLang's result object."""
         if self._reader is None:
             self._reader = self._new_reader()
         reasoning, content = self._reader.feed(new_text)
@@ -136,16 +136,17 @@ class ReasoningDetector:
         return self.sglang.result(normal_text=content, reasoning_text="")
 
     def finish(self) -> Any:
-        """End the stream."""
+        """End the stream, and return the text that was held back."""
         if self._reader is None:
             self._reader = self._new_reader()
         return self._result(*self._reader.finish(self._finish_reason()), final=True)
 
     def _result(self, reasoning: str, content: str, *, final: bool) -> Any:
-        """Return SGLang's result for a step.
+        """Create SGLang's result object for one step.
 
-        Reasoning is held back if the server does not stream it (``stream_reasoning``), or if it becomes the
-        answer when no content follows (``_force_nonempty_content``).
+        Reasoning is held back in two cases: if the server does not stream reasoning (``stream_reasoning``),
+        or if reasoning must become the content when the output has no other content
+        (``_force_nonempty_content``).
         """
         self._has_content = self._has_content or bool(content)
         self._held_reasoning += reasoning
@@ -160,7 +161,7 @@ class ReasoningDetector:
         return self.sglang.result(normal_text=content, reasoning_text=reasoning)
 
     def _reasoning_may_be_answer(self) -> bool:
-        """Return whether reasoning becomes the content if the output has no other content."""
+        """Return whether reasoning must become the content if the output has no other content."""
         return bool(getattr(self, "_force_nonempty_content", False))
 
     def _finish_reason(self) -> FinishReason | None:
@@ -174,22 +175,22 @@ class ReasoningDetector:
         return _ContentReader(Parser(self.dialect, tools=[], **options))
 
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
-        """Return the parser options for the start of the output: by the prompt, or else by SGLang's state."""
+        """Return parser options for the start of the output, from the prompt or else from SGLang's state."""
         if turn is not None and turn.prompt is not None:
             return turn.parser_start(self.dialect, turn.prompt)
         if self.dialect.frame is not None or not self.dialect.reasoning:
             return {}
         return {"start_channel": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}
 
-    # -- token ids that the scheduler looks for
+    # -- token ids for SGLang's scheduler
 
     def get_think_end_token_ids(self, tokenizer: Any) -> Any:
-        """Return the ids of the marker that closes reasoning."""
+        """Return the token ids of the marker that closes reasoning."""
         end = getattr(self, "think_end_token", "")
         return super().get_think_end_token_ids(tokenizer) if end else []  # type: ignore[misc]
 
     def get_self_opened_think_start_token_ids(self, tokenizer: Any) -> Any:
-        """Return the ids of the marker that opens reasoning, for models that write it themselves."""
+        """Return the token ids of the marker that opens reasoning, for models that write this marker."""
         if not is_unspool_name(self.name):
             return super().get_self_opened_think_start_token_ids(tokenizer)  # type: ignore[misc]
         start = getattr(self, "think_start_token", "")
@@ -197,7 +198,7 @@ class ReasoningDetector:
 
 
 def register(sglang: compat.ReasoningClasses) -> None:
-    """Register a detector under each of unspool's names and each of SGLang's names to replace."""
+    """Register detectors under unspool's names, and under those of SGLang's names that are to be replaced."""
     own = names_to_replace(list(sglang.registry))
     detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
@@ -212,7 +213,7 @@ def _detector(sglang: compat.ReasoningClasses, name: str, base: type) -> type:
 
 
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
-    """Return the markers that open and close reasoning; empty if there are none."""
+    """Return the markers that open and close reasoning, or two empty strings."""
     if dialect.reasoning:
         return opener(dialect.reasoning[0]), closer(dialect.reasoning[0])
     frame = dialect.frame
@@ -224,7 +225,7 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def reasoning_default(thinking: Thinking) -> str:
-    """Return SGLang's name for the way in which requests switch reasoning on or off."""
+    """Return SGLang's name for the way in which requests turn reasoning on or off."""
     if thinking.default == "always":
         return "always"
     named = [name for name in thinking.switches if name in ("enable_thinking", "thinking")]

@@ -1,4 +1,4 @@
-"""The dialect that a parser name stands for: names of unspool, and SGLang's own that it replaces."""
+"""Lookup of the dialect for a parser name, which is one of unspool's names or one of SGLang's names."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from .._served_dialect import detect_served_dialect
 from ._compat import log
 
 _CHECKPOINT_DEFINED: Final = ("response_template",)
-"""Names that stand for whatever the files of the checkpoint declare; no dialect of unspool fits them."""
+"""SGLang's parser names for formats that each checkpoint declares itself; unspool cannot replace them."""
 
 REGISTERED_NAMES: Final[set[str]] = set()
-"""The names that unspool's detectors are registered under."""
+"""The names under which unspool's detectors are registered."""
 
 _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
-"""Cache by both names and ``id(tokenizer)``.  The tokenizer is kept, so that its ``id()`` is not reused."""
+"""Cache by both parser names and ``id(tokenizer)``.  The values keep the tokenizers alive, so that no
+``id()`` is reused."""
 
 
 def is_unspool_name(name: str | None) -> bool:
-    """Return whether a name is one that the plug-in adds."""
+    """Return whether the plug-in adds this parser name to SGLang."""
     return name is not None and (name == DETECTED or name.startswith(f"{DETECTED}_"))
 
 
 def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
-    """Return those of SGLang's own names that the user wants to be read by unspool."""
+    """Return those of SGLang's own parser names for which the user wants to use unspool's parser."""
     return tuple(name for name in _parser_names.names_to_replace(own) if name not in _CHECKPOINT_DEFINED)
 
 
 def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:
-    """Return the dialect with the calls of one parser name and the reasoning of another.
+    """Return the dialect for a tool call parser's name and a reasoning parser's name.
 
-    With a tokenizer, it is the variant that the vocabulary calls for.
+    If there is a tokenizer, its vocabulary selects the variant of the dialect.
     """
     key = (tool, reasoning, id(tokenizer))
     cached = _resolved.get(key)
@@ -52,7 +53,7 @@ def _resolve(tool: str | None, reasoning: str | None, tokenizer: object | None) 
     calls = _detect(tokenizer) if name == DETECTED else find(_dialect_name(name), _readable(tokenizer))
     if reasoning in (None, DETECTED, name):
         return calls
-    # After the plus, names of reasoning parsers take precedence over names of dialects.
+    # In "calls+reasoning", the second name is first looked up among reasoning parsers, then among dialects.
     thoughts = get_dialect(f"passthrough+{_dialect_name(reasoning)}")
     if thoughts.reasoning == calls.reasoning:
         return calls
@@ -66,13 +67,13 @@ def _dialect_name(name: str | None) -> str:
 def _detect(tokenizer: object | None) -> Dialect:
     if tokenizer is None:
         raise ValueError(
-            f"the parser {DETECTED!r} detects the dialect from the model's tokenizer, but there is none: "
+            f"the parser {DETECTED!r} needs the model's tokenizer, but there is no tokenizer: "
             f"name the dialect, as {DETECTED}_DIALECT"
         )
     try:
         dialect, why = detect_served_dialect(tokenizer)
     except UsageError as error:
-        raise ValueError(f"unspool: {error}") from error  # SGLang expects ValueError from a parser
+        raise ValueError(f"unspool: {error}") from error  # SGLang expects a ValueError from parsers
     log.info("unspool: the model uses the dialect %s. %s", dialect.name, why)
     return dialect
 

@@ -1,8 +1,8 @@
-"""Wrappers of SGLang's server methods, which set the current turn while the server makes or parses one.
+"""Wrappers of SGLang's server methods, which set the current turn while the server works on it.
 
-Each wrapper calls the original method unchanged.  It adds two things that SGLang's detectors do not receive:
-the end of the prompt (``_keep_prompt``) and the finish reason (``Turn.finish``).  The wrappers of one server
-are installed together or not at all.
+Each wrapper calls the original method, and makes two values available that SGLang does not pass to its
+detectors: the end of the prompt (``_keep_prompt``) and the finish reason (``Turn.finish``).  The wrappers of
+one server class are installed together or not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ._resolve_dialect import REGISTERED_NAMES, is_unspool_name, resolve_dialect
 from ._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn, turn_context
 
 _PROMPT_TAIL: Final = 2048
-"""Maximum number of tokens of the prompt to decode; its last turn decides where the output begins."""
+"""Maximum number of tokens to decode at the end of a prompt, to see in which channel the output begins."""
 
 _SPECIAL_CASES: Final = {
     "deepseek_v3_2": "deepseekv32",
@@ -41,8 +41,8 @@ _SPECIAL_CASES: Final = {
     "minimax_m3": "minimax-m3",
     "muse_glimmer": "muse",
 }
-"""Dialects for which SGLang has code that depends on the name of its own parser: prompts, call ids,
-switches."""
+"""SGLang's own parser names by dialect, where SGLang has other code that depends on the parser name: for
+prompts, call ids or reasoning switches."""
 
 _logged: set[str] = set()
 
@@ -82,8 +82,8 @@ def wrap_messages_server(server: Any) -> None:
 
 
 def _wrap(server: Any, wrappers: Sequence[tuple[str, Callable[[Any], Any]]]) -> None:
-    # All methods are looked up before the first is replaced, so that a missing one leaves the server as it
-    # is.
+    # All methods are looked up before the first method is replaced.  So if one is missing, the server remains
+    # unchanged.
     methods = [(name, getattr(server, name), wrapper) for name, wrapper in wrappers]
     for name, method, wrapper in methods:
         setattr(server, name, wraps(method)(wrapper(method)))
@@ -103,7 +103,7 @@ def _log_dialect_after(init: Any) -> Any:
 def log_dialect(server: Any) -> None:
     """Log the dialect of the served model.
 
-    :raises ValueError: if the dialect is to be detected and is not certain; the server must not start then.
+    :raises ValueError: if the dialect has to be detected but is not certain; the server must not start then.
     """
     tool, reasoning = server.tool_call_parser, server.reasoning_parser
     ours = [name for name in (tool, reasoning) if name in REGISTERED_NAMES]
@@ -129,7 +129,7 @@ def _log_once(line: str) -> None:
         log.info(line)
 
 
-# -- when a prompt is made
+# -- when a prompt is rendered
 
 
 def _keep_special_tokens_after(patch: Any) -> Any:
@@ -142,7 +142,7 @@ def _keep_special_tokens_after(patch: Any) -> Any:
 
 
 def _strips_markers(server: Any) -> bool:
-    """Return whether the detokenizer would strip markers of an output without calls."""
+    """Return whether the detokenizer would remove markers from outputs without calls."""
     cached: bool | None = getattr(server, "_unspool_strips", None)
     if cached is None:
         cached = server._unspool_strips = _would_strip_markers(server)  # noqa: SLF001
@@ -151,14 +151,14 @@ def _strips_markers(server: Any) -> bool:
 
 def _would_strip_markers(server: Any) -> bool:
     if not is_unspool_name(server.reasoning_parser) and not is_unspool_name(server.tool_call_parser):
-        return False  # the server decides correctly for its own names
+        return False  # for its own parser names, the server has the right setting
     tokenizer = server.tokenizer_manager.tokenizer
     tool = server.tool_call_parser if is_unspool_name(server.tool_call_parser) else None
     reasoning = server.reasoning_parser if is_unspool_name(server.reasoning_parser) else None
     dialect = resolve_dialect(tool, reasoning, tokenizer)
     try:
         return bool(stripped_markers(dialect, tokenizer, calls=False, reasoning=reasoning is not None))
-    except UsageError:  # unspool cannot read this vocabulary, so the declared facts decide
+    except UsageError:  # unspool cannot read this vocabulary, so the declared facts are used
         facts = facts_of(dialect)
         return "yes" in (facts.answers_special, facts.thinking.special)
 
@@ -175,7 +175,7 @@ def _keep_prompt_after(process: Any) -> Any:
 
 
 def _keep_prompt(turn: Turn, processed: Any) -> None:
-    """Keep the end of the prompt on the request, and decide whether reasoning comes first."""
+    """Store the end of the prompt on the request, and set whether the output starts with reasoning."""
     tail = _prompt_tail(processed, turn.server.tokenizer_manager.tokenizer)
     if tail is not None:
         setattr(turn.request, PROMPT_ATTRIBUTE, tail)
@@ -185,10 +185,11 @@ def _keep_prompt(turn: Turn, processed: Any) -> None:
 
 
 def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
-    """Set ``require_reasoning`` by the prompt, which overrides the server's own decision.
+    """Set ``require_reasoning`` according to the prompt, and override the server's own setting.
 
-    With ``require_reasoning`` a grammar starts only after reasoning has ended.  If the model itself decides
-    whether it reasons, that end may never come.  Then the grammar starts at once and allows reasoning.
+    With ``require_reasoning``, a grammar is applied only after the end of reasoning.  If the model is free to
+    skip reasoning, that end may never come.  In this case, the grammar is applied from the start, and the
+    grammar itself allows reasoning.
     """
     server = turn.server
     tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None
@@ -233,7 +234,8 @@ def _stream_in_turn(stream: Any) -> Any:
         content = options["content"]
         turn = Turn(self, options["request"], content["meta_info"].get("finish_reason"))
         if self.tool_call_parser in REGISTERED_NAMES and options.get("finish_reason_type") == "abort":
-            # For an aborted stream the server would send no more, and a cut call would look complete.
+            # For an aborted stream, the server would not send the end of the output, so a truncated call
+            # would look complete.
             options["finish_reason_type"] = "length"
         return _iterate_in_turn(stream(self, *args, **options), turn)
 
@@ -241,9 +243,9 @@ def _stream_in_turn(stream: Any) -> Any:
 
 
 async def _iterate_in_turn(chunks: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
-    """Yield the chunks, and set the turn only while a chunk is made.
+    """Yield the chunks, and set the current turn only while a chunk is generated.
 
-    Between two chunks the same task may work on other turns.
+    Between two chunks, the same task may work on other turns.
     """
     while True:
         with turn_context(turn):
@@ -263,7 +265,7 @@ def _respond_in_turn(build: Any) -> Any:
 
 
 def _note_choice_before(decode: Any) -> Any:
-    """Note the finish reason of each choice before it is decoded; choices are decoded one by one."""
+    """Wrap ``decode`` to store the finish reason of each choice on the turn before the choice is decoded."""
 
     def decode_choice(self: Any, item: Any, *args: Any, **options: Any) -> Any:
         turn = current_turn()
@@ -294,7 +296,7 @@ def _stream_responses_in_turn(stream: Any) -> Any:
 
 
 async def _note_finish(results: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
-    """Yield the results unchanged, and note the finish reason on the turn."""
+    """Yield the results unchanged, and store the finish reason on the turn."""
     async for result in results:
         chunk = result if isinstance(result, dict) else getattr(result, "last_output", None)
         meta = chunk.get("meta_info") if isinstance(chunk, dict) else None
@@ -306,10 +308,10 @@ async def _note_finish(results: AsyncIterator[Any], turn: Turn) -> AsyncIterator
 
 
 def _remove_broken_calls_before(convert: Any) -> Any:
-    """Remove truncated calls, and raise an error for malformed ones.
+    """Wrap ``convert`` to remove truncated calls, and to raise an error for malformed calls.
 
-    The Messages API has objects for arguments.  The server would turn text that is not an object into an
-    empty object, and the call would look complete.
+    In the Messages API, arguments are JSON objects.  The server would replace arguments that are not an
+    object with an empty object, and the call would look complete.
     """
 
     def convert_without_broken_calls(self: Any, response: Any, *args: Any, **options: Any) -> Any:

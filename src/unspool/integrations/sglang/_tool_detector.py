@@ -1,9 +1,9 @@
-"""Tool detector: parses calls out of the output that remains after its reasoning.
+"""Tool detector, which parses tool calls in the output after reasoning has been removed.
 
-SGLang makes a new detector for each output.  It asks either for the whole output (``detect_and_parse``) or
-piece by piece (``parse_streaming_increment``, then ``finish``), and it reads some attributes of the detector
-directly (``prev_tool_call_arr`` and others).  Here these are properties of a ``_CallReader``, which does the
-parsing.
+SGLang creates a new detector for each output.  It passes the output to the detector either as a whole
+(``detect_and_parse``) or piece by piece (``parse_streaming_increment``, then ``finish``).  It also reads some
+attributes of the detector directly, such as ``prev_tool_call_arr``.  These attributes are implemented as
+properties whose values come from a ``_CallReader``, which does the parsing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ diagnostics: Final = DiagnosticLog(compat.log)
 
 
 class _CallReader:
-    """Reader of the calls and the content of one output."""
+    """Reader that separates the calls and the content of one output."""
 
     def __init__(
         self, dialect: Dialect, tools: Sequence[Mapping[str, object]] | None, *, one_call: bool
@@ -46,29 +46,29 @@ class _CallReader:
         self._parser = Parser(dialect, tools=tools, start_channel="content")
         self._deltas = DeltaEncoder(self._parser)
         self._one_call = OneCall() if one_call else None
-        self._arguments: list[list[str]] = []  # pieces, joined on demand so that the time stays linear
+        self._arguments: list[list[str]] = []  # joined on demand, so that the total time is linear
         self.names: list[str] = []
-        """Function names of the calls so far."""
+        """The function names of the calls so far."""
         self.open_call: int | None = None
-        """Index of the call that is not closed yet."""
+        """Index of the call that is not closed yet; None if all calls are closed."""
         self.truncated: set[int] = set()
         """Indices of truncated calls."""
         self.malformed: set[int] = set()
         """Indices of malformed calls."""
 
     def feed(self, text: str) -> Delta:
-        """Read more output; return what it adds to the content and the calls."""
+        """Read the next piece of the output; return the new content and the new parts of calls."""
         if self._one_call is not None:
             self._one_call.add_raw(text)
         return self._encode(self._parser.feed(text))
 
     def finish(self, reason: FinishReason | None) -> Delta:
-        """End the output; return what that adds to the content and the calls."""
+        """End the output; return the remaining content and parts of calls."""
         return self._encode(self._parser.finish(reason))
 
     @property
     def arguments(self) -> list[str]:
-        """Arguments of each call so far."""
+        """The arguments of each call, as far as they have arrived."""
         return ["".join(pieces) for pieces in self._arguments]
 
     @property
@@ -83,7 +83,7 @@ class _CallReader:
     def _encode(self, events: list[Event]) -> Delta:
         if self._one_call is not None:
             events = self._one_call.push(events)
-        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event changes no state
+        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event has no effect
             events = list(map(self._follow, events))
         delta = self._deltas.push(events)
         for call in delta.calls:
@@ -94,9 +94,9 @@ class _CallReader:
         return delta
 
     def _follow(self, event: Event) -> Event:
-        """Update the state of calls; return the event, or content for an event of reasoning.
+        """Update the state of the calls; return the event, but with reasoning converted to content.
 
-        Without a reasoning parser the server keeps reasoning, with its markers, in the content.
+        If the server has no reasoning parser, reasoning and its markers must stay in the content.
         """
         if isinstance(event, CallStart):
             self.open_call = event.index
@@ -112,16 +112,16 @@ class _CallReader:
 
 
 class ToolDetector:
-    """Mixin that goes before one of SGLang's detector classes and replaces its parsing.
+    """Mixin for SGLang's detector classes, which replaces their parsing methods.
 
-    Under one of SGLang's own names, the base is the class that SGLang had registered there.  Everything that
-    the server asks of that class, except parsing, works as before.
+    If the detector replaces one of SGLang's own parsers, its base class is the class that SGLang had
+    registered under that name.  So everything except parsing works as before.
     """
 
     name: ClassVar[str] = ""
     sglang: ClassVar[compat.ToolClasses]
     accepts: ClassVar[frozenset[str]] = frozenset()
-    """The parameters of the base class."""
+    """The parameter names of the base class's constructor."""
 
     def __init__(self, tokenizer: object | None = None, **options: Any) -> None:
         if tokenizer is not None and "tokenizer" in self.accepts:
@@ -129,16 +129,16 @@ class ToolDetector:
         self._reader: _CallReader | None = None
         super().__init__(**options)
         self._tokenizer = tokenizer
-        self._checked_text: tuple[str, bool] = ("", False)  # the last text of has_tool_call, and the result
+        self._checked_text: tuple[str, bool] = ("", False)  # the last argument and result of has_tool_call()
         self.request_tools: Sequence[Any] | None = None
-        """The tools of the request; ``has_tool_call`` is called without them."""
+        """The tools of the request, which SGLang does not pass to ``has_tool_call``."""
         self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)
         if is_unspool_name(self.name):
             self.bot_token, self.eot_token = _call_markers(self.dialect)
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The dialect of the output."""
+        """The dialect in which outputs are parsed."""
         turn = current_turn()
         other = turn.reasoning_parser if turn is not None and turn.tool_parser == self.name else None
         return resolve_dialect(self.name, other if other in REGISTERED_NAMES else None, self._tokenizer)
@@ -146,7 +146,7 @@ class ToolDetector:
     # -- parsing
 
     def has_tool_call(self, text: str) -> bool:
-        """Return whether the text has calls, or other markup that clients must not see."""
+        """Return whether text contains calls or other markup that clients must not see."""
         if self._checked_text[0] != text:
             turn = current_turn()
             reader = _CallReader(self.dialect, self._as_mappings(self.request_tools), one_call=False)
@@ -156,7 +156,7 @@ class ToolDetector:
         return self._checked_text[1]
 
     def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
-        """Parse a whole output."""
+        """Parse a whole output, and return SGLang's result object."""
         self._reader = None
         content = self._get_reader(tools).feed(text).content + self._finish(tools).content
         calls = [
@@ -166,19 +166,19 @@ class ToolDetector:
         return self.sglang.result(normal_text=content, calls=calls)
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
-        """Parse the next piece of an output."""
+        """Parse the next piece of a streamed output, and return SGLang's result object."""
         return self._result((self._reader or self._get_reader(tools)).feed(new_text))
 
     def finish(self, tools: Sequence[Any]) -> Any:
-        """End the stream."""
+        """End the stream, and return the text that was held back."""
         return self._result(self._finish(tools))
 
-    # Attributes of a detector that the server reads.  SGLang's classes assign them in `__init__`, so each
-    # property needs a setter; it ignores the value.
+    # The server reads the following attributes of a detector.  SGLang's classes assign them in `__init__`, so
+    # each property needs a setter, which ignores the value.
 
     @property
     def prev_tool_call_arr(self) -> list[dict[str, str]]:
-        """Names and arguments of the calls so far, as they were sent."""
+        """The names and arguments of the calls, as far as they were sent to the client."""
         if self._reader is None:
             return []
         pairs = zip(self._reader.names, self._reader.arguments, strict=True)
@@ -190,7 +190,7 @@ class ToolDetector:
 
     @property
     def streamed_args_for_tool(self) -> list[str]:
-        """Arguments of each call, as they were sent."""
+        """The arguments of each call, as far as they were sent to the client."""
         return [] if self._reader is None else self._reader.arguments
 
     @streamed_args_for_tool.setter
@@ -199,7 +199,7 @@ class ToolDetector:
 
     @property
     def current_tool_id(self) -> int:
-        """Index of the last call; -1 before the first."""
+        """Index of the last call; -1 before the first call."""
         return -1 if self._reader is None else len(self._reader.names) - 1
 
     @current_tool_id.setter
@@ -234,7 +234,7 @@ class ToolDetector:
         return self._reader
 
     def _as_mappings(self, tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
-        """Return the tools as mappings; the conversion of the last list is kept."""
+        """Convert tools to mappings; the result for the last list of tools is cached."""
         if self._converted_tools[0] is not tools:
             self._converted_tools = (tools, None if tools is None else _as_mappings(tools))
         return self._converted_tools[1]
@@ -242,14 +242,14 @@ class ToolDetector:
     def _result(self, delta: Delta) -> Any:
         make = self.sglang.item
         items = []
-        for call in delta.calls:  # usually one call, for which a loop is faster than a comprehension
+        for call in delta.calls:  # for the usual single call, a loop is faster
             items.append(make(tool_index=call.index, name=call.name, parameters=call.arguments))  # noqa: PERF401
         return self.sglang.result(normal_text=delta.content, calls=items)
 
     # -- grammars
 
     def supports_structural_tag(self) -> bool:
-        """Return whether unspool has a grammar that holds a forced call to the dialect's own format."""
+        """Return whether unspool has a grammar that makes a forced call follow the dialect's own format."""
         if "native" not in facts_of(self.dialect).forced or not compat.has_structural_tags():
             return False
         turn = current_turn()
@@ -263,7 +263,7 @@ class ToolDetector:
         parallel_tool_calls: bool = True,
         **_: Any,
     ) -> Any:
-        """Return the grammar of allowed outputs, made from the dialect."""
+        """Return a structural tag that allows only valid outputs of the dialect; None if not supported."""
         if not self.supports_structural_tag():
             return None
         function = getattr(tool_choice, "function", None)
@@ -283,7 +283,7 @@ class ToolDetector:
         turn = current_turn()
         if turn is None or not turn.reasoning_parser:
             return tag(reasoning=thinking_mode)
-        # With a reasoning parser, the server starts the grammar after reasoning.
+        # If there is a reasoning parser, the server applies the grammar only after reasoning.
         turn.tag_with_reasoning = lambda: tag(reasoning=True)
         return tag(reasoning=False)
 
@@ -291,19 +291,19 @@ class ToolDetector:
         tag = grammar.structural_tag()
         start = self.dialect.prompt.start
         if self.dialect.frame is not None and start:
-            # The prompt starts the first message.  After a message of reasoning, the model starts the next
-            # one.
+            # The prompt contains the start of the first message.  If that message is reasoning, the model
+            # writes the start of the next message itself.
             opener = {"type": "optional", "content": {"type": "const_string", "value": start}}
             tag["format"] = {"type": "sequence", "elements": [opener, tag["format"]]}
         return compat.structural_tag(tag)
 
     def structure_info(self) -> Any:
-        """Raise an error: SGLang calls this only for detectors without structural tags."""
-        raise NotImplementedError("unspool has structural tags instead: call get_structural_tag()")
+        """Raise an error, because SGLang calls this only for detectors without structural tags."""
+        raise NotImplementedError("unspool supports structural tags instead: call get_structural_tag()")
 
 
 def register(sglang: compat.ToolClasses) -> None:
-    """Register a detector under each of unspool's names and each of SGLang's names to replace."""
+    """Register detectors under unspool's names, and under those of SGLang's names that are to be replaced."""
     own = names_to_replace(list(sglang.registry))
     detectors = {name: _detector(sglang, name, sglang.base) for name in (DETECTED, *parser_names())}
     detectors |= {name: _detector(sglang, name, sglang.registry[name]) for name in own}
@@ -313,7 +313,7 @@ def register(sglang: compat.ToolClasses) -> None:
 
 
 def _pass_tools_to_detectors(parser: Any) -> None:
-    """Wrap the parser that makes detectors, so that a detector has the tools from the start."""
+    """Wrap the parser's constructor, so that every new detector gets the tools of the request."""
     make = parser.__init__
 
     @wraps(make)
@@ -337,7 +337,7 @@ def _detector(sglang: compat.ToolClasses, name: str, base: Any) -> type:
 
 
 def _is_framed(name: str) -> bool:
-    """Return whether even answers without calls have markup, because each message has a header."""
+    """Return whether each message in the dialect has a header, so that all answers contain markup."""
     return name != DETECTED and resolve_dialect(name, None, None).frame is not None
 
 
@@ -346,7 +346,7 @@ def _as_mappings(tools: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _call_markers(dialect: Dialect) -> tuple[str, str]:
-    """Return the markers that open and close calls; empty if there are none."""
+    """Return the markers that open and close calls, or two empty strings."""
     for template in (*dialect.section, *dialect.call):
         before, _, after = template.lstrip("^").partition("{")
         end = after.rpartition("}")[2].strip()

@@ -1,4 +1,4 @@
-"""The turn that the server is working on, which SGLang does not pass to its detectors."""
+"""The current turn: the request that the server is working on, which SGLang does not pass to detectors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ...events import FinishReason
 from ...planning._prompt_end import continued_turn
 
 PROMPT_ATTRIBUTE: Final = "_unspool_prompt"
-"""The attribute of a request that holds the end of its prompt."""
+"""The name of the attribute in which a request stores the end of its prompt."""
 
 _FINISH_REASONS: Final[dict[object, FinishReason]] = {
     "stop": "stop",
     "length": "length",
     "content_filter": "content_filter",
-    "abort": "length",  # the output is cut off either way
+    "abort": "length",  # in both cases the output is incomplete
 }
 
 
 class Turn:
-    """One request, while its prompt is made or one of its outputs is parsed."""
+    """A request whose prompt is being rendered, or whose output is being parsed."""
 
     __slots__ = ("finish", "request", "responses", "server", "tag_with_reasoning")
 
@@ -31,12 +31,12 @@ class Turn:
         self.server = server
         self.request = request
         self.finish = finish
-        """SGLang's own record of the end of the output; its answer is made from this object."""
+        """SGLang's record of how the output ended, which the server also uses for its answer."""
         self.responses = responses
-        """The request is one of OpenAI's Responses API."""
+        """True if the request belongs to OpenAI's Responses API."""
         self.tag_with_reasoning: Callable[[], Any] | None = None
-        """Factory of the grammar that allows reasoning before a forced call, if the request has a grammar
-        without it."""
+        """Function that creates a grammar with reasoning before a forced call; set if the request has a
+        grammar without reasoning."""
 
     @property
     def tool_parser(self) -> str | None:
@@ -50,19 +50,20 @@ class Turn:
 
     @property
     def prompt(self) -> str | None:
-        """The end of the prompt; None if it is not known."""
+        """The end of the prompt; None if the prompt is unknown."""
         tail = getattr(self.request, PROMPT_ATTRIBUTE, None)
         return tail if isinstance(tail, str) else None
 
     @property
     def continues(self) -> bool:
-        """The output continues the last message of the request."""
+        """True if the output continues the last message of the request."""
         return getattr(self.request, "continue_final_message", False) is True
 
     def parser_start(self, dialect: Dialect, prompt: str) -> dict[str, Any]:
-        """Return the options of a parser that say where the output starts.
+        """Return the parser options that determine the channel in which the output starts.
 
-        If the request continues its last message, only this message counts, and not the rest of the prompt.
+        If the output continues the last message of the request, only this message is used, not the whole
+        prompt.
         """
         if not self.continues:
             return {"prompt": prompt}
@@ -71,17 +72,17 @@ class Turn:
 
     @property
     def one_call(self) -> bool:
-        """The request allows only one call per answer."""
+        """True if the request allows only one call per answer."""
         return getattr(self.request, "parallel_tool_calls", None) is False
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """The finish reason of the output; None if it is not known yet."""
+        """The finish reason of the output; None if the output has not ended."""
         return _FINISH_REASONS.get(self.finish.get("type")) if isinstance(self.finish, dict) else None
 
     @property
     def compiles_tags(self) -> bool:
-        """The server's grammar backend accepts xgrammar's structural tags."""
+        """True if the server's grammar backend supports xgrammar's structural tags."""
         manager = getattr(self.server, "tokenizer_manager", None)
         try:
             backend = manager.config_value("grammar_backend")  # type: ignore[union-attr]
@@ -90,13 +91,13 @@ class Turn:
         return backend in (None, "xgrammar")
 
     def mark_truncated(self) -> None:
-        """Report ``length`` instead of ``stop``, because a call was not completed."""
+        """Change the finish reason ``stop`` to ``length``, because a call is incomplete."""
         if isinstance(self.finish, dict) and self.finish.get("type") == "stop":
             self.finish["type"] = "length"
 
 
 def _text_of(message: Any) -> str:
-    """Return the text of a message: a dictionary or an object, whose content may be in parts."""
+    """Return the text of a message, which is a dictionary or an object and may contain a list of parts."""
     content = _field(message, "content")
     if isinstance(content, Sequence) and not isinstance(content, str):
         return "".join(str(_field(part, "text") or "") for part in content)
@@ -111,13 +112,13 @@ _current: ContextVar[Turn | None] = ContextVar("unspool_turn", default=None)
 
 
 def current_turn() -> Turn | None:
-    """Return the current turn; None if SGLang calls a detector outside the wrapped servers."""
+    """Return the current turn; None if SGLang uses a detector outside the wrapped server methods."""
     return _current.get()
 
 
 @contextmanager
 def turn_context(turn: Turn) -> Iterator[None]:
-    """Make a turn the current one inside the block."""
+    """Make a turn the current turn during a ``with`` block."""
     token = _current.set(turn)
     try:
         yield

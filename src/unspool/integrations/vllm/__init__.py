@@ -1,16 +1,16 @@
 """vLLM plug-in: tool call and reasoning parsers, loaded by the entry point ``vllm.general_plugins``.
 
-vLLM calls :func:`register` in each of its processes.  ``register`` only enters names into vLLM's two
-registries. The class of a name is imported when the engine asks for it.
+vLLM calls :func:`register` in each of its processes.  ``register`` only adds names to vLLM's two parser
+registries.  The class for a name is imported when the engine needs it.
 
 ====================  =====================================================================
-``_compat``           vLLM's classes, wherever its release keeps them
-``_parser_classes``   the class of each registered name
-``_model_format``     the dialect of the served model, and what follows from its tokenizer
-``_requests``         conversion of vLLM's requests into plans, and of plans into requests
+``_compat``           imports of vLLM's classes from all supported releases
+``_parser_classes``   the parser class for each registered name
+``_model_format``     the dialect of the served model, and data from its tokenizer
+``_requests``         conversion of vLLM's requests to plans, and of plans to requests
 ``_unified_parser``   one parser for reasoning, content and calls, used by the server
 ``_split_parsers``    separate parsers for reasoning and for calls
-``_delta_messages``   conversion of deltas into vLLM's classes
+``_delta_messages``   conversion of deltas to vLLM's classes
 ====================  =====================================================================
 """
 
@@ -25,11 +25,11 @@ from .._parser_names import DETECTED, names_to_replace, parser_names, unknown_na
 from . import _parser_classes as parsers
 
 _HARMONY: Final = ("openai", "openai_gptoss")
-"""Names for gpt-oss, which cannot be replaced: vLLM's server has separate code to render and parse it."""
+"""Parser names for gpt-oss, which cannot be replaced because vLLM's server has separate code for gpt-oss."""
 
 
 def register() -> None:
-    """Enter unspool's names into vLLM's registries; a second call changes nothing."""
+    """Add unspool's parser names to vLLM's registries; a second call has no effect."""
     try:
         _register()
     except Exception as error:  # noqa: BLE001 - the engine must start with any release
@@ -49,10 +49,10 @@ def _register() -> None:
 
 
 def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[str, None]) -> None:
-    """Enter unspool's names into one of the registries.
+    """Add unspool's parser names to one of vLLM's registries.
 
-    :param loaded: the classes that the registry has imported already.
-    :param own: collects the registry's own names.
+    :param loaded: the registry's cache of imported classes.
+    :param own: a dictionary to which vLLM's own parser names are added as keys.
     """
     for name, place in manager.lazy_parsers.items():
         if place[0] != parsers.__name__:
@@ -69,9 +69,9 @@ def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[s
 
 
 def _wrap_parser_manager() -> None:
-    """Make vLLM's server use one parser for reasoning and calls if both names are unspool's.
+    """Make vLLM's server use a single parser if the reasoning parser and the tool parser are both unspool's.
 
-    vLLM has no registry for such parsers, so the method that composes one is wrapped.
+    vLLM has no registry for such combined parsers, so the method that creates them is wrapped.
     """
     from vllm.parser.parser_manager import ParserManager
 
@@ -91,7 +91,7 @@ def _wrap_parser_manager() -> None:
 
 
 def _unified_parser_for(manager: Any, options: Mapping[str, Any]) -> Any:
-    """Return the class of the server's parser; None if one of the requested parsers is not unspool's.
+    """Return the class of the combined parser; None if one of the requested parsers is not unspool's.
 
     :param options: the arguments of ``get_parser``.
     """

@@ -1,10 +1,10 @@
-"""vLLM's own classes, wherever its release keeps them.
+"""vLLM's own classes, imported from the place where the installed release has them.
 
-The import path of each class that depends on vLLM's release is here, and nowhere else.  Each name lists its
-possible places, the newest first; they were checked against releases 0.29 to 0.32.  With any other release
-the import of this module may fail with the name that is missing.  Its importers catch that error and use
-vLLM's own parsers.  The registries of parsers are imported in ``__init__.py``, because vLLM loads that file
-first and in every process.
+This file imports every class whose place depends on vLLM's release.  For each name, the possible places are
+listed with the newest first.  They were tested with releases 0.29 to 0.32.  With another release, importing
+this module may fail with an ``ImportError`` for the missing name.  The importing code then falls back to
+vLLM's own parsers.  Only the parser registries are imported elsewhere, in ``__init__.py``, because vLLM loads
+that file first and in every process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 
 def _find(*places: str) -> Any:
-    """Return the first object that exists among places of the form ``module:name``."""
+    """Return the first object that exists in one of several places, given as ``module:name``."""
     for place in places:
         module, _, name = place.partition(":")
         try:
@@ -38,10 +38,10 @@ def _find_in_protocol(name: str) -> Any:
     return _find(*(f"{module}:{name}" for module in _PROTOCOL))
 
 
-if TYPE_CHECKING:  # stubs of the members that unspool uses; vLLM may not be installed
+if TYPE_CHECKING:  # stubs for type checkers, because vLLM may not be installed
 
     class Parser:
-        """The parser of one choice."""
+        """vLLM's base class of parsers for one choice."""
 
         _reasoning_parser: Any
         _stream_state: Any
@@ -50,14 +50,14 @@ if TYPE_CHECKING:  # stubs of the members that unspool uses; vLLM may not be ins
         def _initialize_history_tool_call_cnt(self, request: Any) -> None: ...
 
     class ReasoningParser:
-        """The parser of reasoning."""
+        """vLLM's base class of reasoning parsers."""
 
         model_tokenizer: Any
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     class ToolParser:
-        """The parser of tool calls."""
+        """vLLM's base class of tool call parsers."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 else:
@@ -75,16 +75,16 @@ ResponsesRequest: Final = _find("vllm.entrypoints.openai.responses.protocol:Resp
 StructuredOutputsParams: Final = _find("vllm.sampling_params:StructuredOutputsParams")
 
 record_tool_parser_invocation: Final = _find_or_none("vllm.parser.metrics:record_tool_parser_invocation")
-"""vLLM's own metric for tool parsers; None if the release has none."""
+"""vLLM's function that counts the use of tool parsers; None if the release does not have it."""
 get_function_tools: Final = _find_or_none("vllm.tool_parsers.utils:get_function_tools")
-"""vLLM's conversion of tools to the functions that the model sees; None if the release has none.
+"""vLLM's function that converts tools to functions for the model; None if the release does not have it.
 
-It flattens namespaces, and turns custom tools into functions."""
+It flattens namespaces, and converts custom tools to functions."""
 
 
 def anthropic_serving() -> Any:
-    """Return the class of the Messages server; None if the release has none.
+    """Return the class of the Messages server; None if the release does not have it.
 
-    Only the server process needs it, so it is not imported with this module.
+    Only the server process needs this class, so it is not imported together with this module.
     """
     return _find_or_none("vllm.entrypoints.anthropic.serving:AnthropicServingMessages")

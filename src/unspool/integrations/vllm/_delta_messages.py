@@ -1,4 +1,4 @@
-"""Conversion of deltas into vLLM's classes, and a patch for broken calls in the Messages API."""
+"""Conversion of deltas to vLLM's classes, and a patch for broken calls in the Messages API."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from . import _compat as compat
 
 
 def to_delta_message(delta: Delta) -> Any:
-    """Return a delta as vLLM's ``DeltaMessage``; None if it is empty.
+    """Convert a delta to vLLM's ``DeltaMessage``; return None if the delta is empty.
 
-    Fields that are not set are not sent to the client.
+    Fields without a value are left unset, because vLLM sends only fields that are set.
     """
     if not delta:
         return None
@@ -46,11 +46,11 @@ def to_delta_message(delta: Delta) -> Any:
 
 
 def patch_messages_server() -> None:
-    """Keep broken calls out of answers of the Messages API that are not streamed.
+    """Patch vLLM's Messages server to handle broken calls in answers that are not streamed.
 
-    The input of a call is an object in that API, so the server decodes all arguments and fails on those of a
-    broken call.  With the patch, a truncated call is left out; the stop reason ``max_tokens`` explains that.
-    A malformed call becomes an error response.
+    In the Messages API, the input of a call is an object.  So the server decodes all arguments as JSON, and
+    fails if the call is malformed or truncated.  With the patch, a truncated call is left out, and the stop
+    reason is ``max_tokens``.  A malformed call results in an error response.
     """
     serving = compat.anthropic_serving()
     convert = getattr(serving, "messages_full_converter", None)

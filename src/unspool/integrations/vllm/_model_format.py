@@ -1,6 +1,6 @@
-"""The output format of the served model: its dialect, and what follows from its tokenizer.
+"""The output format of the served model: its dialect, and data derived from its tokenizer.
 
-A format is made once per tokenizer and kept.
+A format is created once per tokenizer and cached.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .._served_dialect import detect_served_dialect
 from ._parser_classes import log
 
 _MAX_CLOSER_TOKENS: Final = 8
-"""Maximum number of tokens that a closing marker consists of."""
+"""Maximum number of tokens in a marker that closes reasoning."""
 
 
 class ModelFormat:
@@ -31,10 +31,10 @@ class ModelFormat:
 
     def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
         self.name = name
-        """The dialect as the user named it; some names stand for checkpoints with facts of their own."""
+        """The dialect as the user named it; some names refer to checkpoints with different request facts."""
         self.tokenizer = as_tokenizer(tokenizer)
         self.reasoning = ReasoningIds(name, self.tokenizer)
-        """Where reasoning ends, by token ids."""
+        """Finder of the start and the end of reasoning in token ids."""
         self.dialect = self.reasoning.dialect
         self.policies = DEFAULTS
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
@@ -44,9 +44,9 @@ class ModelFormat:
     def plan(self, request: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
 
-        Planning may refuse options of the request.  The engine must serve it anyway: the prompt is rendered
-        already, by a template that may know more than unspool.  So the refusal is logged once, and the plan
-        is made without the options.
+        The planner may reject options of a request.  But the engine has to serve the request anyway, because
+        the prompt was already rendered by a template that may support more than unspool does.  So the error
+        is logged once, and the plan is made without template variables.
         """
         turn = None if prompt is None else self.last_turn(prompt)
         try:
@@ -66,11 +66,11 @@ class ModelFormat:
         return plan(self.name, request, prompt=prompt, tokenizer=self.tokenizer, policies=self.policies)
 
     def closes_reasoning(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
-        """Return whether the marker that closes reasoning is in the last ids.
+        """Return whether the last ids contain the marker that closes reasoning.
 
-        :param delta: the ids of the last step; a marker may begin before them.
+        :param delta: the ids of the last step; the marker may begin in earlier ids.
         """
-        if not self._closers:  # reasoning is a message of its own, which ends where the next one begins
+        if not self._closers:  # reasoning is a separate message, which ends where the next message begins
             return True
         text = decode(ids[-len(delta) - _MAX_CLOSER_TOKENS :], self.tokenizer)
         return any(closer in text for closer in self._closers)
@@ -80,12 +80,12 @@ class ModelFormat:
         return id in self._end_tokens
 
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return the last ids of an output, without an end token that is missing from its text."""
+        """Return the ids of a step, without a final end token that the text of the step does not contain."""
         end = self._end_tokens.get(ids[-1]) if ids else None
         return ids if end is None or text.endswith(end) else ids[:-1]
 
     def last_turn(self, prompt: Sequence[int]) -> Sequence[int]:
-        """Return the last turn of a prompt; only this turn decides where the output begins."""
+        """Return the last turn of a prompt, which alone determines the channel in which the output begins."""
         for index in range(len(prompt) - 1, -1, -1):
             if prompt[index] in self._end_tokens:
                 return prompt[index + 1 :] or prompt
@@ -94,17 +94,17 @@ class ModelFormat:
 
 @lru_cache(maxsize=1024)
 def warn_once(text: str) -> None:
-    """Write a warning to the engine's log, the first time only."""
+    """Log a warning, but only the first time that it occurs."""
     log.warning("%s", text)
 
 
 @lru_cache(maxsize=8)
 def model_format(tokenizer: Any, calls: str | None, reasoning: str | None) -> ModelFormat:
-    """Return the output format of the model with this tokenizer.
+    """Return the output format of the served model (cached).
 
-    :param calls: the registered dialect of the tool parser: ``unspool`` detects it, None means that there is
-        no tool parser.
-    :param reasoning: likewise for the reasoning parser.
+    :param calls: the dialect of the tool parser: ``unspool`` means that the dialect is detected, None that
+        there is no tool parser.
+    :param reasoning: the dialect of the reasoning parser, with the same special values.
     """
     names = dict.fromkeys(name for name in (calls, reasoning) if name is not None)
     if DETECTED not in names:
@@ -120,6 +120,6 @@ def model_format(tokenizer: Any, calls: str | None, reasoning: str | None) -> Mo
 @lru_cache(maxsize=8)
 def _detect(tokenizer: Any) -> Dialect:
     dialect, why = detect_served_dialect(tokenizer)
-    if multiprocessing.parent_process() is None:  # child processes would log the same line again
+    if multiprocessing.parent_process() is None:  # child processes would repeat the log line
         log.info("unspool: the model uses the dialect %s (%s)", dialect.name, why)
     return find(dialect, as_tokenizer(tokenizer))

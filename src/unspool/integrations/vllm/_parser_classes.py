@@ -1,8 +1,8 @@
-"""Parser classes of the registered names, made when vLLM asks for one.
+"""Parser classes for the registered names, which are created when vLLM needs them.
 
-vLLM's registries import this module and get an attribute of it: ``tools:hermes`` is the tool parser of that
-dialect, ``reasoning:hermes`` its reasoning parser.  If unspool does not fit the release of vLLM, the
-attribute is vLLM's own parser instead.
+vLLM's registries import this module and read an attribute: ``tools:hermes`` is the tool parser for the
+dialect ``hermes``, and ``reasoning:hermes`` is the reasoning parser.  If unspool is not compatible with
+vLLM's release, the attribute is vLLM's own parser instead.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .._parser_names import DETECTED
 Kind = Literal["tools", "reasoning"]
 
 OWN_PARSERS: Final[dict[tuple[str, str], tuple[str, str]]] = {}
-"""Module and class of vLLM's own parsers, by kind and name."""
+"""Module and class name of vLLM's own parsers, by kind and parser name."""
 
 log = logging.getLogger("vllm.unspool")
-"""A child of vLLM's own logger, so that lines look like those of the engine."""
+"""A child of vLLM's logger, so that log lines have the same format as the engine's own lines."""
 
 
 def is_known(name: str) -> bool:
-    """Return whether one of vLLM's names stands for a dialect."""
+    """Return whether one of vLLM's parser names is the name of a dialect."""
     try:
         get_dialect(name)
     except UnspoolError:
@@ -38,7 +38,7 @@ def is_known(name: str) -> bool:
 
 @cache
 def parser_class(attribute: str) -> Any:
-    """Return the parser class for ``KIND:DIALECT``."""
+    """Return the parser class for an attribute of the form ``KIND:DIALECT``."""
     kind, _, name = attribute.partition(":")
     try:
         from ._split_parsers import UnspoolReasoningParser, UnspoolToolParser
@@ -49,7 +49,7 @@ def parser_class(attribute: str) -> Any:
 
 
 def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
-    """Return vLLM's own parser for a name, because unspool's cannot be imported."""
+    """Return vLLM's own parser for a name; used if unspool's parser cannot be imported."""
     warn_unknown_release(error)
     place = OWN_PARSERS.get((kind, name))
     if place is None and name != DETECTED:
@@ -63,8 +63,8 @@ def _own_parser_class(kind: str, name: str, error: Exception) -> Any:
 
 
 def warn_unknown_release(error: Exception) -> None:
-    """Warn, once, that the engine uses its own parsers."""
-    _warn_once(str(error).partition(" (/")[0])  # without the path of the file, which import errors end with
+    """Log a warning, once, that the engine uses its own parsers."""
+    _warn_once(str(error).partition(" (/")[0])  # without the file path at the end of import errors
 
 
 @cache

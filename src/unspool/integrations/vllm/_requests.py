@@ -1,4 +1,4 @@
-"""Conversion of vLLM's requests into bodies that a plan reads, and application of the plan to the request."""
+"""Planning of vLLM's requests: conversion for the planner, and changes to a request according to its plan."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from . import _compat as compat
 from ._model_format import ModelFormat, warn_once
 
 GRAMMAR_COVERS_REASONING: Final = "unspool_grammar_is_whole"
-"""A template variable that no template uses; it tells the engine core not to wait for the end of reasoning.
+"""Template variable that tells the engine core not to wait for the end of reasoning.
 
-Template variables are all that the engine core receives of a request.
+If the variable is set, the engine core applies a grammar from the start of the output.  No template uses it.
+It is a template variable only because the engine core receives no other data from a request.
 """
 
 
 def to_plan_request(
     request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool
 ) -> Any:
-    """Return the fields of a request that a plan needs.
+    """Convert a request of vLLM to a body for the planner.
 
-    :param kwargs: the template variables that the prompt was rendered with.
-    :param calls: there is a tool parser; otherwise markup of calls stays in the content.
-    :param reasoning: there is a reasoning parser; otherwise reasoning stays in the content.
-    :param strict: the server holds all tools to their schemas.
+    :param kwargs: the template variables with which the prompt was rendered.
+    :param calls: whether there is a tool parser; without one, the markup of calls stays in the content.
+    :param reasoning: whether there is a reasoning parser; without one, reasoning stays in the content.
+    :param strict: whether the server enforces the schemas of all tools.
     """
     body: dict[str, object] = {
         "chat_template_kwargs": set_variables(kwargs),
@@ -55,15 +56,15 @@ def to_plan_request(
 
 
 def set_variables(kwargs: Mapping[str, object]) -> dict[str, object]:
-    """Return the template variables that are set, without unspool's own."""
+    """Return the template variables that have a value, except for unspool's own variable."""
     return {k: value for k, value in kwargs.items() if value is not None and k != GRAMMAR_COVERS_REASONING}
 
 
 def has_structural_tag(request: Any) -> bool:
-    """Return whether a structural tag constrains the answer; an adjusted request may have one of unspool.
+    """Return whether a structural tag from the client or from unspool constrains the answer.
 
-    A grammar accepts a marker in ordinary tokens as well as its special token.  Therefore such an answer is
-    parsed as text, not by token ids.
+    Under a grammar, the model can write a marker with ordinary tokens instead of the special token.
+    Therefore such an answer is parsed as text, and not as token ids.
     """
     params = getattr(request, "structured_outputs", None)
     return params is not None and getattr(params, "structural_tag", None) is not None
@@ -86,7 +87,7 @@ def _function(tool: Any, *, strict: bool) -> dict[str, Any]:
 
 
 def _choice(value: Any) -> object:
-    """Return a ``tool_choice`` of any API in the form of Chat Completions."""
+    """Convert a ``tool_choice`` of any API to the form used in Chat Completions."""
     if value is None or isinstance(value, str):
         return value
     fields: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
@@ -96,7 +97,7 @@ def _choice(value: Any) -> object:
 
 
 class Planner:
-    """Planner of the requests of one server."""
+    """Planner for the requests to one server."""
 
     def __init__(self, model: ModelFormat, *, calls: bool, reasoning: bool, strict: bool) -> None:
         self.model = model
@@ -108,7 +109,7 @@ class Planner:
     def plan(self, request: Any, kwargs: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
 
-        :param prompt: the ids of the prompt, if they are known.
+        :param prompt: the token ids of the prompt; None if they are unknown.
         """
         body = to_plan_request(
             request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict
@@ -116,7 +117,7 @@ class Planner:
         return self.model.plan(body, prompt)
 
     def adjust(self, request: Any, kwargs: Mapping[str, object]) -> Any:
-        """Apply the plan to the request, and return the request."""
+        """Change the sampling options of a request according to its plan, and return the request."""
         plan = self.plan(request, kwargs)
         if not plan.skip_special_tokens:
             request.skip_special_tokens = False
@@ -137,15 +138,14 @@ class Planner:
         return request
 
     def _constraint(self, request: Any, plan: Plan) -> Constraint:
-        """Return the constraint for the text to which the engine applies the grammar.
+        """Return the constraint, adapted to the part of the output to which the engine applies the grammar.
 
-        With a reasoning parser, the engine applies a grammar only after reasoning has ended, unless the
-        client asked not to see reasoning.  Two cases are different, and there the grammar allows reasoning
-        itself:
+        If there is a reasoning parser, the engine applies a grammar only after reasoning has ended, unless
+        the client asked not to see reasoning.  In two cases, the grammar has to cover reasoning as well:
 
-        * The model decides whether it reasons, so the end of reasoning may never come.
-        * Reasoning is a message of its own.  The header of the next message ends it, and that header belongs
-          to the call.
+        * The model is free to skip reasoning, so the end of reasoning may never come.
+        * Reasoning is a separate message.  It ends with the header of the next message, but that header is
+          already part of the call.
         """
         constraint = plan.constraint
         responses = isinstance(request, compat.ResponsesRequest)
@@ -154,7 +154,7 @@ class Planner:
             return constraint
         if constraint.dialect.frame is None:
             return replace(constraint, reasoning=False, start="message")
-        if responses:  # the prompt is rendered already, so the variable reaches only the engine core
+        if responses:  # the prompt was already rendered, so only the engine core sees the variable
             request.chat_template_kwargs = {
                 **(request.chat_template_kwargs or {}),
                 GRAMMAR_COVERS_REASONING: True,
@@ -165,5 +165,5 @@ class Planner:
 
 
 def expects_reasoning(plan: Plan) -> bool:
-    """Return whether the output is certain to have reasoning, so that a grammar can wait for its end."""
+    """Return whether the output certainly has reasoning, so that a grammar can wait for its end."""
     return plan.reasoning and (plan.start == "reasoning" or plan.facts.thinking.default != "model")

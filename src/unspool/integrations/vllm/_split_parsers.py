@@ -1,8 +1,8 @@
 """The two parsers that vLLM registers by name: a reasoning parser and a tool parser.
 
-If both names are unspool's, ``_unified_parser.py`` parses the output, and these classes only carry their
-names. The engine core still asks the reasoning parser where reasoning ends.  If only one name is unspool's,
-or if the engine does not compose parsers, each class parses its own part of the output.
+If both parsers are unspool's, ``_unified_parser.py`` parses the output.  In this case, the tool parser only
+provides its name, and the engine core asks the reasoning parser whether reasoning has ended.  If only one
+parser is unspool's, or if the engine cannot combine parsers, each class parses its own part of the output.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._requests import GRAMMAR_COVERS_REASONING, Planner, expects_reasoning, set
 
 
 class UnspoolReasoningParser(compat.ReasoningParser):
-    """Reasoning parser of one dialect."""
+    """Reasoning parser for one dialect."""
 
     engine_based_streaming: ClassVar[bool] = True
     dialect_name: ClassVar[str]
@@ -38,7 +38,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         super().__init__(tokenizer, *args, **kwargs)
         self._model = model_format(tokenizer, None, self.dialect_name)
         self._kwargs = chat_template_kwargs or {}
-        self._in_server = "model_config" in kwargs  # the engine core does not pass one
+        self._in_server = "model_config" in kwargs  # the engine core does not pass a model config
         self._plan: Plan | None = None
         self._prompt: str | None = None
         self._splitter: ReasoningSplitter | None = None
@@ -56,7 +56,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
 
     @property
     def plan(self) -> Plan:
-        """The plan that follows from the request's template variables."""
+        """A plan based only on the request's template variables."""
         if self._plan is None:
             self._plan = self._model.plan({"chat_template_kwargs": set_variables(self._kwargs)})
         return self._plan
@@ -69,32 +69,32 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Return whether reasoning has ended.
 
-        The engine core asks whether a grammar applies from here on, which is not always the same.
+        The engine core uses the result to apply a grammar, so it gets the result of ``starts_grammar``.
         """
         if self._in_server:
             return self._has_ended(input_ids, expected=self.plan.reasoning)
         return self.starts_grammar(input_ids)
 
     def starts_grammar(self, prompt: Sequence[int]) -> bool:
-        """Return whether a grammar applies from the end of this prompt on."""
+        """Return whether a grammar applies to the output from its first token."""
         return GRAMMAR_COVERS_REASONING in self._kwargs or self._has_ended(
             prompt, expected=expects_reasoning(self.plan)
         )
 
     def _has_ended(self, ids: Sequence[int], *, expected: bool) -> bool:
-        """Return whether reasoning has ended, or does not begin at all.
+        """Return whether reasoning has ended or will not begin.
 
-        :param expected: the plan expects reasoning.
+        :param expected: whether the output is expected to have reasoning.
         """
         ids = self._model.last_turn(ids)
         reasoning = self._model.reasoning
         return reasoning.ended(ids) or not (expected or reasoning.begins(ids))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
-        """Return whether a grammar starts after these ids.
+        """Return whether a grammar applies to the output after these ids.
 
-        A call may end reasoning without a closing marker.  Then it is too late for a grammar: the call has
-        begun.
+        If a call ends reasoning without a closing marker, the result is False, because the call has already
+        begun and it is too late for a grammar.
         """
         delta = list(delta_ids)
         ended = self._model.reasoning.ended_by(input_ids, delta)
@@ -131,18 +131,18 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return self._message(self._splitter, self._splitter.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Return whether reasoning has ended, so that text held back is content."""
+        """Return whether reasoning has ended, so that the text that was held back is content."""
         return self._splitter is not None and self._splitter.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:
-        """End the stream, and return the text that was held back."""
+        """End the stream, and return a message with the text that was held back, if any."""
         splitter, self._splitter = self._splitter, None
         return None if splitter is None else self._message(splitter, splitter.finish(), final=True)
 
     def _closes_first(self, text: str) -> bool:
-        """Return whether the text closes reasoning before it opens any.
+        """Return whether text closes reasoning without having opened it.
 
-        Then the prompt, which vLLM does not pass here, has opened reasoning.
+        In this case, the prompt has opened reasoning.  vLLM does not pass the prompt to this parser.
         """
         start, end = self.reasoning_start_str, self.reasoning_end_str
         if not start or not end:
@@ -155,9 +155,10 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return ReasoningSplitter(self._model.dialect, prompt=self._prompt)
 
     def _message(self, splitter: ReasoningSplitter, split: ReasoningSplit, *, final: bool = False) -> Any:
-        """Return the message for a step, or None if the step adds nothing.
+        """Create vLLM's message for one step; return None if the step adds nothing.
 
-        The rest is held back until reasoning has ended: before that, it is the header of a message.
+        Text that is not reasoning is held back until reasoning has ended, because it is the header of a
+        message.
         """
         self._rest += split.rest
         rest = ""
@@ -169,11 +170,11 @@ class UnspoolReasoningParser(compat.ReasoningParser):
 
 
 class UnspoolToolParser(compat.ToolParser):
-    """Tool parser of one dialect, for output after reasoning."""
+    """Tool parser for one dialect, which parses the output after reasoning."""
 
     engine_based_streaming: ClassVar[bool] = True
     supports_required_and_named: ClassVar[bool] = False
-    """A grammar holds forced calls to the model's own format, so vLLM must not force a format of its own."""
+    """Disables vLLM's own format for forced calls, because unspool's grammar enforces the model's format."""
     dialect_name: ClassVar[str]
     """The dialect, as it is registered."""
 
@@ -216,7 +217,7 @@ class UnspoolToolParser(compat.ToolParser):
         return to_delta_message(self._deltas.push(self._parser.feed(delta_text)))
 
     def finish_streaming(self) -> Any:
-        """End the stream, and return the delta that was held back."""
+        """End the stream, and return a delta with the text that was held back."""
         parser, deltas = self._parser, self._deltas
         self._parser = self._deltas = None
         return None if parser is None or deltas is None else to_delta_message(deltas.push(parser.finish()))

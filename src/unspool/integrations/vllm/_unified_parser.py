@@ -1,4 +1,4 @@
-"""Parser of reasoning, content and calls in one pass, as vLLM's server makes it for each choice."""
+"""Combined parser for reasoning, content and calls; vLLM's server creates one for each choice."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ diagnostics = DiagnosticLog(log)
 
 
 class UnspoolParser(compat.Parser):
-    """Parser for one choice of a request."""
+    """Combined parser for one choice of a request."""
 
     always_adjust_request: ClassVar[bool] = True
     tool_dialect: ClassVar[str | None] = None
-    """The registered dialect of the tool parser; None if the server has none."""
+    """The dialect name of the tool parser; None if the server has no tool parser."""
     reasoning_dialect: ClassVar[str | None] = None
-    """The registered dialect of the reasoning parser; None if the server has none."""
+    """The dialect name of the reasoning parser; None if the server has no reasoning parser."""
     strict: ClassVar[bool] = False
-    """The server holds calls of all tools to their schemas (``--tool-strict-level``)."""
+    """True if the server enforces the schemas of all tools (``--tool-strict-level``)."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class UnspoolParser(compat.Parser):
         self._prompt = prompt_token_ids
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Return whether a grammar applies from the end of the prompt on; vLLM calls this with the prompt."""
+        """Return whether a grammar applies from the first token of the output; vLLM passes the prompt."""
         reasoning_parser = self._reasoning_parser
         return reasoning_parser is None or reasoning_parser.starts_grammar(input_ids)
 
@@ -79,7 +79,7 @@ class UnspoolParser(compat.Parser):
         prompt = None if self._prompt is None else self._model.last_turn(self._prompt)
         if self._parser is None:
             return self._model.reasoning.count(token_ids, prompt=prompt)
-        # During a stream the server may ask after every token, so the count goes on where it stopped.
+        # During a stream, the server may ask after every token, so only the new tokens are counted each time.
         if self._reasoning_counter is None:
             self._reasoning_counter = self._model.reasoning.counter(prompt=prompt)
         self._reasoning_counter.feed(token_ids[self._reasoning_counter.fed :])
@@ -135,12 +135,12 @@ class UnspoolParser(compat.Parser):
             events += parser.finish()
         delta = deltas.push(events)
         if finished:
-            self._parser = self._deltas = self._reasoning_counter = None  # ready for another turn
+            self._parser = self._deltas = self._reasoning_counter = None  # ready for another output
             self._report(deltas, request, streaming=True)
         return to_delta_message(delta)
 
     def _new_parser(self, request: Any, *, by_ids: bool) -> Parser:
-        """Return a parser for the next output; its call ids continue those of the history."""
+        """Create a parser for the next output, with call ids that continue the numbering in the history."""
         self._initialize_history_tool_call_cnt(request)
         before = self._stream_state.history_tool_call_cnt
         new = self._model.dialect.id_format.new
@@ -150,7 +150,7 @@ class UnspoolParser(compat.Parser):
         )
 
     def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Return whether a token limit ended generation; vLLM does not pass the finish reason here."""
+        """Return whether a token limit ended generation, because vLLM does not pass the finish reason."""
         if not ids or self._model.is_end(ids[-1]):
             return False
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -169,11 +169,12 @@ class UnspoolParser(compat.Parser):
 
 
 class TruncatedCalls(list[Any]):
-    """Calls of an output that a token limit cut off.
+    """List of the calls in an output that was truncated by a token limit.
 
-    For an answer that is not streamed, the server reports the finish reason ``tool_calls`` if the list of
-    calls has a length, even if the engine's reason is ``length``.  This list has the length 0 and is still
-    true, so that the server sends its calls and keeps ``length``.
+    For an answer that is not streamed, vLLM's server checks the length of the list of calls.  If the length
+    is not zero, the server reports the finish reason ``tool_calls``, even if the engine's finish reason is
+    ``length``.  The length of this list is always 0, but its truth value is True, so the server sends the
+    calls and still reports ``length``.
     """
 
     def __len__(self) -> int:
@@ -186,7 +187,7 @@ class TruncatedCalls(list[Any]):
 def compose(
     tools: type[UnspoolToolParser] | None, reasoning: type[UnspoolReasoningParser] | None, *, strict: bool
 ) -> Any:
-    """Return the parser class for a server with these parsers."""
+    """Create the combined parser class for a server with these parsers."""
     patch_messages_server()
     return type(
         "UnspoolParser",

@@ -1,1 +1,1 @@
-"""Conversions of dialects to Python source and JSON, and to and from response templates."""
+"""Conversions between dialects and other forms: Python source, JSON and response templates."""

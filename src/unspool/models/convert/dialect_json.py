@@ -1,7 +1,6 @@
-"""Conversion of dialects to and from JSON, and the JSON Schema, for programs in other languages.
+"""Conversion of dialects to and from JSON, and a JSON Schema, for programs in other languages.
 
-Everything follows from the dataclasses of a declaration and their type hints, so a new field needs no change
-here.
+The code reads the dataclasses of a declaration and their type hints, so a new field needs no change here.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _PLAIN: Final[Mapping[object, str]] = {
     float: "number",
     NoneType: "null",
 }
-"""Types that exist in JSON."""
+"""JSON Schema type names, by Python type."""
 
 
 def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
-    """Return a dialect as JSON values, with every field.
+    """Return a dialect as a dictionary of JSON values that contains every field.
 
     >>> dialect_to_json(Dialect("mine", call=("<call>{envelope}</call>",)))["call"]
     ['<call>{envelope}</call>']
@@ -38,7 +37,7 @@ def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
 
 
 def dialect_from_json(value: Mapping[str, Any]) -> Dialect:
-    """Return the dialect for JSON values; a missing field has its default.
+    """Build a dialect from JSON values; a missing field gets its default.
 
     >>> dialect_from_json({"name": "mine", "call": ["<call>{envelope}</call>"]}).call
     ('<call>{envelope}</call>',)
@@ -72,9 +71,9 @@ def _to_json(value: Any) -> Any:
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
-    """Return a JSON value as a value of a type.
+    """Convert a JSON value to the type that a type hint describes.
 
-    :param where: the path of the value, for errors.
+    :param where: the path of the value, for error messages.
     """
     if is_dataclass(hint) and isinstance(hint, type):
         return _read_dataclass(hint, value, where)
@@ -111,7 +110,7 @@ def _read_dataclass(cls: type, value: Any, where: str) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    """Return whether a JSON value can have a type, without a look at its members."""
+    """Return whether a JSON value can be converted to a type, without looking at its members."""
     origin = get_origin(hint)
     if origin is Literal:
         return value in get_args(hint)
@@ -134,10 +133,11 @@ def _type_name(hint: Any) -> str:
 
 
 def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a type; schemas of dataclasses are added to the definitions."""
+    """Return the schema of a type, and add the schema of every dataclass to the definitions."""
     if is_dataclass(hint) and isinstance(hint, type):
         if hint.__name__ not in definitions:
-            definitions[hint.__name__] = {}  # it may refer to itself
+            # Registered before its fields are visited, because a dataclass may refer to itself.
+            definitions[hint.__name__] = {}
             definitions[hint.__name__] = _object(hint, definitions)
         return {"$ref": f"#/$defs/{hint.__name__}"}
     origin, arguments = get_origin(hint), get_args(hint)
@@ -186,21 +186,21 @@ _SOURCES: Final = ("_declaration.py", "_request_facts.py", "_id_format.py")
 
 
 def _description(cls: type, field: str) -> dict[str, str]:
-    """Return the description of a field, or of the class if the field is empty."""
+    """Return the description of a field, or of the class if ``field`` is empty."""
     text = _docstrings().get((cls.__name__, field))
     return {"description": text} if text else {}
 
 
 @cache
 def _docstrings() -> dict[tuple[str, str], str]:
-    """Return docstrings by class and field.
+    """Return all docstrings of classes and fields, by class name and field name.
 
-    They are read from the sources, because Python does not keep docstrings of fields.
+    The docstrings are read from the source files, because Python does not keep docstrings of fields.
     """
     docstrings: dict[tuple[str, str], str] = {}
     for name in _SOURCES:
         source = files("unspool.dialects").joinpath(name)
-        if not source.is_file():  # an installation without sources
+        if not source.is_file():  # an installation without source files has no descriptions
             continue
         for cls in ast.parse(source.read_text(encoding="utf-8")).body:
             if isinstance(cls, ast.ClassDef):
@@ -214,7 +214,7 @@ def _docstrings() -> dict[tuple[str, str], str]:
 
 
 def _text(statement: ast.stmt) -> str:
-    """Return the text of a statement that is only a string, on one line; otherwise empty."""
+    """Return the text of a docstring on one line; return an empty string for any other statement."""
     match statement:
         case ast.Expr(ast.Constant(str(text))):
             return " ".join(text.split())

@@ -1,9 +1,10 @@
-r"""Conversion of a response template, the format description of Hugging Face tokenizers, to a dialect.
+r"""Conversion of a response template (the format description of Hugging Face tokenizers) to a dialect.
 
 A tokenizer may have a ``response_template`` that describes the output format of its model.  Unlike a dialect,
-it may contain regular expressions.  Those in use consist of literals, whitespace, alternatives and named
-groups. Each alternative becomes one template with holes.  Any other expression is an error when the template
-is loaded, not when a request arrives.  ``to_response_template.py`` is the other direction.
+a response template may contain regular expressions.  The expressions that tokenizers use consist of
+literals, whitespace, alternatives and named groups.  Each alternative becomes one template with holes.  Any
+other expression is an error when the template is loaded, not when a request arrives.  The reverse
+conversion is in ``to_response_template.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ THINKING: Final = "thinking"
 CONTENT: Final = "content"
 CALLS: Final = "tool_calls"
 _FIELD_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTENT: CONTENT, CALLS: CALLS}
-"""Fields by their names; reasoning has two."""
+"""Canonical field names, by the names in templates; the field for reasoning has two names."""
 _TOKEN: Final = re.compile(
     r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
     r"|(?P<hole>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
@@ -39,7 +40,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _MAX_ALTERNATIVES: Final = 64
-"""Maximum number of alternatives of one pattern."""
+"""Maximum number of alternatives in one pattern."""
 _FACTS: Final = RequestFacts(
     calls_special="yes", forced=("native",), eos=(MODEL,), thinking=replace(UNSWITCHED, special="yes")
 )
@@ -99,7 +100,7 @@ class _Translation:
             self.fail(f"{where} has unknown keys: {', '.join(unknown)}")
 
     def markers(self, field: Mapping[str, object], which: str) -> list[str]:
-        """Return the openers or closers of a field as templates."""
+        """Return the opening or closing markers of a field as templates."""
         value = field.get(which, ())
         found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
         pattern = field.get(f"{which}_pattern")
@@ -108,14 +109,14 @@ class _Translation:
         return list(dict.fromkeys(str(marker) for marker in found))
 
     def templates(self, pattern: str) -> list[str]:
-        """Return a regular expression as templates, one for each alternative."""
+        """Convert a regular expression to templates, one for each alternative."""
         found, at = self.alternatives(pattern, 0)
         if at < len(pattern):
             self.refuse(pattern, at)
         return found
 
     def alternatives(self, pattern: str, at: int) -> tuple[list[str], int]:
-        """Return the alternatives at an offset, and their end (a bracket, or the end of the pattern)."""
+        """Read the alternatives that start at an offset; return their templates and the end offset."""
         found: list[str] = []
         while True:
             branch, at = self.sequence(pattern, at)
@@ -125,7 +126,7 @@ class _Translation:
             at += 1
 
     def sequence(self, pattern: str, at: int) -> tuple[list[str], int]:
-        """Return the templates of one alternative, and the offset of its end."""
+        """Read one alternative at an offset; return its templates and its end offset."""
         found = [""]
         while at < len(pattern) and pattern[at] not in "|)":
             token = _TOKEN.match(pattern, at)
@@ -176,7 +177,8 @@ class _Translation:
             section=section,
             call=call,
             param=param,
-            # All closers of the content are dropped.  Those that look like special tokens also end the turn.
+            # All closing markers of the content are removed.  Those that look like special tokens also end
+            # the turn.
             stop=tuple(stop for stop in stops if is_control_token(stop) and "{" not in stop),
             drop=tuple(stop for stop in stops if not is_control_token(stop) or "{" in stop),
             **keys,  # type: ignore[arg-type]
@@ -191,7 +193,7 @@ class _Translation:
     def calls(
         self, field: Mapping[str, object]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, object]]:
-        """Return the section, call and param templates, and other fields of the dialect."""
+        """Return the section, call and param templates, and the dialect's other fields about calls."""
         openers = self.markers(field, "open")
         closers = self.markers(field, "close") or [""]
         if not openers:
@@ -231,7 +233,7 @@ class _Translation:
         return ("{calls}",), templates, param, keys
 
     def quote(self, delimiters: object) -> str:
-        """Return the quote of strings: the first of a list of pairs."""
+        """Return the quote around strings: the opening delimiter of the first pair in the list."""
         pair = delimiters[0] if isinstance(delimiters, list) and delimiters else None
         quote = pair[0] if isinstance(pair, list) and pair else None
         if not isinstance(quote, str) or not quote:
@@ -239,7 +241,7 @@ class _Translation:
         return quote
 
     def envelope(self, field: Mapping[str, object]) -> Envelope:
-        """Return the keys from which the transform takes name and arguments of a JSON call."""
+        """Return the keys under which the transform finds the name and the arguments of a JSON call."""
         transform = field.get("transform", field.get("transform_each", {}))
         function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
         envelope = Envelope()

@@ -9,7 +9,7 @@ from ...dialects._declaration import Dialect
 
 
 def python_source(dialect: Dialect) -> str:
-    """Return the declaration of a dialect as Python source, without fields that have their default.
+    """Return the declaration of a dialect as Python source, without fields that have the default value.
 
     >>> print(python_source(Dialect("mine", call=("<call>{envelope}</call>",), reasoning=())))
     MINE = Dialect(
@@ -23,7 +23,7 @@ def python_source(dialect: Dialect) -> str:
 
 
 def _value_source(value: object, indent: str = "") -> str:
-    """Return the Python source of a value; a dataclass has a line for each field that is not its default."""
+    """Return a value as Python source; a dataclass gets one line per non-default field."""
     if isinstance(value, str):
         text = repr(value)
         return text if '"' in text or "\\'" in text else f'"{text[1:-1]}"'

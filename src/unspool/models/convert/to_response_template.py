@@ -1,19 +1,21 @@
-r"""Conversion of a dialect to a response template, the format description of Hugging Face tokenizers.
+r"""Conversion of a dialect to a response template (the format description of Hugging Face tokenizers).
 
-A response template consists of regions.  Each has an opener, a closer, and a way to read the text between
-them. Consequences for the conversion:
+A response template consists of regions.  Each region has an opening marker (opener), a closing marker
+(closer) and a reader for the text between them.  Consequences for the conversion:
 
-* Text outside of regions is the content, and its closers are dropped.  So the markers of sections, answers
-  and the end of the turn are all closers of the content.
-* A region ends at the first closer, so a call must have its own closer.
-* Engines find the end of reasoning by tokens, so markers of reasoning are literals without whitespace.
+* Text outside all regions is content, and the closers of the content are removed from it.  So the markers
+  of sections, answers and the end of the turn are all declared as closers of the content.
+* A region ends at the first closer in the text, so a call must have its own closer.
+* Engines find the end of reasoning by comparing tokens, so reasoning markers are literals without
+  whitespace.
 * Openers of calls include the whitespace before them; otherwise the newline between two calls would be
   content.
-* An optional part can only be at the start of a pattern.  Readers decide as soon as the rest matches, so an
-  optional part at the end would become content.
+* Only the start of a pattern can be optional.  Engines accept a match as soon as the required part is
+  there, so an optional part at the end would become content.
 
-The result covers what a dialect writes, not everything that it reads: of call, section and param only the
-first template.  A dialect that a response template cannot express is an :class:`ExportError`.
+The result covers the form in which a dialect renders a message, not every form that the dialect can parse:
+only the first call, section and param templates are used.  A dialect that a response template cannot
+express raises :class:`ExportError`.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ _TYPED: Final = ("type", "string")
 
 
 class ExportError(UsageError):
-    """A dialect that a response template cannot express."""
+    """Error for a dialect that a response template cannot express."""
 
     __module__ = "unspool"
 
@@ -71,12 +73,12 @@ class ExportError(UsageError):
 
 
 def to_response_template(dialect: Dialect | str, *, anchor: str = "") -> dict[str, Any]:
-    r"""Return the response template of a dialect, for ``tokenizer_config.json``.
+    r"""Convert a dialect to a response template for ``tokenizer_config.json``.
 
-    Transformers, vLLM (``hf``) and SGLang (``response_template``) read it.
+    Transformers, vLLM (parser ``hf``) and SGLang (parser ``response_template``) use response templates.
 
-    :param anchor: the start of the model's turn in the prompt, such as ``<|im_start|>assistant``; required
-        for dialects that many chat templates use.
+    :param anchor: the text in the prompt that starts the model's turn, such as ``<|im_start|>assistant``;
+        required for a dialect whose chat templates start turns in different ways.
     :raises ExportError: if a response template cannot express the dialect.
 
     >>> template = to_response_template("hermes")
@@ -90,9 +92,9 @@ def to_response_template(dialect: Dialect | str, *, anchor: str = "") -> dict[st
 
 
 def install_template(dialect: Dialect | str, directory: Path, *, anchor: str = "") -> object:
-    """Write the template of a dialect into a model's ``tokenizer_config.json``; return the previous one.
+    """Write a response template into a model's ``tokenizer_config.json``; return the previous one.
 
-    If the dialect does not declare the start of a turn, the model's chat template shows it.
+    If the dialect does not declare how a turn starts, the start is taken from the model's chat template.
     """
     file = directory / "tokenizer_config.json"
     config = read_json(file)
@@ -104,7 +106,7 @@ def install_template(dialect: Dialect | str, directory: Path, *, anchor: str = "
 
 
 def _turn_start(directory: Path, dialect: Dialect) -> str:
-    """Return the text that the chat template adds for the model's turn, without an opener of reasoning."""
+    """Return the text with which the chat template starts the model's turn, without a reasoning opener."""
     model = read_source(directory)
     probe = TemplateProbe(model.template, model.tokens)
     question, prompt = probe.conversation(QUESTION), probe.prompt()
@@ -162,8 +164,8 @@ class _Conversion:
             anchors = [_CHATML_TURN]
         if not anchors:
             self.fail("the start of a turn, which depends on the chat template: pass anchor= or --anchor")
-        # The whitespace is part of the anchor; as content it would make engines believe that the answer has
-        # begun.
+        # The whitespace is part of the anchor.  If it were content, engines would assume that the answer
+        # has started.
         return _either(anchors) + r"\s*"
 
     # -- text
@@ -176,14 +178,14 @@ class _Conversion:
             body.partition("{text}") for marks, body in found if "^" not in marks and "{_}" not in body
         ]
         openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 2))
-        # An opener that is the start of another one would match too early.
+        # An opener that is a prefix of another opener would match too early.
         openers = [
             each for each in openers if not any(other != each and other.startswith(each) for other in openers)
         ]
         return {"open": _literals(openers), "close": _literals(closers), "content": "text"}
 
     def content(self, dropped: Iterable[str]) -> dict[str, Any]:
-        """Return the field of the content; all its closers are dropped."""
+        """Return the template's content field; its closers are the markers to remove from content."""
         dialect = self.dialect
         patterns = [*dropped]
         for template in dialect.content:
@@ -202,7 +204,7 @@ class _Conversion:
     # -- calls
 
     def calls(self) -> tuple[dict[str, Any], list[str]]:
-        """Return the field of calls, and patterns of markers around them that are dropped."""
+        """Return the template's field for calls, and patterns for markers to remove around calls."""
         dialect = self.dialect
         section = split_marks(dialect.section[0])[1]
         before, _, after = split_at(reading_pieces(section), "calls")
@@ -227,7 +229,7 @@ class _Conversion:
         return field, [around[1]] if around[1] else []
 
     def array(self, before: Sequence[Piece], after: Sequence[Piece]) -> dict[str, Any] | None:
-        """Return the field for a section that is a JSON list of calls; None if it is not."""
+        """Return the field for calls if the section is a JSON list of calls; otherwise None."""
         opener = "".join(piece.text for piece in before).strip()
         closer = "".join(piece.text for piece in after).strip()
         if not (opener.endswith("[") and closer.startswith("]")):
@@ -250,7 +252,7 @@ class _Conversion:
         }
 
     def payload(self, payload: Hole) -> dict[str, Any]:
-        """Return the fields that describe how a region is read and transformed."""
+        """Return the entries that tell engines how to read the text between a call's markers."""
         if payload.field == "params":
             return {
                 "repeats": True,
@@ -270,7 +272,7 @@ class _Conversion:
         }
 
     def json(self, payload: Hole) -> dict[str, Any]:
-        """Return the options of the JSON reader."""
+        """Return the options for the engines' JSON reader."""
         notation = payload.notation or self.dialect.args
         if notation in _NOTATIONS:
             self.fail(_NOTATIONS[notation])
@@ -286,7 +288,10 @@ class _Conversion:
         return _call(path % envelope.name_keys[0], path % envelope.args_keys[0])
 
     def param(self) -> str:
-        """Return the pattern of a parameter; of templates that differ only in whitespace, of the longest."""
+        """Return the pattern of a parameter.
+
+        If several templates differ only in whitespace, the longest one is used.
+        """
         first = self.dialect.param[0]
         alike = [each for each in self.dialect.param if "".join(each.split()) == "".join(first.split())]
         pieces = reading_pieces(max(alike, key=len).strip(), exact="value")
@@ -299,7 +304,7 @@ class _Conversion:
         return _pattern(pieces)
 
     def opener(self, head: Sequence[Piece], field: dict[str, Any]) -> str:
-        """Return the pattern that opens a call, with groups for its name and id."""
+        """Return the pattern of a call's opener, with groups for the name and the id of the call."""
         form = split_marks(self.dialect.names.forms[0])[1]
         named = "name" in _groups(head)
         if named and form != "{name}":
@@ -334,14 +339,14 @@ def _either(texts: Sequence[str]) -> str:
 
 
 def _closing(tail: Sequence[Piece]) -> dict[str, Any]:
-    """Return the closer of a region; as a literal if possible, which engines prefer."""
+    """Return the closer of a region, as a literal if possible, because engines prefer literals."""
     if len(tail) == 1 and len(split_at_control_tokens(tail[0].text)) == 1:
         return {"close": tail[0].text}
     return {"close_pattern": _pattern(tail)}
 
 
 def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
-    """Return pieces without whitespace at their start, and optionally at their end."""
+    """Remove whitespace pieces from the start of a sequence, and from its end unless ``end`` is false."""
     kept = list(pieces)
     while kept and isinstance(kept[0], Space | LineFeed):
         del kept[0]
@@ -351,7 +356,7 @@ def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
 
 
 def _marker(pieces: Sequence[Piece]) -> str:
-    """Return the pattern of a marker; empty if it has no literal."""
+    """Return the pattern of a marker, or an empty string if the marker contains no literal."""
     return _pattern(_solid(pieces)) if any(isinstance(piece, Literal) for piece in pieces) else ""
 
 
@@ -362,19 +367,19 @@ def _groups(pieces: Iterable[Piece]) -> set[str]:
 
 
 def _payload_start(dialect: Dialect, field: dict[str, Any]) -> str:
-    """Return the first character of a payload; a name cannot contain it."""
+    """Return the first character of a call's payload, which marks the end of the function name."""
     if field["content"] == "json":
         return "{"
     return dialect.param[0].strip()[:1]
 
 
 def _after(pieces: Iterable[Piece], default: str) -> str:
-    """Return the first character of the next literal, or the default."""
+    """Return the first character of the next literal, or the default if there is no literal."""
     return next((piece.text[0] for piece in pieces if isinstance(piece, Literal | Attributes)), default)
 
 
 def _pattern(pieces: Sequence[Piece], before: str = "") -> str:
-    """Return pieces as a regular expression.
+    """Convert the pieces of a template to a regular expression.
 
     :param before: the character that follows the pieces.
     """
@@ -400,6 +405,6 @@ def _regexes(pieces: Sequence[Piece], before: str) -> Iterator[str]:
             case Hole() if piece.field == "_":
                 yield f"[^{re.escape(_after(pieces[i + 1 :], before))}]*"
             case Hole():
-                # A name must not start with a brace or a quote: that would be an object or a string.
+                # A name must not contain a brace or a quote, which start an object or a string.
                 end = "".join(sorted({*_after(pieces[i + 1 :], before), *'{"'}))
                 yield rf"(?P<{piece.field}>[^\s{re.escape(end)}]+)"

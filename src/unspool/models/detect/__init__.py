@@ -1,1 +1,1 @@
-"""Detection of a model's dialect."""
+"""Detection of the dialect in which a model writes its tool calls."""

@@ -2,16 +2,18 @@
 
 How it works:
 
-1. The template renders a conversation in which the assistant calls tools (``template_probe.py``). 2. Every
-dialect parses that turn.  A dialect that recovers the calls exactly can read the model. 3. Among these, the
-best candidate wins: the one that would have rendered the same text, and whose other markers the template
-contains (``_Candidate.score``).
+1. The template renders a conversation in which the assistant calls tools (``template_probe.py``).
+2. Every dialect parses the assistant's turn.  A dialect that recovers the calls exactly is a candidate.
+3. The candidate with the highest score wins (``_Candidate.score``).  A candidate scores if it renders the
+   same text as the template, and if the template contains its markers for reasoning, content and other
+   text.
 
-Some families render calls in the same way.  Their declarations have a fingerprint: text that their templates
-contain.  A family whose fingerprint is missing here loses to a family without one.
+Some model families render calls in the same way.  The declaration of such a family has a fingerprint: text
+that its chat templates contain.  A family whose fingerprint is missing from the template loses to a family
+that declares no fingerprint.
 
-If no dialect reads the turn, ``infer_dialect.py`` derives one from the template.  If there is no template,
-``without_template.py`` looks at the model's name and its Go template.
+If no dialect can parse the turn, ``infer_dialect.py`` derives a dialect from the template.  If there is no
+chat template, ``without_template.py`` uses the model's name and its Go template.
 """
 
 from __future__ import annotations
@@ -68,12 +70,12 @@ _SWITCH_VALUES: Final[Mapping[str, tuple[object, ...]]] = {
     "reasoning_strength": ("high", "low"),
     "thinking_budget": (0, 512),
 }
-"""Template variables that switch reasoning, with values to try."""
+"""Template variables that turn reasoning on or off, with values to try."""
 WITHOUT_TOOLS: Final = "Requests without tools"
 _REASONING_OPENER: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
-"""A marker at the end of a prompt that opens reasoning in some family."""
+"""Reasoning openers of all model families, at the end of a prompt."""
 
 
 def detect(
@@ -81,16 +83,17 @@ def detect(
 ) -> Detection:
     """Detect the dialect of a model from its chat template.
 
-    An inferred dialect comes with a warning: it reads everything that the template renders, but the model may
-    write more than that.
+    If the dialect had to be inferred from the template, this function also emits a ``UserWarning``.  An
+    inferred dialect parses everything that the template renders, but the model may write other forms, too.
 
-    :param source: the text of a chat template; the mapping of ``tokenizer_config.json``; a path to either of
-        them, to a model directory, a GGUF file or a Modelfile; the name of a model in the Hugging Face cache
-        or of Ollama; the address of a running server; ``-`` for standard input.  Text that contains ``{{`` or
-        ``{%`` is a template; pass a ``Path`` for a path that contains these.
-    :param tokenizer: selects the variant of the dialect that the vocabulary calls for; by default, the
-        vocabulary of a GGUF file.
-    :param dialects: the dialects to choose from; by default, all registered ones.
+    :param source: the text of a chat template; the contents of ``tokenizer_config.json`` as a mapping; a
+        path to either of them, to a model directory, a GGUF file or a Modelfile; the name of a model in the
+        Hugging Face cache or in Ollama; the address of a running server; or ``-`` for standard input.  A
+        string that contains ``{{`` or ``{%`` is always a template; use a ``Path`` object for a path that
+        contains these characters.
+    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
+        vocabulary of the GGUF file if there is one.
+    :param dialects: the dialects to choose from; by default, all registered dialects.
     """
     detection = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
     if detection.inferred:
@@ -106,7 +109,7 @@ def detect(
 def detect_dialect(
     model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
-    """Detect the dialect of a source, without the warning of ``detect``."""
+    """Detect the dialect of a source; like ``detect``, but without warnings."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
     if model.template:
         detection = _TemplateDetection(model, candidates).result()
@@ -134,17 +137,17 @@ class _TemplateDetection:
         self.check_template()
         self.wants = self.template.capabilities
         self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
-        """Text in which fingerprints and markers are looked up."""
+        """Text in which to look for fingerprints and markers."""
         self.prompt = self.template.prompt()
 
     def check_template(self) -> None:
-        """Raise an error for a template that does not render a question of the user."""
+        """Raise an error if the template cannot render a question from the user."""
         try:
             question = normalise_history([QUESTION], self.template)
             try:
                 text = self.template.render(question)
             except ChatTemplateError:
-                text = self.template.render(question, FLAT_TOOLS)  # some templates require tools
+                text = self.template.render(question, FLAT_TOOLS)  # some templates fail without tools
         except ChatTemplateError as error:
             raise UsageError(
                 f"the chat template of {self.model.origin} does not render a conversation: {error.reason}. "
@@ -157,7 +160,7 @@ class _TemplateDetection:
             )
 
     def result(self) -> Detection:
-        """Return the detection, with notes on the content that the template accepts."""
+        """Detect the dialect, and add a note if the template accepts content only as a list of parts."""
         detection = self.detect()
         roles = ", ".join(sorted(self.wants.roles_with_parts_only))
         if not roles:
@@ -166,7 +169,7 @@ class _TemplateDetection:
         return replace(detection, evidence=(*detection.evidence, why))
 
     def detect(self) -> Detection:
-        """Return the best dialect for the first turn that any dialect reads."""
+        """Detect the dialect, from the first turn that at least one dialect parses exactly."""
         if self.wants.calls == "none":
             return self.without_calls()
         unread_turn = ""
@@ -179,7 +182,7 @@ class _TemplateDetection:
         return self.unread(unread_turn)
 
     def turns(self) -> Iterator[tuple[RenderedTurn, Message]]:
-        """Yield turns with calls, the hardest to read first."""
+        """Yield rendered turns with calls and their messages, the hardest to parse first."""
         counts = (2, 1) if self.wants.calls == "many" else (1,)
         contents = (_CONTENT, None) if self.wants.content_before_calls else (None,)
         for count in counts:
@@ -187,8 +190,8 @@ class _TemplateDetection:
                 message = Message(content=content, tool_calls=_CALLS[:count])
                 rendered = self.template.render_turn(message)
                 if content is not None:
-                    # The turn starts at the content, so that text before it (an empty block of reasoning, for
-                    # example) does not count against a dialect.
+                    # The turn starts at the content.  Otherwise a dialect would be rejected because of text
+                    # before the content, such as an empty block of reasoning.
                     at = rendered.turn.find(content)
                     if at < 0:
                         continue
@@ -203,9 +206,10 @@ class _TemplateDetection:
                 yield _Candidate(dialect, rendered.turn, message, self.haystack)
 
     def choose(self, candidates: list[_Candidate], rendered: RenderedTurn) -> Detection:
-        """Return the detection for the best candidate.
+        """Choose the best candidate, and return the detection for its dialect.
 
-        A variant of the best dialect that reads the turn, too, is more specific and therefore comes first.
+        If a variant of the best dialect also parses the turn, the variant wins, because it is more
+        specific.
         """
         candidates.sort(key=lambda candidate: candidate.score, reverse=True)
         best = candidates[0]
@@ -232,7 +236,7 @@ class _TemplateDetection:
         )
 
     def without_calls(self) -> Detection:
-        """Return the detection for a template that renders no calls."""
+        """Return the detection for a template that renders no tool calls."""
         hint = self.hint()
         dialect, reasoning, remarks = self.reasoning(None)
         evidence = ["This template renders no tool calls."]
@@ -255,7 +259,7 @@ class _TemplateDetection:
         )
 
     def hint(self) -> Dialect | None:
-        """Return the dialect whose markers or fingerprint the template's text contains."""
+        """Return the dialect whose call markers or fingerprint appear in the template's source."""
         ranked: list[tuple[int, int, Dialect]] = []
         for dialect in self.dialects:
             marks = [mark for mark in dialect.family.fingerprint if mark in self.haystack]
@@ -266,7 +270,7 @@ class _TemplateDetection:
         return max(ranked, key=lambda each: each[:2])[2] if ranked else None
 
     def unread(self, turn: str) -> Detection:
-        """Return the detection for calls that no registered dialect reads; infer a dialect if possible."""
+        """Infer a dialect for calls that no registered dialect can parse, and return the detection."""
         own = self.response_template()
         if own is not None:
             return own
@@ -294,7 +298,10 @@ class _TemplateDetection:
         )
 
     def response_template(self) -> Detection | None:
-        """Return the detection by the tokenizer's response template, if it has one that reads the calls."""
+        """Detect the dialect from the tokenizer's response template.
+
+        Return None if there is no response template, or if it cannot parse the calls.
+        """
         template = self.model.config.get("response_template")
         if not isinstance(template, Mapping):
             return None
@@ -311,7 +318,7 @@ class _TemplateDetection:
         return None
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning for each kind of request that Transformers, which is stricter, cannot render."""
+        """Yield a warning for each kind of request that Transformers, which is stricter, rejects."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
             WITHOUT_TOOLS: [QUESTION],
@@ -336,9 +343,10 @@ class _TemplateDetection:
     def reasoning(
         self, dialect: Dialect | None, *, combine: bool = True
     ) -> tuple[Dialect | None, Reasoning, list[str]]:
-        """Return the dialect, its reasoning, and remarks for the evidence.
+        """Return the dialect, the reasoning of the template, and sentences to add to the evidence.
 
-        If the dialect does not read the template's reasoning, it is combined with the reasoning of another.
+        A dialect that cannot parse the template's reasoning is combined with the reasoning format of
+        another dialect.
         """
         message, rendered = self.turn_with_reasoning()
         remarks: list[str] = []
@@ -370,7 +378,10 @@ class _TemplateDetection:
         return dialect, reasoning, remarks
 
     def turn_with_reasoning(self) -> tuple[Message | None, RenderedTurn]:
-        """Return a message with reasoning, and its turn; None if the template renders no reasoning."""
+        """Return a message with reasoning, and the turn that the template renders for that message.
+
+        The message is None if the template renders no reasoning.
+        """
         calls = _CALLS[:1] if self.wants.calls != "none" else ()
         for content in (None, _CONTENT) if calls else (_CONTENT,):
             message = Message(reasoning=_REASONING, content=content, tool_calls=calls)
@@ -383,20 +394,23 @@ class _TemplateDetection:
     def with_readable_reasoning(
         self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
     ) -> Dialect | None:
-        """Return the first combination of the dialect that reads the reasoning of a turn."""
+        """Return the first combination (see ``combinations``) that parses the reasoning of a turn."""
         for combination in self.combinations(dialect):
             if _reads_reasoning(combination, rendered, message):
                 return combination
         return None
 
     def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
-        """Return the first combination of the dialect that knows the marker at the end of the prompt."""
+        """Return the first combination (see ``combinations``) that declares the prompt's last marker."""
         return next(
             (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
         )
 
     def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
-        """Yield the dialect with the reasoning of each other dialect, the best supported by engines first."""
+        """Yield this dialect, combined with the reasoning format of each other dialect in turn.
+
+        The reasoning formats that most engines support come first.
+        """
         base = get_dialect("passthrough") if dialect is None else dialect
         if base.frame is not None:
             return
@@ -406,9 +420,10 @@ class _TemplateDetection:
                 yield combined(base, other)
 
     def output_start(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
-        """Return the marker of reasoning that the prompt ends with, and where an output begins.
+        """Return the reasoning marker at the end of the prompt, and the channel in which an output begins.
 
-        None: the prompt ends with a marker of reasoning that the dialect does not know.
+        The marker is empty if the prompt does not open reasoning.  Return None if the prompt ends with a
+        reasoning marker that the dialect does not declare.
         """
         begins = "content" if dialect is None else _start_channel(dialect, self.prompt)
         text = self.prompt.rstrip()
@@ -421,7 +436,7 @@ class _TemplateDetection:
         return "", begins
 
     def switches(self) -> Iterator[str]:
-        """Yield the template variables that change the prompt."""
+        """Yield the names of the reasoning variables that change the prompt."""
         for name, values in _SWITCH_VALUES.items():
             if re.search(rf"\b{name}\b", self.model.template) is None:
                 continue
@@ -432,7 +447,7 @@ class _TemplateDetection:
 
 
 def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
-    """Return the text around reasoning: the dialect's markers, or else the nearest tags or words."""
+    """Return the dialect's markers around reasoning, or else the nearest tags or words around reasoning."""
     turn, _, after = rendered.turn.partition(_REASONING)
     before = (rendered.prompt + turn).rstrip()
     for template in () if dialect is None else dialect.reasoning:
@@ -444,7 +459,7 @@ def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple
 
 
 def _start_channel(dialect: Dialect, prompt: str) -> Begins:
-    """Return the channel in which the parser starts an output after this prompt."""
+    """Return the channel in which the parser starts to read an output after this prompt."""
     start = output_start(dialect, relevant_tail(prompt, compiled_dialect(dialect)))
     if start == "reasoning" or start == "content":  # noqa: PLR1714 - so that a checker can follow
         return start
@@ -452,7 +467,7 @@ def _start_channel(dialect: Dialect, prompt: str) -> Begins:
 
 
 def _reads_reasoning(dialect: Dialect | None, rendered: RenderedTurn, message: Message) -> bool:
-    """Return whether a dialect recovers the reasoning of a turn, and its calls if it has any."""
+    """Return whether a dialect recovers the reasoning of a turn, and also the calls if the turn has any."""
     if dialect is None:
         return False
     parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
@@ -479,7 +494,7 @@ def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterato
 
 
 def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
-    """Return the request facts of an inferred dialect; where they are uncertain, the harmless choice."""
+    """Return request facts for an inferred dialect; a fact that cannot be derived gets the safest value."""
     switches = tuple(name for name in reasoning.switches if name in SWITCHES)
     thinking = NO_REASONING
     if dialect.reasoning:
@@ -500,46 +515,46 @@ def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
 
 
 _REPAIRS: Final = ("missing_opener", "slip", "unnamed_call")
-"""Kinds of diagnostics for calls that were read although they break the dialect's format."""
+"""Kinds of diagnostics for calls that the parser had to repair because they break the dialect's format."""
 
 
 class _Candidate:
-    """A dialect, and the evidence for it."""
+    """A dialect that may be the right one, and the evidence for it."""
 
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
-        own = replace(dialect, also_accepts=())  # reading calls of other families is no evidence
+        own = replace(dialect, also_accepts=())  # parsing calls of other families is not evidence
         parsed = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
         same_content = (parsed.content or "").strip() == (message.content or "")
         repaired = any(diagnostic.kind in _REPAIRS for diagnostic in parsed.diagnostics)
         self.exact = same_content and calls_of(parsed) == calls_of(message) and not repaired
-        """The dialect recovers the message from the turn."""
+        """True if the dialect recovers the message from the turn."""
         self.clean = self.exact and not parsed.diagnostics
-        """It does so without diagnostics."""
+        """True if the dialect recovers the message without any diagnostics."""
         self.renders_same = self.exact and _renders_same(dialect, message, turn)
-        """The dialect would have rendered the same turn."""
+        """True if the dialect and the template render the message identically."""
         markers = other_markers(dialect)
         self.markers = [marker for marker in markers if marker in haystack]
-        """Its markers outside of calls that the template contains."""
+        """Those of the dialect's markers outside calls that the template contains."""
         self.share = len(self.markers) / len(markers) if markers else 0.0
-        """The share of these among all its markers outside of calls."""
+        """The fraction of the dialect's markers outside calls that the template contains, from 0 to 1."""
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
         """The parts of the family's fingerprint that the template contains."""
 
     @property
     def certainty(self) -> int:
-        """Weight of the evidence that is not a matter of degree."""
+        """Weight of the yes-or-no evidence: fingerprint, clean parsing and identical rendering."""
         missing = bool(self.dialect.family.fingerprint) and not self.marks
         return 4 * bool(self.marks) + 2 * self.clean + self.renders_same - 4 * missing
 
     @property
     def score(self) -> tuple[int, int, float, int]:
-        """Sort key: certain evidence, then likely evidence, then the number of names for the family."""
+        """Sort key: certainty, matching fingerprints, matching markers, number of the family's aliases."""
         names = len(self.dialect.family.aliases) + len(self.dialect.family.reasoning_aliases)
         return (self.certainty, len(self.marks), self.share + 0.01 * len(self.markers), names)
 
     def evidence(self) -> Iterator[str]:
-        """Yield the evidence for this dialect, a sentence each."""
+        """Yield the evidence for this dialect, one sentence at a time."""
         yield f"{self.dialect.name} recovers exactly the calls that the template rendered."
         if self.renders_same:
             yield "It would render that turn in the same way."
@@ -550,9 +565,9 @@ class _Candidate:
 
 
 def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
-    """Return a confidence from 0 to 1, by the lead of the first candidate over the second.
+    """Return a confidence from 0 to 1, based on how clearly the first candidate beats the second.
 
-    :param certain: the first is certain, whatever the second is.
+    :param certain: whether to ignore the second candidate.
     """
     best = candidates[0]
     alone = 1.0 if best.clean and best.renders_same else 0.95
@@ -565,7 +580,7 @@ def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
 
 
 def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
-    """Return whether the dialect renders the message as the template did."""
+    """Return whether the dialect and the template render the message identically."""
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
         text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)

@@ -3,18 +3,19 @@ r"""Inference of a dialect from the renderings of a chat template.
 How it works:
 
 1. The template renders two turns that differ in one thing: the name, a key, a value, the number of calls or
-the content.  Text that changes becomes a hole; the other text is literal. 2. The literals are divided among
-section, call, parameter and separator. 3. The resulting dialect must read back every rendering.  Otherwise it
-is discarded, so an inferred dialect is right about all renderings.
+   the content.  Text that changes becomes a hole; the rest of the text is literal.
+2. The literals are divided among the section, the call, the parameters and the separator.
+3. The resulting dialect must parse every rendering back to the original message.  Otherwise the dialect is
+   discarded.
 
 Calls may have one of four shapes (``Shape``):
 
-* ``envelope``: a JSON object with name and arguments, alone, in tags or in an array;
-* ``args``: a name and a JSON object of arguments between markers;
+* ``envelope``: a JSON object that contains the name and the arguments, alone, in tags or in an array;
+* ``args``: a name and a JSON object with the arguments, between markers;
 * ``python``: a call in Python's notation;
-* ``params``: a name, and each parameter in tags.
+* ``params``: a name, and each parameter in its own tags.
 
-Inside a text, a hole is a private code point that no template renders (``_NAME``, ``_ARGS``, ...).
+In rendered text, a hole is a private-use code point that no template renders (``_NAME``, ``_ARGS``, ...).
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _Role: TypeAlias = Literal["name", "args", "id"]
 
 
 class Inferred(NamedTuple):
-    """An inferred dialect, with the evidence."""
+    """An inferred dialect, and the evidence for it."""
 
     dialect: Dialect
     evidence: tuple[str, ...]
-    """The evidence, a sentence each."""
+    """Sentences that explain how the dialect was inferred."""
     confidence: float
-    """From 0 to 1."""
+    """How likely it is that the dialect is right, from 0 to 1."""
 
 
 # -- messages to render
@@ -71,7 +72,7 @@ def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
 _FIRST: Final = _call(0, _ONE_ARGUMENT)
 _SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
-# -- holes: code points that no template writes
+# -- holes: code points that no template renders
 
 _NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX = map(chr, range(0xF0000, 0xF0008))
 _HOLES: Final = {
@@ -85,24 +86,24 @@ _HOLES: Final = {
     _INDEX: "{index}",
 }
 _MARKER: Final = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
-"""Text that looks like a marker."""
+"""Pattern for text that looks like a marker: ``<...>`` or ``[...]``."""
 _MAX_CONFIDENCE: Final = 0.7
-"""Confidence in a dialect that reads all renderings; a model may write more than its template renders."""
+"""Confidence in a dialect that parses all renderings; below 1, as a model may write other forms, too."""
 _ANY_HOLE: Final = re.compile(f"[{_NAME}-{_INDEX}]")
 
 
 def _template(text: str) -> str:
-    """Return a text with holes as a template of a dialect."""
+    """Convert text with holes to a template for a dialect."""
     return _ANY_HOLE.sub(lambda hole: _HOLES[hole[0]], text)
 
 
 def infer_dialect(
     render_turn: RenderTurn, *, parallel: bool = True, name: str = "inferred"
 ) -> Inferred | None:
-    """Infer the dialect of a chat template; return None if that fails.
+    """Infer the dialect of a chat template; return None if that is not possible.
 
-    :param render_turn: renders a message.
-    :param parallel: the template renders several calls in one turn.
+    :param render_turn: a function that renders a message with the chat template.
+    :param parallel: whether the template can render several calls in one turn.
     :param name: the name for the dialect.
     """
     for shape in ("envelope", "args", "python", "params"):
@@ -113,20 +114,20 @@ def infer_dialect(
 
 
 class _WrongShape(Exception):
-    """The renderings do not have this shape."""
+    """Internal error: the renderings do not have the shape that is being tried."""
 
 
 class _Layout(NamedTuple):
-    """The literals of a turn with calls, in order."""
+    """The text of a turn with calls, divided into parts, in order."""
 
     opening: str
     """Text before the first call."""
     head: str
-    """Text of a call before its first hole."""
+    """Text of a call before the first hole."""
     core: str
-    """Text of a call from its first hole to its last."""
+    """Text of a call from the first hole to the last, including the holes."""
     tail: str
-    """Text of a call after its last hole."""
+    """Text of a call after the last hole."""
     separator: str
     """Text between two calls."""
     closing: str
@@ -134,7 +135,7 @@ class _Layout(NamedTuple):
 
 
 class _Inference:
-    """Attempt to explain the renderings by one shape."""
+    """Attempt to infer a dialect under the assumption that calls have one particular shape."""
 
     def __init__(self, render_turn: RenderTurn, shape: Shape, *, parallel: bool, name: str) -> None:
         self.render_turn = render_turn
@@ -146,9 +147,9 @@ class _Inference:
         self.values = Values()
         self.names = Names()
         self.param: tuple[str, str, str] | None = None
-        """Text before the key, between key and value, and after the value."""
+        """Text of a parameter before the key, between the key and the value, and after the value."""
         self.content_with_calls = True
-        """A turn with calls may have content."""
+        """True if a turn with calls can also have content."""
         self.evidence: list[str] = []
 
     def result(self) -> Inferred | None:
@@ -162,7 +163,7 @@ class _Inference:
             self.learn_params()
         first = self.with_holes(self.turn(_FIRST), _FIRST)
         if first != self.with_holes(self.turn(_SECOND), _SECOND):
-            raise _WrongShape  # other text changes with the call
+            raise _WrongShape  # text outside the holes differs between the calls
         self.evidence.append(
             f"Turns with different names and arguments differ only in {_SHAPES[self.shape]}."
         )
@@ -182,14 +183,14 @@ class _Inference:
         return best
 
     def turn(self, *calls: ToolCall) -> str:
-        """Return a turn that has only these calls."""
+        """Render a turn that contains only these calls."""
         text = self.render_turn(Message(tool_calls=calls)).turn
         if any(call.name not in text for call in calls):
             raise _WrongShape
         return text
 
     def with_holes(self, text: str, call: ToolCall) -> str:
-        """Replace the name, the arguments and the id of a call by holes."""
+        """Replace the name, the arguments and the id of a call with holes."""
         arguments = json.loads(call.arguments)
         if self.shape == "envelope":
             start, end, self.envelope = _find_envelope(text, call, arguments)
@@ -222,7 +223,7 @@ class _Inference:
         parts = two.split(_KEY)
         if one.count(_VALUE) != 1 or two.count(_VALUE) != 2 or len(parts) not in (3, 5):
             raise _WrongShape
-        nested = len(parts) == 5  # the key is repeated after the value
+        nested = len(parts) == 5  # the key appears again after the value, as in a closing tag
         before = parts[0]
         between, _, gap = two.partition(_KEY)[2].partition(_VALUE)
         gap = gap.rpartition(_KEY)[0] if not nested else gap[: gap.index(_KEY, gap.index(_KEY) + 1)]
@@ -238,7 +239,7 @@ class _Inference:
         self.evidence.append("A second parameter repeats the markers of the first.")
 
     def with_type_hole(self, between: str, opener: str) -> str:
-        """Return the text between key and value, with a hole for text that depends on the value's type."""
+        """Return the text between a key and its value, with a hole for the name of the value's type."""
         text = self.render_turn(Message(tool_calls=(_call(0, _TYPED),))).turn
         others: list[str] = []
         for key, value in list(_TYPED.items())[1:]:
@@ -261,7 +262,7 @@ class _Inference:
         return f"{left}{{type}}{right}"
 
     def fold_params(self, text: str) -> str:
-        """Replace each sequence of parameters by one hole."""
+        """Replace each sequence of parameters with one hole."""
         if self.param is None:
             return text
         opener, between, closer = self.param
@@ -281,7 +282,7 @@ class _Inference:
         return (before, after) if found else ("", "")
 
     def layout_of_one_call(self, text: str, lead: str, end: str) -> _Layout:
-        """Return the layout of a turn with one call; all text around the call belongs to it."""
+        """Return the layout of a turn with one call; all text around the call is part of the call."""
         first, last = _ends_of_holes(text)
         head = text[:first].removeprefix(lead).lstrip()
         return _Layout("", head, text[first:last], _without_end(text[last:], end), "", "")
@@ -289,7 +290,8 @@ class _Inference:
     def layout_of_two_calls(self, lead: str, end: str) -> _Layout:
         """Return the layout of a turn with two calls.
 
-        Text that both calls have belongs to a call; the rest belongs to the section or the separator.
+        Text that is repeated around both calls is part of a call.  The rest is part of the section or the
+        separator.
         """
         text = self.turn(_FIRST, _SECOND)
         first = self.with_holes(text, _FIRST)
@@ -313,12 +315,12 @@ class _Inference:
     # -- dialects
 
     def dialects(self, layout: _Layout, lead: str, end: str) -> Iterator[Dialect]:
-        """Yield the dialects that the literals may stand for, the likeliest first."""
+        """Yield the dialects that are possible with this layout, the likeliest first."""
         stop = self.stop_markers(end)
         opening, closing = layout.opening.lstrip(" "), layout.closing
         markers = _MARKER.findall(closing)
         if len(markers) > len(_MARKER.findall(opening)):
-            # There are more closing markers than opening ones, so the last one ends the turn.
+            # There are more closing markers than opening markers, so the last closing marker ends the turn.
             closing, _, last = closing.rpartition(markers[-1])
             stop = tuple(dict.fromkeys((markers[-1] + last.strip(), *stop)))
         glue = self.whitespace_before_calls(layout)
@@ -327,7 +329,9 @@ class _Inference:
         bare = not (layout.head + opening).strip(" \n[({")
         section = f"{glue}{opening}{{calls}}{closing}"
         sections = [f"^{section}" if bare else section]
-        if bare and opening.strip():  # brackets inside text are a call only if they name a tool
+        # If calls are surrounded only by brackets, brackets in content look like calls.  The mark ``?`` makes
+        # the parser accept such a section only if the text inside names a tool.
+        if bare and opening.strip():
             sections.append(f"?{section}")
         before, between, after = self.param or ("", "", "")
         base = Dialect(
@@ -351,7 +355,7 @@ class _Inference:
                     yield replace(dialect, values=replace(dialect.values, python=True))
 
     def content_fields(self, lead: str, end: str, stop: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """Yield the fields of a dialect that the literals around content may stand for."""
+        """Yield possible dialect fields for the text before and after content, the likeliest first."""
         openers, closers = _MARKER.findall(lead), _MARKER.findall(end)
         yield {}
         if openers and closers:
@@ -361,23 +365,23 @@ class _Inference:
             yield {"drop": (lead.strip(),)}
 
     def stop_markers(self, end: str) -> tuple[str, ...]:
-        """Return the marker that ends a turn, if there is one."""
+        """Return a tuple with the marker that ends a turn; empty if there is no such marker."""
         text = (end + self.render_turn(Message(content=_CONTENT)).rest).strip()
         marker = _MARKER.match(text)
         return (marker[0],) if marker else ()
 
     def whitespace_before_calls(self, layout: _Layout) -> str:
-        """Return the whitespace between content and calls; note whether a turn may have both."""
+        """Return the whitespace between content and calls, and set ``content_with_calls``."""
         text = self.render_turn(Message(content=_CONTENT, tool_calls=(_FIRST,))).turn
         opening = _ANY_HOLE.split((layout.opening + layout.head).strip())[0]
         before, found, after = text.partition(_CONTENT)
         glue = after.partition(opening)[0] if opening and opening in after else ""
-        # If there is other text between them, content is in a turn of its own.
+        # If there is other text between content and calls, content is in a separate turn.
         self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
         return glue.strip(" ") if self.content_with_calls else ""
 
     def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str, ...]]:
-        """Yield the templates that reasoning may have; none if there is no reasoning."""
+        """Yield possible values for the dialect's ``reasoning`` field; the last one is an empty tuple."""
         content = _CONTENT if self.content_with_calls else None
         rendered = self.render_turn(Message(reasoning=_REASONING, content=content, tool_calls=(_FIRST,)))
         before, found, after = rendered.turn.partition(_REASONING)
@@ -385,7 +389,7 @@ class _Inference:
         marker = _CONTENT if _CONTENT in after else _ANY_HOLE.split(opening)[0]
         if found and marker and marker in after:
             closer = after[: after.index(marker)]
-            if closer.removesuffix(lead).strip():  # unless the lead is all of the closer
+            if closer.removesuffix(lead).strip():  # unless nothing else would be left of the closer
                 closer = closer.removesuffix(lead)
             opener = before.rpartition(_CONTENT)[2]
             if not opener.strip():
@@ -403,7 +407,7 @@ class _Inference:
     # -- verification
 
     def verify(self, dialect: Dialect) -> Inferred | None:
-        """Return the inferred dialect if it reads back all renderings; otherwise None."""
+        """Return the dialect with its evidence if it parses all renderings correctly; otherwise None."""
         calls = [(_FIRST,), (_SECOND,), *([(_FIRST, _SECOND)] if self.parallel else [])]
         messages = [Message(tool_calls=each) for each in calls]
         messages.append(Message(content=_CONTENT))
@@ -417,7 +421,7 @@ class _Inference:
             mixed.append(Message(content=_CONTENT, tool_calls=(_FIRST,)))
         for message in mixed:
             rendered = self.render_turn(message)
-            kept = replace(  # some templates drop content or reasoning
+            kept = replace(  # some templates leave out content or reasoning
                 message,
                 content=message.content if (message.content or "\0") in rendered.turn else None,
                 reasoning=message.reasoning if (message.reasoning or "\0") in rendered.turn else None,
@@ -441,7 +445,7 @@ class _Inference:
         """Return whether a dialect recovers a message from its rendering."""
         rendered = rendered or self.render_turn(message)
         if any(call.name not in rendered.turn for call in message.tool_calls):
-            return True  # the template refuses this message, so there is nothing to read
+            return True  # the template refuses this message, so there is nothing to parse
         parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
         return (
             calls_of(parsed) == calls_of(message)
@@ -467,7 +471,7 @@ _HARD_CASES: Final[Mapping[str, ToolCall]] = {
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yield the position and value of every JSON object in a text, outer objects first."""
+    """Yield start, end and value of every JSON object in text; outer objects come before inner ones."""
     decoder = json.JSONDecoder()
     for match in re.finditer(r"\{", text):
         try:
@@ -478,7 +482,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _find_object(text: str, expected: object) -> tuple[int, int]:
-    """Return the span of the JSON object with this value."""
+    """Return the start and the end of the JSON object with this value."""
     for start, end, value in _objects(text):
         if value == expected:
             return start, end
@@ -486,7 +490,7 @@ def _find_object(text: str, expected: object) -> tuple[int, int]:
 
 
 def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, int, Envelope]:
-    """Return the span of the object that holds a call's name and arguments, and the envelope of its keys."""
+    """Find the JSON object with a call's name and arguments; return its span and its envelope."""
     for start, end, value in _objects(text):
         if value == {call.name: arguments}:
             return start, end, Envelope(keyed=True)
@@ -506,7 +510,7 @@ def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, i
 
 
 def _envelope(roles: Mapping[_Role, str]) -> Envelope:
-    """Return an envelope that prefers these keys."""
+    """Return an envelope whose preferred keys are these; the default keys are accepted, too."""
     default = Envelope()
 
     def keys(role: _Role, others: tuple[str, ...]) -> tuple[str, ...]:
@@ -524,7 +528,7 @@ def _envelope(roles: Mapping[_Role, str]) -> Envelope:
 
 
 def _ends_of_holes(text: str) -> tuple[int, int]:
-    """Return the start of the first hole and the end of the last one."""
+    """Return the start of the first hole and the end of the last hole."""
     holes = [match.start() for match in _ANY_HOLE.finditer(text)]
     if not holes:
         raise _WrongShape
@@ -532,7 +536,7 @@ def _ends_of_holes(text: str) -> tuple[int, int]:
 
 
 def _end_of_first_call(text: str, second: ToolCall) -> int:
-    """Return the end of the last hole of the first call; the second call has no holes yet."""
+    """Return the end of the last hole of the first call; the second call must still be without holes."""
     last = max((match.end() for match in _ANY_HOLE.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
         raise _WrongShape
@@ -540,7 +544,7 @@ def _end_of_first_call(text: str, second: ToolCall) -> int:
 
 
 def _with_index_hole(core: str, other: str) -> tuple[str, int]:
-    """Return the core of a call with a hole for a number that counts the calls, and the first number.
+    """Replace a number that counts the calls with a hole; return the new core and the first number.
 
     :param core: the core of the first call.
     :param other: the core of the second call.
@@ -561,7 +565,7 @@ def _with_index_hole(core: str, other: str) -> tuple[str, int]:
 
 
 def _without_end(text: str, end: str) -> str:
-    """Return the text without the end of the turn."""
+    """Remove the end of the turn from text."""
     shared = _common_suffix(text, end)
     while shared and shared[0] not in "<[ \n":
         shared = shared[1:]
@@ -569,7 +573,7 @@ def _without_end(text: str, end: str) -> str:
 
 
 def _shared_tail(gap: str, after: str) -> str:
-    """Return the end of a call: the common start of the gap between calls and of the text after them."""
+    """Return the closing text of a call, which is the same after the first and the second call."""
     tail = _common_prefix(gap, after)
     while tail and not (_is_boundary(gap, len(tail)) and _is_boundary(after, len(tail))):
         tail = tail[:-1]
@@ -577,7 +581,7 @@ def _shared_tail(gap: str, after: str) -> str:
 
 
 def _shared_head(gap: str, before: str) -> str:
-    """Return the start of a call: the common end of the gap between calls and of the text before them."""
+    """Return the opening text of a call, which is the same before the first and the second call."""
     head = _common_suffix(gap, before)
     while head and not (
         _is_boundary(gap, len(gap) - len(head)) and _is_boundary(before, len(before) - len(head))
@@ -587,7 +591,7 @@ def _shared_head(gap: str, before: str) -> str:
 
 
 def _opener(gap: str, before: str, after: str) -> str:
-    """Return the start of a parameter: the part of the gap that does not close the previous parameter."""
+    """Return the opener of a parameter: the part of the gap after the closer of the previous parameter."""
     for length in range(len(gap) + 1):
         opener = gap[length:]
         if before.endswith(opener) and after.startswith(gap[:length]) and opener[:1] in ("<", "[", "{", "|"):

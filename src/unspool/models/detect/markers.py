@@ -1,4 +1,4 @@
-"""Markers by which a dialect is recognised in the text of a template."""
+"""Markers that identify a dialect in the text of a template."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...dialects._templates import literals, parse_template, split_marks
 
 
 def other_markers(dialect: Dialect) -> list[str]:
-    """Return the markers outside of calls; they tell apart families with the same format of calls."""
+    """Return the markers outside calls, which distinguish families that share the same call format."""
     syntax = fully_compiled(dialect)
     markers = {
         literal.strip()
@@ -21,7 +21,7 @@ def other_markers(dialect: Dialect) -> list[str]:
 
 
 def call_markers(dialect: Dialect, *, params: bool = False) -> list[str]:
-    """Return the markers of a call, without brackets and commas.
+    """Return the markers around and inside a call, without brackets and commas.
 
     :param params: include the markers of parameters.
     """

@@ -1,9 +1,9 @@
-"""Lookup of a dialect by the name of a model.
+"""Lookup of a dialect by model name.
 
 A dialect declares the names of its models (``Family.model_names``).  Names are compared word by word:
 ``Qwen3-Coder-30B`` has the words qwen, 3, coder, 30 and b.  So case and separators do not matter.  The
-longest declared name that occurs in a model's name wins; of equally long ones the first, because fine-tuned
-models put their own name before that of the base model.
+longest declared name that occurs in a model's name wins.  Among equally long names, the first one in the
+model's name wins, because a fine-tuned model has its own name before the name of its base model.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ...errors import UnknownDialect
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")
 
 _VERSION: Final = re.compile(r"(?<=\d)_(\d)(?!\d)")
-"""A version such as ``qwen3_5``, written without the dot."""
+"""The underscore in a version such as ``qwen3_5``, which means 3.5."""
 
 
 class NamedModel(NamedTuple):
-    """A model whose name shows its dialect."""
+    """A model name, and the dialect that the name implies."""
 
     asked: str
     """The name that was looked up."""
     model: str
-    """The family of models, by its own name."""
+    """The name of the model family, as the dialect declares it."""
     dialect: Dialect
     why: str
 
@@ -41,13 +41,14 @@ class NamedModel(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def words(name: str) -> tuple[str, ...]:
-    """Return the words of a model's name."""
+    """Split a model's name into words."""
     return tuple(_WORDS.findall(_VERSION.sub(r".\1", name.lower())))
 
 
 def known_model(name: str) -> NamedModel | None:
-    """Return the model with this name; None if the name does not show a dialect."""
-    for text in dict.fromkeys((name.rpartition("/")[2], name)):  # the name first, then with its publisher
+    """Look up a model by name; return None if the name does not imply a dialect."""
+    # The publisher may also contain a declared name, so the name without its publisher comes first.
+    for text in dict.fromkeys((name.rpartition("/")[2], name)):
         matches = list(_declared_names_in(words(text)))
         if matches:
             _, _, model, dialect = max(matches, key=lambda each: (each[0], -each[1]))
@@ -57,7 +58,7 @@ def known_model(name: str) -> NamedModel | None:
 
 
 def models_like(name: str) -> list[NamedModel]:
-    """Return the model with this name, and the models whose names start with it."""
+    """Return the model with this name, followed by the models whose names start with it."""
     exact = known_model(name)
     prefix = words(name)
     out = {} if exact is None else {(exact.model, exact.dialect.name): exact}
@@ -83,7 +84,7 @@ def dialect_of(name: str) -> NamedModel:
 
 
 def _starts_with(model: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Return whether a name starts with a prefix, whose last word may be incomplete."""
+    """Return whether a name starts with a prefix; the last word of the prefix may be incomplete."""
     *whole, last = prefix
     return (
         list(model[: len(whole)]) == whole and len(model) > len(whole) and model[len(whole)].startswith(last)
@@ -91,7 +92,7 @@ def _starts_with(model: Sequence[str], prefix: Sequence[str]) -> bool:
 
 
 def _declared_names_in(name: Sequence[str]) -> Iterator[tuple[int, int, str, Dialect]]:
-    """Yield the declared names in a name: number of words, position, name and dialect."""
+    """Yield the declared names in a model's name, with number of words, position and dialect."""
     for dialect in list_dialects():
         for model in dialect.family.model_names:
             pattern = words(model)

@@ -1,4 +1,4 @@
-"""Tools and types for probing a chat template."""
+"""Example tools for probing a chat template, and the types of rendered turns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class RenderedTurn(NamedTuple):
     """A rendered conversation, split at the assistant's turn."""
 
     prompt: str
-    """Text before the turn."""
+    """Text before the assistant's turn."""
     turn: str
-    """Text of the turn; empty if the template refuses the message."""
+    """Text of the assistant's turn; empty if the template refuses the message."""
     rest: str
-    """The end of the turn, and text that the template adds to every conversation."""
+    """Text after the turn: the end marker, and text that the template adds to every conversation."""
 
 
 RenderTurn: TypeAlias = Callable[[Message], RenderedTurn]
-"""Function that renders a message of the assistant."""
+"""Function that renders an assistant message."""
 
 _TYPES: Final[Mapping[str, str]] = {
     "redkey": "string",
@@ -63,6 +63,6 @@ TOOLS: Final = [
     }
     for name, properties in _SCHEMAS.items()
 ]
-"""The tools for rendering templates."""
+"""Example tools that are passed to the template."""
 FLAT_TOOLS: Final = TOOLS[:2]
-"""The tools that have simple schemas."""
+"""The example tools with simple schemas."""

@@ -1,4 +1,4 @@
-"""Result of a detection, as values."""
+"""Result types of a detection."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Reasoning in a chat template."""
+    """Properties of reasoning in a chat template."""
 
     key: str = ""
-    """The message key that holds the reasoning of earlier turns; ``parts`` for parts of the content, empty if
-    the template does not render it."""
+    """The message key that holds the reasoning of earlier turns: ``parts`` if reasoning is a part of the
+    content, empty if the template does not render it."""
     opener: str = ""
     """The marker that opens reasoning."""
     closer: str = ""
     """The marker that closes reasoning."""
     seed: str = ""
-    """The marker at the end of a prompt that opens reasoning, for a request that does not switch it."""
+    """The reasoning opener at the end of a default prompt; empty if there is none."""
     begins: Begins = "content"
-    """The channel in which an output after such a prompt begins."""
+    """The channel in which an output after a default prompt begins."""
     switches: tuple[str, ...] = ()
-    """Template variables that switch reasoning."""
+    """Template variables that turn reasoning on or off."""
     read: bool = True
-    """The dialect reads all reasoning of the template."""
+    """True if the dialect can parse all reasoning that the template renders."""
 
     def __bool__(self) -> bool:
         return bool(self.key or self.opener or self.seed)
@@ -37,39 +37,40 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Dialect of a model, with the evidence."""
+    """The detected dialect of a model, and the evidence for it."""
 
     dialect: Dialect | None
-    """The dialect; None if no dialect reads the calls that the template renders.  For a template with
-    reasoning and without calls, ``passthrough`` with the reasoning of another dialect."""
+    """The dialect; None if no dialect parses the calls that the template renders.  If the template renders
+    reasoning but no calls, the dialect is ``passthrough`` combined with the reasoning format of another
+    dialect."""
     renders_calls: bool
-    """The template renders tool calls."""
+    """True if the template renders tool calls."""
     renders_reasoning: bool
-    """The template renders the reasoning of earlier turns."""
+    """True if the template renders the reasoning of earlier turns."""
     confidence: float
-    """The lead of the dialect over the next one, from 0 to 1."""
+    """Confidence in the dialect compared with the runner-up, from 0 to 1."""
     evidence: tuple[str, ...]
-    """The evidence for the dialect, a sentence each."""
+    """Sentences that describe the evidence for the dialect."""
     runners_up: tuple[str, ...]
-    """Other dialects that read the turn, the likeliest first."""
+    """Other dialects that parse the turn, the likeliest first."""
     reasoning: Reasoning = field(default_factory=Reasoning)
-    """Reasoning in the template."""
+    """Properties of reasoning in the template."""
     turn: str = ""
-    """The turn that the template rendered."""
+    """The assistant's turn that the template rendered for the detection."""
     prompt: str = ""
-    """A prompt that the template rendered, for a request without options."""
+    """The prompt that the template rendered for a request without options."""
     hint: str = ""
-    """The dialect whose calls the template's text mentions, if it renders no calls."""
+    """The name of a dialect whose call markers the template mentions although it renders no calls."""
     inferred: bool = False
-    """The dialect is not a registered one; it was inferred from the template."""
+    """True if the dialect was inferred from the template and is not a registered dialect."""
     warnings: tuple[str, ...] = ()
-    """Problems of the template."""
+    """Problems with the template."""
     tried: bool = True
-    """A chat template was rendered; otherwise only names and markers were looked at."""
+    """True if a chat template was rendered; False if only names and markers were available."""
 
     @property
     def declaration(self) -> str:
-        """The dialect as Python source; empty if there is none."""
+        """The dialect as Python source; empty if no dialect was detected."""
         return "" if self.dialect is None else python_source(self.dialect)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Probe of a chat template: renders messages, and cuts the assistant's turn out of the rendering."""
+"""Rendering of test messages with a chat template, to extract the assistant's turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...message import Message
 from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
 
 QUESTION: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
-"""The user's message of every conversation."""
+"""The user's message in every test conversation."""
 _THINKING_ON: Final[Mapping[str, object]] = {
     "enable_thinking": True,
     "thinking": True,
@@ -27,18 +27,18 @@ _THINKING_ON: Final[Mapping[str, object]] = {
 
 
 _RENDER_TIMEOUT: Final = 2.0
-"""Time limit of one rendering, in seconds."""
+"""Time limit for one rendering, in seconds."""
 _MAX_LENGTH: Final = 1 << 16
-"""Maximum characters of a rendering; eight times the longest for a few short messages."""
+"""Maximum length of a rendering in characters; eight times the longest rendering seen for such messages."""
 _TOTAL_TIMEOUT: Final = 30.0
-"""Time limit of all renderings of a template, in seconds."""
+"""Time limit for all renderings of one template together, in seconds."""
 
 
 class TemplateProbe(ChatTemplate):
-    """Chat template that is rendered leniently, to learn what it renders.
+    """Chat template with lenient rendering, for finding out how it formats messages.
 
-    The clock stands still, and undefined variables are empty.  Templates may change lists: the sandbox of
-    Transformers forbids that, but other engines allow it.
+    The time is fixed, and undefined variables are empty.  Templates may change lists, which the
+    Transformers sandbox forbids but other engines allow.
     """
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
@@ -59,19 +59,20 @@ class TemplateProbe(ChatTemplate):
         generation: bool = False,
         **variables: Any,
     ) -> str:
-        """Render messages; return an empty text if the template refuses them."""
+        """Render messages; return an empty string if the template refuses them."""
         history = normalise_history(messages, self)
-        for candidate in (tools, FLAT_TOOLS, None):  # some templates render calls but cannot render tools
+        # Some templates render calls but cannot render tools, so the last attempt is without tools.
+        for candidate in (tools, FLAT_TOOLS, None):
             try:
                 return self.render(history, candidate, add_generation_prompt=generation, **variables)
             except ChatTemplateLimit:
-                raise  # exceeding a limit is not a refusal
+                raise  # a template that exceeds a limit has not refused the message
             except ChatTemplateError:
                 continue
         return ""
 
     def render_turn(self, message: Message) -> RenderedTurn:
-        """Render a message of the assistant; with reasoning switched on if the template needs that."""
+        """Render an assistant message, with reasoning turned on if the template requires that."""
         rendered = self._turns.get(message)
         if rendered is None:
             rendered = self._render_turn(message, {})
@@ -82,8 +83,8 @@ class TemplateProbe(ChatTemplate):
         return rendered
 
     def _render_turn(self, message: Message, variables: Mapping[str, Any]) -> RenderedTurn:
-        # The turn is the text after what the conversation shares with a prompt, and before what it shares
-        # with the end of a conversation without the turn.
+        # The turn lies between two shared texts: the prefix that the rendering shares with a prompt, and
+        # the suffix that it shares with a conversation without the turn.
         text = self.conversation(
             QUESTION, message_dict(message, self.capabilities.reasoning_key), **variables
         )
@@ -92,14 +93,14 @@ class TemplateProbe(ChatTemplate):
         return RenderedTurn(text[:start], text[start:end], text[end:])
 
     def prompt(self, **variables: Any) -> str:
-        """Render a prompt for the question."""
+        """Render a prompt that contains only the user's question."""
         return self.conversation(QUESTION, generation=True, **variables)
 
 
 def message_dict(message: Message, key: str) -> dict[str, object]:
-    """Return a message in the form of a request.
+    """Convert a message to the dictionary that a request contains.
 
-    :param key: the key from which the template reads reasoning, or ``parts``.
+    :param key: the message key from which the template reads reasoning, or ``parts``.
     """
     content: object = message.content
     if message.reasoning and key == "parts":
@@ -117,21 +118,22 @@ def message_dict(message: Message, key: str) -> dict[str, object]:
 
 
 def _split_point(text: str, prompt: str) -> int:
-    """Return the offset at which two renderings diverge, but never one inside a marker."""
+    """Return the offset at which two renderings diverge, moved back if it is inside a marker."""
     at = 0
     while at < min(len(text), len(prompt)) and text[at] == prompt[at]:
         at += 1
     if at == len(prompt):
         return at
-    # The prompt continues differently, perhaps with a marker that starts alike, so go back to a boundary.
+    # The two texts may continue with different markers that start with the same characters, so the offset
+    # moves back to a boundary.
     return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
 
 
 def _shared_end(text: str, other: str) -> int:
-    """Return the length of the end that two renderings share.
+    """Return the length of the longest common suffix of two renderings that does not split a marker.
 
-    This is the end of every turn, and text that the template adds to every prompt.  It starts with a marker
-    or whitespace, never inside a marker.
+    The suffix is the end of every turn, and text that the template adds to every prompt.  It starts at a
+    marker or at whitespace.
     """
     length = 0
     while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:

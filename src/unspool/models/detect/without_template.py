@@ -1,13 +1,13 @@
-"""Detection of the dialect of a model without a chat template.
+"""Dialect detection for models without a chat template.
 
 The evidence, strongest first:
 
 1. The tool call parser that the engine is configured to use.
-2. A name of the model or its family, if the markers in a Go template agree with it.
-3. The markers in a Go template.
-4. A name alone.
+2. The name of the model or of its family, if the markers in the Go template agree with that name.
+3. The markers in the Go template alone.
+4. The name alone.
 
-Without any evidence, the result says what was looked at and what to do.
+If there is no evidence, the result lists the places that were examined and the next steps for the user.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _BY_PARSER: Final = 0.9
 _BY_NAME_AND_MARKERS: Final = 0.85
 _BY_MARKERS: Final = 0.7
 _BY_NAME: Final = 0.6
-"""Confidence by the kind of evidence."""
+"""Confidence for each kind of evidence."""
 
 
 def detect_without_template(source: Source, dialects: Iterable[Dialect]) -> Detection:
-    """Detect the dialect of a source that has no chat template."""
+    """Detect the dialect of a source without a chat template."""
     return _Detection(source, tuple(dialects)).detection()
 
 
 class _Detection:
-    """Detection from the names and the Go template of one source."""
+    """Detection for one source, from the model's names and its Go template."""
 
     def __init__(self, source: Source, dialects: tuple[Dialect, ...]) -> None:
         self.source = source
@@ -44,7 +44,7 @@ class _Detection:
         self.evidence = [self.examined()]
 
     def examined(self) -> str:
-        """Return a sentence on what was looked at instead of a chat template."""
+        """Return a sentence that lists the examined names and templates."""
         if self.source.go_template:
             return "There is only a Go template, which unspool searches for markers but cannot render."
         return "There is no chat template, so only names were looked at."
@@ -106,7 +106,8 @@ class _Detection:
                 ranked.append(((*score, len(dialect.family.aliases)), dialect))
         ranked.sort(key=lambda each: each[0], reverse=True)
         marked = {dialect: set(call_markers(dialect, params=True)) for _, dialect in ranked}
-        # A dialect whose markers are a proper subset of another's is not the one.
+        # A dialect whose markers are a proper subset of another dialect's markers is less specific, so it
+        # is left out.
         return [one for one in marked if not any(marked[one] < other for other in marked.values())]
 
     def markers_sentence(self, dialect: Dialect) -> str:

@@ -1,1 +1,1 @@
-"""The doctor: checks of a model's setup, and flags for its server."""
+"""The ``unspool doctor`` command: checks of a model's setup, and flags for its server."""

@@ -1,9 +1,9 @@
-"""Diagnosis of a model's setup: findings, planned requests and server flags.
+"""Diagnosis of a model's setup, with findings, planned requests and server flags.
 
-A model directory holds a chat template, a tokenizer and a generation configuration, which often come from
-different people.  The doctor detects the dialect, and checks that the three agree with it and with each
-other. It also plans typical requests.  Wrong server settings (``server_settings.py``) are tried on an example
-output, so that the findings report real results.
+A model directory contains a chat template, a tokenizer and a generation configuration, which often come from
+different people.  The doctor detects the dialect, and checks that the three files are consistent with the
+dialect and with each other.  It also plans typical requests.  Wrong server settings are tried on an example
+output (``server_settings.py``), so the findings report real results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .training_checks import check_training
 
 
 def diagnose(source: object) -> Diagnosis:
-    """Diagnose a model, given as anything that :func:`read_source` accepts."""
+    """Diagnose the setup of a model; ``source`` is anything that :func:`read_source` accepts."""
     model = read_source(source)
     return _Doctor(model).diagnosis()
 
@@ -88,7 +88,7 @@ class _Doctor:
         )
 
     def find_end_marker(self) -> str:
-        """Return the marker with which the template ends the model's turns."""
+        """Return the marker that ends the model's turns in the template; empty if there is none."""
         rendered = self.template.render_turn(Message(content=ANSWER))
         after = (rendered.turn.partition(ANSWER)[2] + rendered.rest).strip()
         match = re.match(r"<[^<>\s]+>|\[[^\[\]\s]+\]", after)
@@ -97,7 +97,7 @@ class _Doctor:
     # -- markers
 
     def markers(self) -> Iterator[Marker]:
-        """Yield the markers of the dialect, with their place in the vocabulary."""
+        """Yield the markers of the dialect, with the ids of their tokens."""
         dialect = self.dialect
         if dialect is None:
             return
@@ -123,13 +123,13 @@ class _Doctor:
                         yield self.marker(text, role)
 
     def marker(self, text: str, role: str) -> Marker:
-        """Look up a marker in the vocabulary; it may consist of several tokens."""
+        """Look up a marker in the vocabulary; a marker may consist of several tokens."""
         if self.vocabulary is None:
             return Marker(text, role, "unknown")
         inside = {token: id for id, token in self.vocabulary.special_tokens().items() if token in text}
         skipped = set(self.vocabulary.skipped_tokens().values())
-        # Each token of the vocabulary becomes a private code point; `substitute` finds tokens as tokenizers
-        # do, the leftmost first, and at one place the longest.
+        # Each token in the marker is replaced by a code point of its own.  Like a tokenizer, `substitute`
+        # takes the leftmost match, and the longest one at the same position.
         order = sorted(inside)
         code_points = {token: chr(0xD800 + number) for number, token in enumerate(order)}
         found = [
@@ -145,7 +145,7 @@ class _Doctor:
     # -- requests
 
     def cases(self) -> Iterator[TypicalRequest]:
-        """Plan typical requests."""
+        """Yield typical requests, each with its plan."""
         if self.dialect is None:
             return
         facts = self.facts()
@@ -212,7 +212,7 @@ class _Doctor:
         return first.with_prompt(prompt) if prompt else first
 
     def facts(self) -> RequestFacts | Finding:
-        """Return the request facts of the dialect, or a finding if there are none."""
+        """Return the request facts of the dialect, or a finding if the dialect has no request facts."""
         if self.dialect is None:
             return Finding("problem", "There is no dialect, so requests cannot be planned.")
         try:
@@ -222,9 +222,9 @@ class _Doctor:
         return replace(row, thinking=dict(row.checkpoints)[self.checkpoint]) if self.checkpoint else row
 
     def find_checkpoint(self) -> str:
-        """Return the checkpoint of the family whose prompts open reasoning as this template does.
+        """Return the family's checkpoint whose prompts open reasoning in the same way as this template.
 
-        Empty if the template does what the family usually does.
+        The result is empty if the template opens reasoning in the family's usual way.
         """
         reasoning, dialect = self.detection.reasoning, self.dialect
         if dialect is None or not reasoning.seed or self.detection.inferred:
@@ -254,7 +254,7 @@ class _Doctor:
             for warning in case.warnings:
                 level: Level = "warning" if case.decisions else "problem"
                 yield Finding(level, f"Request with {case.name}: {warning}")
-            break  # the other requests have the same warnings
+            break  # all requests have the same warnings
 
     def template_findings(self) -> Iterator[Finding]:
         detection = self.detection
@@ -388,7 +388,7 @@ class _Doctor:
             return
         ids = {} if self.vocabulary is None else {v: k for k, v in self.vocabulary.special_tokens().items()}
         named = f"{self.end_marker} ({ids[self.end_marker]})" if self.end_marker in ids else self.end_marker
-        # vLLM and SGLang read both, generation_config.json and the tokenizer.
+        # vLLM and SGLang stop at the end tokens of generation_config.json and at the tokenizer's eos_token.
         of_tokenizer = self.model.tokens.get("eos_token") == self.end_marker
         if self.end_ids is None:
             yield Finding(
@@ -417,7 +417,7 @@ class _Doctor:
                 )
 
     def runs_on(self, named: str, id: int, *, of_tokenizer: bool) -> Finding:
-        """Return the finding that generation does not stop where a turn ends."""
+        """Return the finding that generation continues after the end of a turn."""
         stops = ", ".join(map(str, self.end_ids or ()))
         text = f"A turn ends with {named}, but generation stops only at {stops}, so the model runs on"
         if self.model.kind == "gguf":
@@ -467,7 +467,7 @@ class _Doctor:
         )
 
     def template_file(self) -> str:
-        """Return the template's file if an engine might use another one by default; otherwise empty."""
+        """Return the template's path if an engine may use another template by default; otherwise empty."""
         model = self.model
         if model.file is None or model.file.suffix != ".jinja":
             return ""
@@ -476,7 +476,7 @@ class _Doctor:
         return "" if usual and only_one else str(model.file)
 
     def has_reasoning(self) -> bool:
-        """Return whether the template renders, opens or switches reasoning."""
+        """Return whether the template renders reasoning, opens it in prompts, or has a variable for it."""
         reasoning = self.detection.reasoning
         dialect = self.dialect
         framed = (

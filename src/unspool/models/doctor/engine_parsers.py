@@ -1,11 +1,12 @@
-"""Tables of the engines' own parsers: which parser reads which dialect, and the known defects.
+"""Tables of the engines' own parsers: the parser for each dialect, and the parsers' known defects.
 
-The names are those in the registries of the releases in ``VERSIONS``.  Every entry was tested: unspool
-rendered two calls, and the engine's own parser read them.  llama.cpp derives its parser from the template;
-there the call of the family's template was checked against the grammar that llama.cpp builds.
+The names of the parsers are the names under which the releases in ``VERSIONS`` register them.  Every entry
+was tested: unspool rendered two calls, and the engine's own parser had to read them.  llama.cpp has no named
+parsers but builds a grammar from the chat template, so calls that the template rendered were checked against
+that grammar.
 
-``tests/models/test_engine_parsers.py`` repeats the tests if the engines are installed.
-``tools/coming_from.py`` counts the defects on outputs with faults.
+``tests/models/test_engine_parsers.py`` repeats these tests if the engines are installed.
+``tools/coming_from.py`` counts the defects on malformed outputs.
 """
 
 from __future__ import annotations
@@ -15,20 +16,22 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 EngineName: TypeAlias = Literal["vllm", "sglang", "llama.cpp"]
 LlamaCppSupport: TypeAlias = Literal["reads", "untried", "none"]
-"""``reads``: llama.cpp reads calls of this family's template; ``untried``: there was no template to test."""
+"""``reads``: llama.cpp parses the calls of this dialect; ``untried``: no template was available for a test;
+``none``: llama.cpp does not parse them."""
 ReadingResult: TypeAlias = Literal["fine", "wrong", "nothing"]
-"""Result of reading calls with a parser: all calls are right, some are wrong, or none are found."""
+"""Result of a test of a parser on calls: ``fine`` (all correct), ``wrong`` (some wrong) or ``nothing`` (none
+found)."""
 
 VERSIONS: Final[Mapping[EngineName, str]] = {
     "vllm": "0.32.0",
     "sglang": "0.5.23",
     "llama.cpp": "xllamacpp 2026.10.11549",
 }
-"""The releases that the tables describe."""
+"""The engine releases that these tables describe."""
 
 
 class EngineParsers(NamedTuple):
-    """Names of the engines' parsers for a dialect; an empty name means that the engine has none."""
+    """Names of the engines' parsers for a dialect; the name is empty if the engine has no such parser."""
 
     vllm: str
     """vLLM's tool parser."""
@@ -39,7 +42,7 @@ class EngineParsers(NamedTuple):
     sglang_reasoning: str
     """SGLang's reasoning parser."""
     llama_cpp: LlamaCppSupport
-    """Support by llama.cpp, whose parsers have no names."""
+    """Support in llama.cpp, which has no named parsers."""
 
 
 def _row(
@@ -150,11 +153,11 @@ _NO_PARSERS: Final = _row(None, None, None, None, "untried")
 
 
 class _Variant(NamedTuple):
-    """Checkpoints that share a dialect but have parsers of their own."""
+    """Checkpoints whose dialect is shared with other models, but for which an engine has separate parsers."""
 
     dialect: str
     marker: str
-    """Text that their templates contain."""
+    """Text in the chat templates of these checkpoints."""
     parsers: EngineParsers
 
 
@@ -171,18 +174,18 @@ _VARIANTS: Final = (
 
 
 class Caveat(NamedTuple):
-    """Fault of an engine's parser on well-formed output of its own family."""
+    """Error that an engine's parser makes on well-formed output of the model family for which it is meant."""
 
     engine: EngineName
     parser: str
-    """The name of the parser; empty for llama.cpp, whose parsers have no names."""
+    """The name of the parser; empty for llama.cpp, which has no named parsers."""
     text: str
     dialect: str = ""
-    """The only dialect that it affects; empty if it affects all dialects of the parser."""
+    """The only affected dialect; empty if the error affects all dialects of the parser."""
     marker: str = ""
-    """Text in the templates that it affects; empty for all templates."""
+    """Text that identifies the affected chat templates; empty if all templates are affected."""
     reasoning: bool = False
-    """It affects only models with reasoning."""
+    """True if the error affects only models with reasoning."""
 
 
 _ONE_CALL: Final = "It finds no call in an answer that has two"
@@ -252,25 +255,25 @@ CAVEATS: Final = (
 
 
 class Defect(NamedTuple):
-    """Error of an engine's own parsers that changes or loses a call.
+    """Error in an engine's own parsers that changes or loses a tool call.
 
-    ``tools/coming_from.py`` counts these errors, and fails if this table is out of date.
+    ``tools/coming_from.py`` counts these errors, and fails if the table ``DEFECTS`` is out of date.
     """
 
     engine: EngineName
     topic: str
-    """The topic of the outputs in which it occurred."""
+    """The topic of the test outputs in which the error occurred."""
     outcomes: tuple[str, ...]
-    """Its outcomes, as the tool names them."""
+    """The outcomes of the error, as ``tools/coming_from.py`` names them."""
     text: str
     """The description for users."""
     whole: frozenset[str]
-    """Dialects with this defect in answers that are not streamed."""
+    """Dialects whose non-streamed answers show this defect."""
     streamed: frozenset[str]
-    """Dialects with this defect in streams."""
+    """Dialects whose streamed answers show this defect."""
 
     def where(self, dialect: str) -> str:
-        """Return in words when the defect occurs with a dialect; empty if it never does."""
+        """Return ``always``, ``streamed`` or ``not streamed`` for a dialect; empty if it is not affected."""
         occurs = (dialect in self.streamed, dialect in self.whole)
         return {(True, True): "always", (True, False): "streamed", (False, True): "not streamed"}.get(
             occurs, ""
@@ -402,7 +405,7 @@ DEFECTS: Final = (
         streamed="gemma4 internlm2",
     ),
 )
-"""The defects, the worst first."""
+"""The known defects; the most serious ones come first."""
 
 
 COMMON_PARSERS: Final = (
@@ -423,7 +426,8 @@ DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
     ("functionary", "qwen3_coder"): "wrong",
     ("lfm2", "pythonic"): "nothing",
 }
-"""Results of a dialect with vLLM's parser, where unspool's dialect of that name has another result."""
+"""Test results for a dialect and a vLLM parser, if unspool's dialect with the parser's name gives another
+result."""
 
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
     "vllm": frozenset(
@@ -470,9 +474,9 @@ ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
 
 
 def parsers_for(dialect: str, template: str = "") -> EngineParsers:
-    """Return the parsers for a dialect, which may be a combination such as ``hermes+deepseek_r1``.
+    """Return the engines' parsers for a dialect or a combination such as ``hermes+deepseek_r1``.
 
-    :param template: the chat template; some checkpoints have parsers of their own.
+    :param template: the chat template, which identifies checkpoints that have separate parsers.
     """
     calls, _, reasoning = dialect.partition("+")
     row = PARSERS.get(calls, _NO_PARSERS)

@@ -1,4 +1,4 @@
-"""The doctor's report, as values, as JSON and as a Markdown page."""
+"""The doctor's report as Python values, JSON and a Markdown page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .training_checks import PREFIX_CASES, PrefixCase, Training
 
 Level: TypeAlias = Literal["problem", "warning", "note"]
 _DECLARATION_CLASSES: Final = ("Dialect", "Envelope", "Names", "RequestFacts", "Thinking", "Values")
-"""Classes that an inferred declaration may use."""
+"""Names of the classes that can appear in the source of an inferred dialect."""
 
 
 class Finding(NamedTuple):
-    """A problem of the setup, and its fix."""
+    """A problem with the setup, or a note about it, and how to fix the problem."""
 
     level: Level
     text: str
@@ -30,54 +30,55 @@ class Finding(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A marker of the dialect, and its tokens in the vocabulary."""
+    """A marker of the dialect, and the tokens of which it consists."""
 
     text: str
     role: str
     kind: str
-    """``special``: a token that ``skip_special_tokens`` removes; ``token``: a token that it keeps; ``mixed``:
-    tokens of both kinds; ``text``: ordinary pieces; ``unknown``: there is no tokenizer."""
+    """``special``: tokens that ``skip_special_tokens`` removes; ``token``: added tokens that
+    ``skip_special_tokens`` keeps; ``mixed``: tokens of both kinds; ``text``: ordinary text; ``unknown``:
+    there is no tokenizer."""
     ids: tuple[int, ...] = ()
 
 
 class TypicalRequest(NamedTuple):
-    """A typical request, and its plan."""
+    """A typical request, and the plan for it."""
 
     name: str
     decisions: Mapping[str, str]
-    """The decisions of the plan, a sentence each; empty if the request is refused."""
+    """Sentences that explain the decisions of the plan; empty if the request is refused."""
     warnings: tuple[str, ...]
     settings: Mapping[str, object]
-    """The settings for the backend."""
+    """The settings that the plan passes to the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that the doctor found out about a model."""
+    """The result of a diagnosis: everything that the doctor found out about a model."""
 
     source: Source
     """The source of the model."""
     detection: Detection
     dialect: Dialect | None
-    """The dialect of the report: the detected one, or the one that the template mentions."""
+    """The dialect that was checked: the detected dialect, or a dialect that the template only mentions."""
     checkpoint: str
-    """The checkpoint whose request facts are used, if they differ from those of the family."""
+    """The checkpoint whose request facts are used; empty if the request facts of the family apply."""
     tokenizer: str
-    """The place of the vocabulary; empty if there is none."""
+    """The place where the vocabulary was found; empty if there is no vocabulary."""
     markers: tuple[Marker, ...]
     cases: tuple[TypicalRequest, ...]
     findings: tuple[Finding, ...]
-    """Problems of template, tokenizer and dialect."""
+    """Problems with the template, the tokenizer or the dialect."""
     breaks: tuple[Finding, ...]
-    """Effects of common server settings that would break the output without an error."""
+    """Common server settings that would break the output without an error message."""
     flags: Mapping[EngineName, ServerFlags]
-    """Commands that start a server, by engine."""
+    """Commands for starting a server, by engine."""
     training: Training | None
     """Properties of the template that matter for training; None if there is no template."""
 
     @property
     def healthy(self) -> bool:
-        """There are no findings of the level ``problem``."""
+        """True if there are no findings with level ``problem``."""
         return not any(finding.level == "problem" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class Diagnosis:
         }
 
     def markdown(self) -> str:
-        """Return the diagnosis as a Markdown page."""
+        """Format the diagnosis as a Markdown page."""
         return "\n".join(_diagnosis_lines(self)).rstrip() + "\n"
 
 
@@ -150,7 +151,7 @@ _KINDS: Final = {
 
 
 def detection_page(found: Detection, source: Source) -> str:
-    """Return a detection as a Markdown page."""
+    """Format a detection as a Markdown page."""
     return "\n".join(_detection_lines(found, source)).rstrip() + "\n"
 
 
@@ -192,7 +193,7 @@ def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
 
 
 def _model_facts(source: Source) -> Iterator[str]:
-    """Yield what else the source says about the model."""
+    """Yield short facts about the model, such as its name and its context length."""
     if source.name:
         yield source.name
     if source.engine is not None:
@@ -350,12 +351,12 @@ def _flag_lines(engine: EngineName, flags: ServerFlags) -> Iterator[str]:
 
 
 def _command_lines(command: str) -> Iterator[str]:
-    """Yield a command with one flag per line, so that terminals do not break lines elsewhere."""
+    """Yield a command with one flag per line, so that terminals do not wrap it inside a flag."""
     yield from _fenced("sh", command.replace(" --", " \\\n    --"))
 
 
 def _instead_lines(flags: ServerFlags) -> Iterator[str]:
-    """Yield the known faults of the engine's own parsers, and the command with unspool's."""
+    """Yield the known faults of the engine's own parsers, and the command with unspool's parsers."""
     yield "Known faults of its own parsers:"
     yield ""
     for reason in flags.because:
@@ -389,12 +390,12 @@ def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text whose words with markup are code, because Markdown would interpret them."""
+    """Format every word that contains Markdown syntax as inline code."""
     return re.sub(r"\S*[<\[|*`]\S*?(?=[.,;:)]*(?:\s|$))", lambda word: _spanned(word[0]), text)
 
 
 def _spanned(text: str) -> str:
-    """Return a text as inline code, between more backticks than it contains."""
+    """Format text as inline code, between more backticks than any run of backticks in the text."""
     runs = re.findall("`+", text)
     fence = "`" * (max(map(len, runs), default=0) + 1)
     pad = " " if runs else ""
@@ -418,5 +419,5 @@ def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterato
 
 
 def listed(words: Sequence[str], word: str = "and") -> str:
-    """Return words as a list for a sentence: ``a, b and c``."""
+    """Join words for use in a sentence: ``a, b and c``."""
     return f" {word} ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -1,4 +1,4 @@
-"""Flags that start a server of each engine with the right parsers for a model."""
+"""Command lines that start a server of each engine with the right parsers for a model."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from .engine_parsers import CAVEATS, DEFECTS, PARSERS, EngineName, LlamaCppSuppo
 
 
 class ServerFlags(NamedTuple):
-    """Commands that start a server."""
+    """Commands that start a server of one engine."""
 
     command: str
     """The command with the engine's own parsers."""
     notes: tuple[str, ...] = ()
-    """Notes on these parsers."""
+    """Notes on the engine's own parsers."""
     instead: str = ""
-    """The command with unspool's parsers, if the engine's own have known faults or do not exist."""
+    """The command with unspool's parsers; empty unless the engine's own parsers have faults or do not
+    exist."""
     because: tuple[str, ...] = ()
-    """The known faults."""
+    """The known faults of the engine's own parsers."""
 
 
 class ServerModel(NamedTuple):
-    """Properties of a model that a command line depends on."""
+    """Properties of a model that determine the command lines."""
 
     dialect: str
     model: str
@@ -31,17 +32,17 @@ class ServerModel(NamedTuple):
     template: str
     """The chat template."""
     template_file: str
-    """The file of the chat template, if an engine might use another one by default."""
+    """The file of the chat template; empty if every engine uses this template by default."""
     has_calls: bool
-    """The dialect has calls."""
+    """True if the dialect has tool calls."""
     has_reasoning: bool
-    """The template renders, opens or switches reasoning."""
+    """True if the template renders reasoning, opens it in prompts, or has a variable for it."""
     weights: str = "MODEL.gguf"
     """The GGUF file, for llama.cpp."""
 
 
 def server_flags(model: ServerModel) -> dict[EngineName, ServerFlags]:
-    """Return the commands for each engine."""
+    """Return the commands for a model, by engine."""
     parsers = parsers_for(model.dialect, model.template)
     path = shlex.quote(model.model)
     vllm = [f"vllm serve {path}"]
@@ -81,7 +82,7 @@ def _server_command(
 
 
 def _unspool_command(engine: EngineName, model: ServerModel) -> str:
-    """Return the command with unspool's parsers inside the engine; empty if the dialect is not built in."""
+    """Return the command that runs unspool's parsers in the engine; empty if the dialect is not built in."""
     calls, _, reasoning = model.dialect.partition("+")
     if calls not in PARSERS or calls == "response_template" or not model.has_calls:
         return ""
@@ -108,7 +109,7 @@ def _defects(engine: EngineName, model: ServerModel) -> Iterator[str]:
 
 
 def _llama_cpp(reads: LlamaCppSupport, model: ServerModel) -> ServerFlags:
-    # --jinja comes first: llama-server accepts other templates than its own only after this flag.
+    # --jinja comes first, because llama-server accepts a custom template only after this flag.
     parts = [f"llama-server -m {shlex.quote(model.weights)} --jinja"]
     notes: list[str] = []
     if model.template_file:

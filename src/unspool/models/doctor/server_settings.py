@@ -1,7 +1,8 @@
-"""Checks of common server settings, each tried on an example output of the model.
+"""Checks of common server settings on an example output of the model.
 
-The settings are a detokenizer that strips special tokens, a parser of another family, and a missing reasoning
-parser.  The findings report the results of parsing, not expectations.
+The checked settings are a detokenizer that removes special tokens, a tool call parser for another model
+family, and a missing reasoning parser.  Each setting is applied to the example output, and the findings
+report how the result is parsed.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ ANSWER: Final = "It is 21 degrees."
 
 @dataclass(frozen=True, slots=True)
 class SettingsCheck:
-    """Check for settings that would break the output without an error."""
+    """Search for settings that would break the output of a model without an error message."""
 
     dialect: Dialect
     template: str
     """The chat template."""
     reasoning: Reasoning
-    """Reasoning in the template."""
+    """Properties of reasoning in the template."""
     has_reasoning: bool
-    """The template renders, opens or switches reasoning."""
+    """True if the template renders reasoning, opens it in prompts, or has a variable for it."""
     vocabulary: Vocabulary | None
     markers: Sequence[Marker]
     facts: RequestFacts | None
-    """The request facts of the family; None if there are none."""
+    """The request facts of the family; None if the family has no request facts."""
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the findings on all settings."""
+        """Yield the findings about all settings."""
         text, expected = example(self.dialect, reasoning=self.has_reasoning)
         yield from self.stripped(text, expected)
         if expected.tool_calls:
@@ -50,7 +51,7 @@ class SettingsCheck:
             yield from self.reasoning_parsers(text)
 
     def stripped(self, text: str, expected: Message) -> Iterator[Finding]:
-        """Yield findings on a detokenizer that removes special tokens."""
+        """Yield findings about a detokenizer that removes special tokens."""
         setting = "skip_special_tokens=true"
         if self.vocabulary is None:
             yield self.stripped_without_tokenizer(setting)
@@ -88,7 +89,7 @@ class SettingsCheck:
         )
 
     def stripped_without_tokenizer(self, setting: str) -> Finding:
-        """Return the finding on such a detokenizer for a model without a tokenizer."""
+        """Return the finding about removed special tokens, for a model without a tokenizer."""
         facts = self.facts
         kinds = (
             []
@@ -114,7 +115,7 @@ class SettingsCheck:
         )
 
     def wrong_parsers(self, text: str, expected: Message) -> Iterator[Finding]:
-        """Yield findings on parsers of other families."""
+        """Yield findings about tool call parsers for other model families."""
         named = parsers_for(self.dialect.name, self.template)
         nothing: list[str] = []
         wrong: list[str] = []
@@ -142,7 +143,7 @@ class SettingsCheck:
             )
 
     def reasoning_parsers(self, text: str) -> Iterator[Finding]:
-        """Yield findings on reasoning parsers."""
+        """Yield findings about reasoning parsers."""
         named = parsers_for(self.dialect.name, self.template)
         without = read_example(text, replace(self.dialect, reasoning=()))
         content = without.content or ""
@@ -184,11 +185,12 @@ class SettingsCheck:
 
 
 def read_with_parser(parser: str, dialect: Dialect, text: str, expected: Message) -> ReadingResult:
-    """Return the result of reading another dialect's calls with an engine's parser."""
+    """Return the result of parsing an output with an engine's parser that is meant for another dialect."""
     differs = DIFFERS.get((dialect.name, parser))
     if differs is not None:
         return differs
-    other = replace(get_dialect(parser), also_accepts=())  # an engine's parser reads one family
+    # Unlike unspool, an engine's parser accepts the calls of only one model family.
+    other = replace(get_dialect(parser), also_accepts=())
     if dialect.frame is None:
         other = replace(other, reasoning=dialect.reasoning)
     parsed = read_example(text, other)
@@ -198,7 +200,7 @@ def read_with_parser(parser: str, dialect: Dialect, text: str, expected: Message
 
 
 def _losses(expected: Message, parsed: Message) -> Iterator[str]:
-    """Yield the parts of a message that are lost or wrong, in words."""
+    """Yield descriptions of the parts of a message that are missing or wrong after parsing."""
     if calls_of(parsed) != calls_of(expected):
         yield "no call is found" if not parsed.tool_calls else "calls are wrong"
     if expected.reasoning and (parsed.reasoning or "").strip() != expected.reasoning.strip():

@@ -1,9 +1,9 @@
-"""Checks of a chat template for training: prefix stability and ``{% generation %}`` marks.
+"""Checks whether a chat template is suitable for training: prefix stability and ``{% generation %}`` marks.
 
 A trajectory is sampled turn by turn.  If the next prompt does not start with the previous prompt and output,
-its token ids differ from those that were sampled, and no error shows it.  A mask that Transformers makes from
-``{% generation %}`` is all zeros if the template has no such marks.  Both are checked on conversations with
-placeholders for what a model writes.
+training uses other token ids than the sampled ones, without any error.  Transformers builds the training mask
+from ``{% generation %}`` marks; without them, the mask is all zeros.  Both properties are checked on
+conversations in which placeholders stand for the text of the model.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _CALLS: Final = (ProbeCall("unspool00", "get_weather"), ProbeCall("unspool01", "
 
 
 class PrefixCase(NamedTuple):
-    """Effect of appending messages on the prompt so far."""
+    """Result of a test that appends messages to a conversation and compares the prompts."""
 
     appended: str
     thinking: bool
-    """The model's turns have reasoning."""
+    """True if the model's turns contain reasoning."""
     verdict: PrefixResult
-    """``kept``: the next prompt starts with the previous text; ``opens``: turns without reasoning do not
-    exist, because every prompt opens reasoning."""
+    """``kept``: the next prompt starts with the previous text; ``broken``: it does not; ``refused``: the
+    template fails; ``opens``: the case cannot occur, because every prompt opens reasoning."""
     difference: Difference | None = None
-    """The place where the next prompt differs."""
+    """The first difference between the next prompt and the previous text."""
     why: str = ""
-    """The template's error for such a conversation."""
+    """The template's error message if it refuses the conversation."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the case as JSON values, with the text around the difference."""
@@ -69,16 +69,16 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """Parts of a turn that ``{% generation %}`` marks; None for a part that the template does not render."""
+    """Parts of a turn: True if ``{% generation %}`` marks the part, None if it is not rendered."""
 
     answer: bool
-    """The content; if it is not marked, a mask made from the marks is all zeros."""
+    """The content; if the content is not marked, the training mask is all zeros."""
     end_of_turn: bool | None = None
-    """The end marker of the turn; if it is not marked, training does not teach the model to stop."""
+    """The end marker of the turn; if the marker is not marked, training does not teach the model to stop."""
     calls: bool | None = None
     reasoning: bool | None = None
     empty_block: bool | None = None
-    """An empty block of reasoning, which the template writes, not the model."""
+    """An empty reasoning block, which is written by the template and not by the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Training:
     prefixes: tuple[PrefixCase, ...] = ()
     mask: MaskMarks = field(default_factory=lambda: MaskMarks(answer=False))
     empty_block: str = ""
-    """The empty block of reasoning that ends a prompt without reasoning; the model did not write it."""
+    """The empty reasoning block at the end of a prompt that turns reasoning off; empty if there is none."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the properties as JSON values."""
@@ -100,13 +100,13 @@ class Training:
 
 
 def check_training(template: ChatTemplate, tools: Sequence[object]) -> Training:
-    """Check a chat template for training."""
+    """Check whether a chat template is suitable for training, and return the results."""
     return _Check(template, tools).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """Check of one template."""
+    """Checks of one template."""
 
     template: ChatTemplate
     tools: Sequence[object]
@@ -126,7 +126,7 @@ class _Check:
         return make_message(self.template.capabilities, "user", QUESTION)
 
     def renderer(self, *, thinking: bool) -> ConversationRenderer:
-        """Return a renderer of the template, with tools if the template renders them."""
+        """Return a renderer for conversations, with tools if the template can render tools."""
         variables = thinking_variables(self.template, on=thinking)
         for tools in (self.tools, None):
             renderer = ConversationRenderer(self.template, tools, variables)
@@ -192,20 +192,20 @@ class _Check:
         )
 
     def block(self, before: str, marks: ReasoningMarkers | None) -> tuple[int, int] | None:
-        """Return the span of the marker that closes an empty block of reasoning before an answer."""
+        """Return the span of the closing marker of an empty reasoning block; None if there is no block."""
         at = -1 if marks is None else before.rfind(marks.closer)
         if marks is None or at < before.find(QUESTION):
             return None
         return at, at + len(marks.closer)
 
     def covers(self, text: str, last: ChatMessage) -> bool | None:
-        """Return whether a text of the last message is marked; None if the template does not render it."""
+        """Return whether text in the last message is marked; None if the template does not render it."""
         text_rendered, spans = self.rendered(last, thinking=True)
         at = text_rendered.find(text, text_rendered.find(QUESTION))
         return _covered(at, at + len(text), spans) if at >= 0 else None
 
     def rendered(self, last: ChatMessage, *, thinking: bool) -> tuple[str, list[tuple[int, int]]]:
-        """Render a turn as the last message; some templates render reasoning only there."""
+        """Render a conversation that ends with this turn; return the text and the marked spans."""
         variables: Mapping[str, Any] = thinking_variables(self.template, on=thinking)
         try:
             return self.template.render_with_spans(

@@ -1,4 +1,4 @@
-"""Sources of models: files, directories, caches and servers that describe a model."""
+"""Places that describe a model: files, directories, caches and running servers."""
 
 from .resolve import find_source, from_stream, read_source
 from .source import Source

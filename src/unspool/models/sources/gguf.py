@@ -1,4 +1,4 @@
-"""Reader of GGUF headers, which hold the chat template and the vocabulary of a model.
+"""Reader for GGUF headers, which contain the chat template and the vocabulary of a model.
 
 Layout of a header::
 
@@ -8,15 +8,15 @@ Layout of a header::
     pairs      u64       number of key-value pairs
     then the pairs: key (string), type (u32), value
 
-A string is its length in bytes (u64) and UTF-8 text.  An array is the type of its elements (u32), their
-number (u64) and the elements.  All numbers of a file have one byte order, which the version shows: as a
-little-endian number it has its low byte first.
+A string is stored as its length in bytes (u64), followed by UTF-8 text.  An array is stored as the type of
+the elements (u32), the number of elements (u64) and the elements.  All numbers in a file have the same byte
+order, which the version reveals: versions are small, so their first byte is zero only in big-endian order.
 
-The tensors after the header are never read.  So a file of many gigabytes is as cheap as its header, and a
-file that is cut off after the header is good enough.
+The tensors after the header are never read.  So the size of the file does not matter, and a file that was
+truncated after the header is sufficient.
 
-A file may come from an untrusted place, so every count and length is checked against a limit before it is
-used. Values that are not needed are skipped and not kept.
+A file may be untrusted, so every count and length is checked against a limit before use.  Values that are not
+needed are skipped.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAGIC: Final = b"GGUF"
 
 
 class TruncatedHeader(UsageError):
-    """The file ends inside its header."""
+    """Error for a file that ends inside its header."""
 
 
 class ByteStream(Protocol):
-    """Stream that can be read from its start: a file or a pipe."""
+    """Stream of bytes that is read from start to end, such as a file or a pipe."""
 
     def read(self, count: int, /) -> bytes: ...
 
@@ -48,13 +48,13 @@ _MAX_PAIRS: Final = 1 << 16
 _MAX_KEY_LENGTH: Final = 1 << 16
 _MAX_STRING_LENGTH: Final = 1 << 24
 _MAX_ARRAY_LENGTH: Final = 1 << 22
-"""Maximum number of elements of an array; the largest vocabularies have a tenth of it."""
+"""Maximum number of elements in an array; the largest known vocabularies have a tenth of this number."""
 _MAX_HEADER_BYTES: Final = 1 << 27
-"""Maximum size of a header; real ones have at most twenty megabytes."""
+"""Maximum size of a header; the headers of real models have at most twenty megabytes."""
 _CHUNK_BYTES: Final = 1 << 20
 
 _NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""Types of numbers, as format characters of ``struct``."""
+"""Format characters of ``struct`` for the numeric types."""
 _STRING: Final = 8
 _ARRAY: Final = 9
 
@@ -64,13 +64,13 @@ _TOKENS: Final = f"{_VOCABULARY}tokens"
 _TYPES: Final = f"{_VOCABULARY}token_type"
 _NEEDED_KEYS: Final = ("general.architecture", "general.name", "general.basename", "split.")
 _UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
-"""Types of tokens that are matched as a whole; the other types are ordinary tokens."""
+"""Types of tokens that tokenizers match as a whole; tokens of other types are ordinary tokens."""
 _END_TOKENS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 _SHARD: Final = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 
 
 def read_gguf(path: Path) -> Source:
-    """Return the source for a GGUF file."""
+    """Read the header of a GGUF file, and return a ``Source``."""
     with path.open("rb") as file:
         values = read_header(file, str(path))
     count = values.get("split.count")
@@ -81,24 +81,24 @@ def read_gguf(path: Path) -> Source:
 
 
 def model_name(path: Path) -> str:
-    """Return the model's name: ``Qwen3-8B`` for ``Qwen3-8B-Q4_K_M.gguf``."""
+    """Return the model's name from a file name: ``Qwen3-8B`` for ``Qwen3-8B-Q4_K_M.gguf``."""
     stem = _SHARD.sub(".gguf", path.name).removesuffix(".gguf")
     return re.sub(r"[.-](?:UD-)?(?:I?Q\d\w*|F16|BF16|F32|MXFP4\w*)$", "", stem, flags=re.IGNORECASE)
 
 
 def first_part(path: Path) -> Path:
-    """Return the path of the first part of a file in parts; it has the vocabulary."""
+    """Return the path of the first part of a split file, which contains the vocabulary."""
     return path.with_name(_SHARD.sub(r"-00001-of-\2.gguf", path.name))
 
 
 def is_later_part(path: Path) -> bool:
-    """Return whether a file is a part other than the first."""
+    """Return whether a file is part of a split file, but not the first part."""
     match = _SHARD.search(path.name)
     return match is not None and int(match[1]) != 1
 
 
 def source_of(values: Mapping[str, object], origin: str) -> Source:
-    """Return the source for the key-value pairs of a header; Ollama's server sends the same pairs as JSON."""
+    """Build a source from the key-value pairs of a header, which Ollama's server also sends as JSON."""
     templates = _templates(values)
     chosen = "tool_use" if "tool_use" in templates else "default"
     tokens = values.get(_TOKENS)
@@ -123,9 +123,9 @@ def source_of(values: Mapping[str, object], origin: str) -> Source:
 
 
 def _cache_bytes(values: Mapping[str, object], prefix: str) -> int | None:
-    """Return the bytes that one token takes in the KV cache, over all layers.
+    """Return the number of bytes that one token occupies in the KV cache, summed over all layers.
 
-    None: the layers differ, or the header does not say.
+    Return None if the dimensions vary between layers, or if the header does not contain them.
     """
 
     def number(name: str) -> int:
@@ -180,12 +180,12 @@ def _vocabulary(values: Mapping[str, object], texts: Sequence[str], origin: str)
 
 
 def read_header(file: ByteStream, origin: str) -> dict[str, object]:
-    """Return the key-value pairs of a header that unspool needs; read no further, and never seek."""
+    """Return the key-value pairs that unspool needs; never seek, and never read past the header."""
     return _HeaderReader(file, origin).pairs()
 
 
 class _HeaderReader:
-    """Reader of one header, from its start to its last pair."""
+    """Reader for the header of one file."""
 
     def __init__(self, file: ByteStream, origin: str) -> None:
         self._file = file
@@ -214,7 +214,7 @@ class _HeaderReader:
         return pairs
 
     def _value(self, kind: int, key: str) -> object:
-        """Read a value; return None for one that is not needed."""
+        """Read a value and return it; return None if unspool does not need the value."""
         if kind == _ARRAY:
             return self._array(key)
         if kind == _STRING:
@@ -276,7 +276,7 @@ class _HeaderReader:
         data = self._file.read(count)
         if len(data) < count:
             raise TruncatedHeader(
-                f"{self._origin} ends inside its GGUF header: download it again, or give a longer part of it "
+                f"{self._origin} ends inside its GGUF header: download it again, or give the whole header "
                 "(nothing after the header is needed)"
             )
         return data

@@ -1,7 +1,7 @@
-"""Sources from the Hugging Face cache, by the model's name.
+"""Lookup of models by name in the Hugging Face cache.
 
-The cache has a directory ``models--ORG--NAME`` for each model.  Its ``refs`` has a file for each branch, with
-the commit of the branch.  Its ``snapshots`` has a directory for each commit.
+The cache has a directory ``models--ORG--NAME`` for each model.  In this directory, ``refs`` has a file for
+each branch, which contains the branch's commit, and ``snapshots`` has a directory for each commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME: Final = re.compile(
 
 
 def cache_directory() -> Path:
-    """Return the directory of downloaded models."""
+    """Return the directory in which Hugging Face tools store downloaded models."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if os.environ.get(variable):
             return Path(os.environ[variable]).expanduser()
@@ -33,7 +33,7 @@ def cache_directory() -> Path:
 
 
 def from_hub(text: str) -> Source | None:
-    """Return the source for a model in the cache; None if it is not there.
+    """Return the source for a model in the cache; None if the model is not in the cache.
 
     :param text: ``org/model``, optionally with a quantisation (``:Q8_0``) or a revision (``@main``).
     """
@@ -52,7 +52,7 @@ def from_hub(text: str) -> Source | None:
 
 
 def snapshot_in(path: Path) -> tuple[Path, str] | None:
-    """Return the snapshot to read and the model's name, if a directory is part of a Hugging Face cache."""
+    """Return the snapshot and the model's name for a directory in a Hugging Face cache; None for others."""
     if path.name.startswith("models--") and (path / "snapshots").is_dir():
         return _snapshot(path, ""), path.name.removeprefix("models--").replace("--", "/", 1)
     if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
@@ -75,5 +75,5 @@ def _snapshot(directory: Path, revision: str) -> Path:
         raise UsageError(f"{directory} has no revision {revision}: download it, or leave the revision out")
     if not existing:
         raise UsageError(f"{directory} has no files: download the model again")
-    # A model that was downloaded by its commit has no branch, so the newest snapshot is used.
+    # A model that was downloaded by commit has no branch, so the newest snapshot is used.
     return max(existing, key=lambda each: each.stat().st_mtime)

@@ -1,4 +1,4 @@
-"""Sources from a model's own files: a model directory, a tokenizer configuration or a chat template."""
+"""Reading of a model's own files: a model directory, a tokenizer configuration or a chat template."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .text_files import read_json, read_text
 
 NO_TEMPLATE: Final = "not a chat template: it contains no {{ }} or {% %}"
 _DEFAULT_QUANTISATION: Final = "Q4_K_M"
-"""The quantisation to prefer among several files; other tools prefer it, too."""
+"""The quantisation to prefer if a directory has several GGUF files; other tools also prefer this one."""
 
 
 def from_file(path: Path) -> Source:
-    """Return the source for one file."""
+    """Read a source from a GGUF file, a tokenizer configuration or a chat template."""
     if path.suffix == ".gguf" or _begins_with_magic(path):
         return read_gguf(path)
     if path.name in ("tokenizer.json", "config.json", "generation_config.json", "tekken.json"):
@@ -37,9 +37,9 @@ def _begins_with_magic(path: Path) -> bool:
 
 
 def from_directory(path: Path, quantisation: str = "") -> Source:
-    """Return the source for a model directory.
+    """Read a source from a model directory.
 
-    :param quantisation: the GGUF file to prefer, for a directory that has no other chat template.
+    :param quantisation: the quantisation of the GGUF file to read if the directory has several GGUF files.
     """
     config: dict[str, object] = {}
     if (path / "tokenizer_config.json").is_file():
@@ -53,9 +53,9 @@ def from_directory(path: Path, quantisation: str = "") -> Source:
     if not templates:
         raise UsageError(
             f"{path} has no chat template: add chat_template.jinja, or the field chat_template in "
-            "tokenizer_config.json (a base model has none; use the one of the instruct model)"
+            "tokenizer_config.json (a base model has none; use the instruct model's template)"
         )
-    # Transformers uses tool_use for requests with tools, and otherwise the first template found here.
+    # For requests with tools, Transformers uses the template tool_use if there is one.
     origin = "additional_chat_templates/tool_use.jinja"
     if origin not in templates:
         origin = next(iter(templates))
@@ -94,9 +94,10 @@ def _templates(path: Path, config: Mapping[str, object]) -> dict[str, str]:
 
 
 def find_gguf(path: Path, quantisation: str = "") -> Path | None:
-    """Return the GGUF file of a directory; of a file in parts, the first part.
+    """Return the GGUF file in a directory, or the first part of a split file; None if there is no GGUF file.
 
-    :param quantisation: part of the file name; empty prefers the default quantisation.
+    :param quantisation: text that the file name must contain; if empty, the default quantisation is
+        preferred.
     """
     files = [
         file
@@ -112,7 +113,7 @@ def find_gguf(path: Path, quantisation: str = "") -> Path | None:
 
 
 def _end_ids(path: Path, model: Mapping[str, object]) -> tuple[int, ...] | None:
-    """Return the token ids that end generation, from the generation or model configuration."""
+    """Return the ids of the end tokens from the generation configuration, or else the model configuration."""
     generation = path / "generation_config.json"
     for config in (read_json(generation) if generation.is_file() else {}, model):
         value = config.get("eos_token_id")
@@ -133,7 +134,7 @@ def _context_length(model: Mapping[str, object]) -> int | None:
 
 
 def from_config(config: Mapping[str, object], origin: str) -> Source:
-    """Return the source for a tokenizer configuration."""
+    """Build a source from a tokenizer configuration."""
     template = config.get("chat_template")
     others: dict[str, str] = {}
     if isinstance(template, list):

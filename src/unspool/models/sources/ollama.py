@@ -1,8 +1,8 @@
-"""Sources from Ollama: models by their names, and Modelfiles.
+"""Reading of Ollama's models by name, and of Modelfiles.
 
-``models/manifests/HOST/NAMESPACE/MODEL/TAG`` is JSON that lists the layers of a model by their digests.
-``models/blobs`` has the layers: the weights (a GGUF file), the template (a Go template), the parameters, and
-a configuration that names the model family.
+``models/manifests/HOST/NAMESPACE/MODEL/TAG`` is a JSON file that lists the digests of a model's layers.
+``models/blobs`` contains the layers: the weights (a GGUF file), the template (a Go template), the parameters,
+and a configuration that names the model family.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _GO: Final = re.compile(r"\{\{-?\s*(?:\.[A-Z]|\$\w*\s*:?=|\$\.|(?:if|range|with)
 
 
 def is_go_template(text: str) -> bool:
-    """Return whether a template is a Go template, not a Jinja template."""
+    """Return whether text is a Go template, as opposed to a Jinja template."""
     return _GO.search(text) is not None
 
 
 def is_modelfile(text: str) -> bool:
-    """Return whether a text is a Modelfile; its first command is FROM."""
+    """Return whether text is a Modelfile, whose first command is FROM."""
     return _MODELFILE.match(text) is not None
 
 
 def models_directories() -> list[Path]:
-    """Return the directories that may hold Ollama's models: the configured one, or the default ones."""
+    """Return the directories in which Ollama may store models: the configured one, or else the defaults."""
     configured = os.environ.get("OLLAMA_MODELS")
     if configured:
         return [Path(configured).expanduser()]
@@ -55,7 +55,7 @@ def models_directories() -> list[Path]:
 
 
 def from_ollama(text: str) -> Source | None:
-    """Return the source for a model of Ollama; None if there is no such model."""
+    """Return the source for a model that Ollama has stored; None if there is no such model."""
     match = _NAME.fullmatch(text)
     if match is None:
         return None
@@ -94,10 +94,10 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
 
 
 def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the kind and the file of each layer that exists.
+    """Yield the kind and the path of each layer file that exists, in reverse order.
 
-    The caller makes a dictionary of them.  The last entry of a kind wins there, so the layers come in
-    reverse.
+    The caller builds a dictionary, in which the last entry of a kind wins.  So the reverse order makes the
+    first layer of each kind win.
     """
     entries = manifest.get("layers")
     listed = [("config", manifest.get("config"))]
@@ -107,7 +107,7 @@ def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, 
     for kind, layer in listed:
         digest = _DIGEST.fullmatch(str(layer.get("digest", ""))) if isinstance(layer, Mapping) else None
         if digest is not None:
-            # Older versions of Ollama named the files ``sha256:...``.
+            # Older versions of Ollama used file names such as ``sha256:...``.
             for path in (blobs / f"sha256-{digest[1]}", blobs / f"sha256:{digest[1]}"):
                 if is_readable(path):
                     yield kind, path
@@ -123,7 +123,7 @@ def _text(value: object) -> str:
 def from_modelfile(text: str, origin: str, directory: Path) -> Source:
     """Return the source that a Modelfile describes.
 
-    :param directory: the directory that its paths are relative to.
+    :param directory: the base directory for relative paths in the Modelfile.
     """
     values: dict[str, str] = {}
     parameters: dict[str, Any] = {}
@@ -140,7 +140,7 @@ def from_modelfile(text: str, origin: str, directory: Path) -> Source:
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the commands of a Modelfile in order; a value in triple quotes may have newlines."""
+    """Yield the name and the value of each command; a value in triple quotes may contain newlines."""
     at = 0
     while at < len(text):
         end = text.find("\n", at)
@@ -163,7 +163,7 @@ def _unquoted(text: str) -> str:
 
 
 def _base_model(name: str, origin: str, directory: Path) -> Source:
-    """Return the source for the base of a Modelfile: a path, or the name of a model."""
+    """Return the source for a Modelfile's base model, which is named by a path or by a model name."""
     path = Path(name).expanduser()
     if not path.is_absolute():
         path = directory / path
@@ -174,7 +174,7 @@ def _base_model(name: str, origin: str, directory: Path) -> Source:
     source = from_ollama(name)
     if source is not None:
         return source
-    # The base does not exist here, but the Modelfile's own template or the name may show the dialect.
+    # The base model is not on this machine, but its name or the Modelfile's template may reveal the dialect.
     if path.suffix == ".gguf" or name.startswith((".", "/", "~")):
         return Source("", origin, name=path.name)
     return Source("", origin, name=name)

@@ -1,4 +1,4 @@
-"""Resolution of what the user named (a path, text, a model's name, an address) to a ``Source``."""
+"""Resolution of a user's input (a path, a template, a model name or a server's address) to a ``Source``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VALID_SOURCES: Final = (
     "model or the address of a server"
 )
 _MAX_PATH_LENGTH: Final = 4096
-"""Longer text cannot be a path on any system."""
+"""Maximum length of a string that is tried as a path."""
 _MAX_INPUT_BYTES: Final = 1 << 26
 """Maximum size of text on standard input."""
 _MAX_TEMPLATE_BYTES: Final = 1 << 20
@@ -38,10 +38,10 @@ _SUFFIXES: Final = (".jinja", ".json", ".gguf")
 
 
 def read_source(value: object) -> Source:
-    """Return the source that a Python value stands for.
+    """Return the ``Source`` that a Python value describes, such as a path, a template or a mapping.
 
-    A ``Path`` is a path, and a mapping is a tokenizer configuration.  Text that contains ``{{`` or ``{%`` is
-    a template.  Any other text is resolved by :func:`find_source`.
+    A ``Path`` is always a path, and a mapping is a tokenizer configuration.  A string that contains ``{{`` or
+    ``{%`` is a template.  Any other string is passed to :func:`find_source`.
     """
     if isinstance(value, Source):
         return value
@@ -60,10 +60,10 @@ def read_source(value: object) -> Source:
 
 
 def find_source(text: str) -> Source:
-    """Return the source that a command-line argument stands for.
+    """Return the ``Source`` that a command-line argument names.
 
-    ``-`` is standard input, and ``http://`` starts the address of a server.  A path that exists comes before
-    a model's name; ``./name`` is always a path.
+    ``-`` means standard input.  An argument that starts with ``http://`` or ``https://`` is the address of a
+    server.  If a path and a model have the same name, the path is used; ``./name`` is always a path.
     """
     if text == "-":
         return from_stream(sys.stdin.buffer, "standard input")
@@ -86,7 +86,7 @@ def _is_path(path: Path) -> bool:
     try:
         return path.exists() or path.is_absolute() or path.suffix in _SUFFIXES
     except OSError:
-        return True  # the name may be too long, for example; the error comes when the file is opened
+        return True  # such as a name that is too long; opening the file reports the error
 
 
 def _from_path(path: Path) -> Source:
@@ -110,7 +110,7 @@ def _from_file(path: Path) -> Source:
 
 
 def _beginning(path: Path) -> str | None:
-    """Return the first megabyte of a file as text; None if it is not UTF-8."""
+    """Return the first megabyte of a file as text; None if the file is not UTF-8."""
     with path.open("rb") as file:
         data = file.read(_MAX_TEMPLATE_BYTES)
     try:
@@ -142,7 +142,7 @@ def from_stream(file: BinaryIO, origin: str) -> Source:
 
 
 def _from_text(text: str, origin: str, directory: Path) -> Source:
-    """Return the source for the text of a Modelfile, a Go template or a Jinja template."""
+    """Build a source from the text of a Modelfile, a Go template or a Jinja template."""
     if is_modelfile(text):
         return from_modelfile(text, origin, directory)
     if is_go_template(text):
@@ -153,7 +153,7 @@ def _from_text(text: str, origin: str, directory: Path) -> Source:
 
 
 class _PrefixedStream:
-    """Stream whose first bytes were read already."""
+    """Stream that first returns bytes that were already read from a file, and then the rest of the file."""
 
     def __init__(self, begin: bytes, file: BinaryIO) -> None:
         self._begin = begin

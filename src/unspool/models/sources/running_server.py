@@ -1,4 +1,6 @@
-"""Sources from running servers: recognition of the engine, and what it reports about its model.
+"""Reading of a model's properties from a running server.
+
+The endpoints depend on the engine:
 
 =========  ==================================  ==================================
 llamacpp   ``/props``                          the chat template, the model's path
@@ -10,7 +12,7 @@ vllm       ``/v1/models``, ``/version``,       the path of the model, and the
            ``/tokenizer_info``                 tokenizer if the server allows it
 =========  ==================================  ==================================
 
-If the model that a server names by a path or a name is also on this machine, its files are read.
+If the server reports a model that is also on this machine, the model's files are read, too.
 """
 
 from __future__ import annotations
@@ -37,25 +39,26 @@ from .source import Source
 from .text_files import is_directory, is_readable, read_text
 
 _READ_TIMEOUT: Final = 5
-"""Timeout of one read, in seconds."""
+"""Timeout for one read from the connection, in seconds."""
 _RESPONSE_TIMEOUT: Final = 20
-"""Timeout of a whole response, in seconds."""
+"""Timeout for a whole response, in seconds."""
 _MAX_RESPONSE_BYTES: Final = 1 << 26
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 KEY: Final = "UNSPOOL_UPSTREAM_KEY"
-"""The environment variable that holds the API key for a server."""
+"""The environment variable that contains the API key for the server."""
 
 
 def is_url(text: str) -> bool:
-    """Return whether a text is the address of a server."""
+    """Return whether a string is the address of a server."""
     return text.startswith(("http://", "https://"))
 
 
 def from_server(address: str, *, key: str | None = None) -> Source:
     """Return the source for the model of a running server.
 
-    :param address: such as ``http://127.0.0.1:8000``; ``#NAME`` after it selects one of several models.
-    :param key: the API key; by default, the one in the environment.
+    :param address: an address such as ``http://127.0.0.1:8000``; append ``#NAME`` to select one of several
+        models.
+    :param key: the API key; by default, the API key in the environment.
     """
     url, _, model = address.partition("#")
     server = _Server(url.rstrip("/").removesuffix("/v1"), os.environ.get(KEY, "") if key is None else key)
@@ -72,7 +75,7 @@ def from_server(address: str, *, key: str | None = None) -> Source:
 
 
 class _Server:
-    """Client of one server; it ignores proxies of the environment and follows no redirects."""
+    """Client for one server; ignores proxy settings in the environment, and does not follow redirects."""
 
     def __init__(self, url: str, key: str) -> None:
         try:
@@ -81,12 +84,12 @@ class _Server:
         except ValueError as error:
             raise UsageError(f"{url}: {error}: give an address such as http://127.0.0.1:8000") from error
         self.url = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1) if "@" in parts.netloc else url
-        """The address without user and password, so that it can be shown."""
+        """The address without user name and password, for messages."""
         self.is_local = self._host in _LOCAL
-        """The server runs on this machine, so its paths can be read."""
+        """True if the server runs on this machine, so that the paths it reports can be read."""
         self.answered = False
         self.last_error = ""
-        """The last error, for the user."""
+        """The last error, to be shown to the user."""
         self._secure = parts.scheme == "https"
         self._path = parts.path.rstrip("/")
         self._key = key
@@ -98,7 +101,7 @@ class _Server:
             self._headers["Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
 
     def get(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any] | None:
-        """Return the JSON object at a path; None if there is none."""
+        """Request a path and return the JSON object in the response; None if there is no JSON object."""
         data = None if body is None else json.dumps(body).encode()
         try:
             status, content = self._request("GET" if data is None else "POST", path, data)
@@ -109,7 +112,7 @@ class _Server:
         return value if isinstance(value, dict) else None
 
     def _without_key(self, text: str) -> str:
-        """Return a message of the server without the API key, which it may quote."""
+        """Remove the API key from an error message, which may quote the key."""
         return text.replace(self._key, "...") if self._key else text
 
     def _request(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
@@ -117,7 +120,7 @@ class _Server:
         connection = kind(self._host, self._port, timeout=_READ_TIMEOUT)
         try:
             connection.connect()
-            # The read timeout starts again with every byte, so a slow server needs a second limit.
+            # Every received byte restarts the read timeout, so a second limit is needed for slow servers.
             timer = threading.Timer(_RESPONSE_TIMEOUT, _shut_down, (connection.sock,))
             timer.daemon = True
             timer.start()
@@ -213,7 +216,7 @@ def _ollama(server: _Server, model: str) -> Source | None:
 
 
 def _only_model(server: _Server) -> str:
-    """Return the name of the only loaded model, or of the only model."""
+    """Return the name of the only loaded model, or else of the only downloaded model."""
     names: list[str] = []
     for path in ("/api/ps", "/api/tags"):
         listed = (server.get(path) or {}).get("models")
@@ -284,7 +287,7 @@ def _vllm(server: _Server, model: str) -> Source | None:
 
 
 def _local_files(server: _Server, *paths: str) -> Source:
-    """Return the source for the first of these paths or names that is on this machine."""
+    """Return the source for the first of these paths or model names that exists on this machine."""
     for path in filter(None, paths):
         try:
             if server.is_local and Path(path).is_absolute() and is_directory(Path(path)):

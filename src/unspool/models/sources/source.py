@@ -1,4 +1,4 @@
-"""``Source``: everything known about a model, such as its chat template, special tokens and end tokens."""
+"""``Source``, which holds everything known about a model, such as its chat template and special tokens."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 SourceKind: TypeAlias = Literal["text", "file", "folder", "gguf", "hub", "ollama", "server"]
 EngineName: TypeAlias = Literal["vllm", "sglang", "llamacpp", "ollama", "openai"]
-"""Engines that a server may be; ``openai`` is an unknown engine with an OpenAI-compatible API."""
+"""Engines that serve models; ``openai`` is any other engine with an OpenAI-compatible API."""
 
 _TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
 
 
 class Vocabulary:
-    """Tokens that a tokenizer matches as a whole.
+    """The tokens that a tokenizer matches as a whole, without its ordinary tokens.
 
-    Planning a request needs no more of a tokenizer than that, and it needs no other package.
+    These tokens are sufficient for planning a request, so no tokenizer package is needed.
     """
 
     def __init__(self, origin: str, tokens: Mapping[int, str], special: Iterable[int]) -> None:
@@ -26,7 +26,7 @@ class Vocabulary:
         self._special = frozenset(special)
 
     def token_bytes(self, id: int) -> bytes:
-        """Raise ``KeyError``: ordinary tokens are not known."""
+        """Raise ``KeyError``, because the bytes of ordinary tokens are unknown."""
         raise KeyError(id)
 
     def special_tokens(self) -> Mapping[int, str]:
@@ -39,50 +39,50 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Everything known about a model, and its origin."""
+    """Everything known about a model, and the place where it was found."""
 
     template: str
     """The chat template; empty if there is none."""
     origin: str
-    """The place of the template, in words."""
+    """Description of the place where the template was found."""
     tokens: Mapping[str, str] = field(default_factory=dict)
-    """Special tokens that the template gets as variables."""
+    """Special tokens that are passed to the template as variables, by variable name."""
     config: Mapping[str, object] = field(default_factory=dict)
-    """The content of ``tokenizer_config.json``."""
+    """The contents of ``tokenizer_config.json``."""
     model_type: str = ""
-    """``model_type`` of ``config.json``, or the architecture in a GGUF header."""
+    """``model_type`` in ``config.json``, or the architecture in a GGUF header."""
     directory: Path | None = None
     """The model directory."""
     file: Path | None = None
-    """The file that the template came from."""
+    """The file that contains the template."""
     others: Mapping[str, str] = field(default_factory=dict)
-    """Other templates of the model, by their place."""
+    """Other templates of the model, by file name or description."""
     kind: SourceKind = "text"
-    """The kind of source."""
+    """The kind of place that the source was read from."""
     name: str = ""
     """The name of the model."""
     vocabulary: Vocabulary | None = None
-    """Tokens that are matched as a whole, if the source itself has them."""
+    """Tokens that the tokenizer matches as a whole; None if the source does not contain them."""
     end_ids: tuple[int, ...] | None = None
-    """Ids of the tokens that end generation; None if they are not known."""
+    """Ids of the tokens that end generation; None if unknown."""
     context_length: int | None = None
-    """Maximum number of tokens of prompt and output."""
+    """Maximum number of tokens in the prompt and the output together."""
     cache_bytes: int | None = None
-    """Bytes that one token takes in a 16-bit KV cache, by the GGUF header."""
+    """Bytes that one token occupies in a 16-bit KV cache, computed from the GGUF header."""
     weights: Path | None = None
     """The GGUF file with the weights."""
     go_template: str = ""
-    """Ollama's template, a Go template."""
+    """Ollama's template for the model, which is a Go template."""
     families: tuple[str, ...] = ()
-    """Names of the model family."""
+    """Names of the model family, or paths whose names may identify it."""
     parser: str = ""
     """The tool call parser that the engine is configured to use."""
     parameters: Mapping[str, object] = field(default_factory=dict)
-    """Ollama's parameters of the model, such as ``stop`` and ``num_ctx``."""
+    """Ollama's parameters for the model, such as ``stop`` and ``num_ctx``."""
     url: str = ""
     """The address of the server that runs the model."""
     engine: EngineName | None = None
-    """The engine of that server."""
+    """The engine of the server that runs the model."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source as JSON values."""
@@ -114,12 +114,12 @@ class Source:
 
 
 def is_template(text: str) -> bool:
-    """Return whether a text can be a chat template."""
+    """Return whether text looks like a chat template."""
     return "{{" in text or "{%" in text
 
 
 def token_texts(config: Mapping[str, object]) -> dict[str, str]:
-    """Return the special tokens that a tokenizer configuration names."""
+    """Return the special tokens in a tokenizer configuration, by variable name."""
     tokens: dict[str, str] = {}
     for name in _TOKENS:
         token = config.get(name)

@@ -1,4 +1,4 @@
-"""Reader of special tokens from the files of a tokenizer."""
+"""Reading of special tokens from tokenizer files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .text_files import read_json, read_text
 
 
 def load_vocabulary(model: Source) -> Vocabulary | None:
-    """Return the special tokens of a model: those of the source, or of the tokenizer files next to it."""
+    """Return the special tokens of a model, from the source itself or from the tokenizer files next to it."""
     if model.vocabulary is not None:
         return model.vocabulary
     directory = model.directory or (model.file.parent if model.file is not None else None)
@@ -26,7 +26,7 @@ def load_vocabulary(model: Source) -> Vocabulary | None:
 
 
 def _vocabulary(origin: str, entries: Sequence[tuple[int, str, bool]]) -> Vocabulary:
-    # Some vocabularies add runs of whitespace as tokens; these are ordinary text.
+    # Some tokenizers add runs of whitespace as tokens.  They are ordinary text, so they are left out.
     tokens = {id: text for id, text, _ in entries if text.replace("\u2581", " ").strip()}
     return Vocabulary(origin, tokens, (id for id, _, special in entries if special))
 
@@ -36,7 +36,8 @@ def _added_tokens(path: Path) -> list[tuple[int, str, bool]]:
     key = '"added_tokens":'
     at = text.find(key)
     try:
-        # The list comes before the vocabulary, so this avoids decoding twenty megabytes of JSON.
+        # The list of added tokens comes before the vocabulary, so decoding only the list avoids parsing
+        # twenty megabytes of JSON.
         entries = json.JSONDecoder().raw_decode(text[at + len(key) :].lstrip())[0] if at >= 0 else []
     except ValueError:
         entries = read_json(path).get("added_tokens")

@@ -1,4 +1,4 @@
-"""Readers of text and JSON files, with errors that say what to do."""
+"""Reading of text and JSON files, with error messages that suggest a fix."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ...errors import UsageError
 
 
 def read_json(path: Path) -> dict[str, object]:
-    """Return the object in a JSON file."""
+    """Read a JSON file that contains an object."""
     return json_object(read_text(path), str(path))
 
 
 def json_object(text: str, origin: str) -> dict[str, object]:
-    """Return the JSON object that a text holds.
+    """Parse text as a JSON object.
 
-    :param origin: the place of the text, for errors.
+    :param origin: the place of the text, for error messages.
     """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{origin} is not JSON ({error}): download it again") from error
     if not isinstance(value, dict):
-        raise UsageError(f"{origin} does not hold a JSON object: is it the right file?")
+        raise UsageError(f"{origin} does not contain a JSON object: is it the right file?")
     return value
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file."""
+    """Read a UTF-8 text file."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -39,7 +39,7 @@ def read_text(path: Path) -> str:
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory; False if the file system does not allow such a name."""
+    """Return whether a path is a directory; False if the path is not a valid name on this file system."""
     try:
         return path.is_dir()
     except OSError:
@@ -47,7 +47,7 @@ def is_directory(path: Path) -> bool:
 
 
 def is_readable(path: Path) -> bool:
-    """Return whether a path is a file that may be read; files of a service may belong to another user."""
+    """Return whether a path is a file that this user is allowed to read."""
     try:
         return path.is_file() and os.access(path, os.R_OK)
     except OSError:

@@ -1,4 +1,4 @@
-"""Loader of tokenizer files: ``tokenizer.json``, and Mistral's ``tekken.json``."""
+"""Loading of tokenizer files: ``tokenizer.json``, and ``tekken.json`` for Mistral's models."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ...errors import UsageError
 
 _EXTRAS: Final = {"tokenizer.json": "tokenizers", "tekken.json": "mistral"}
-"""Names of tokenizer files, and the extra of unspool with the package that loads each."""
+"""The extra of unspool that installs the package for loading each file."""
 
 
 def find_tokenizer_file(directory: Path) -> Path | None:
-    """Return the tokenizer file of a model directory, or None if there is none."""
+    """Return the path of the tokenizer file in a model directory; None if there is no such file."""
     return next((directory / name for name in _EXTRAS if (directory / name).is_file()), None)
 
 
