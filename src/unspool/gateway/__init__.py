@@ -1,7 +1,8 @@
-"""OpenAI-, Anthropic- and Ollama-compatible APIs in front of a model.
+"""Gateway that serves OpenAI-, Anthropic- and Ollama-compatible APIs in front of a model.
 
-Run it with ``unspool serve``; it needs ``pip install 'unspool[gateway]'``.  Its names are
-imported on first use, so that the command line can list the settings without those packages.
+Start it with ``unspool serve``.  The gateway has optional dependencies, which
+``pip install 'unspool[gateway]'`` installs.  The public names of this package are imported on
+first use, so the command line can list all settings even without these dependencies.
 """
 
 from __future__ import annotations

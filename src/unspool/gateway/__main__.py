@@ -1,4 +1,4 @@
-"""Entry point of ``python -m unspool.gateway``: the first run."""
+"""Entry point of ``python -m unspool.gateway``, which runs a short demonstration."""
 
 import sys
 

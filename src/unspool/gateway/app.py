@@ -1,4 +1,4 @@
-"""The gateway as a whole: creates its parts, connects them and routes paths to handlers."""
+"""Gateway class, which creates the gateway's parts, connects them and routes paths to handlers."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from .telemetry.metrics import Metrics
 
 
 class Gateway:
-    """Models behind their upstreams, served to clients."""
+    """Web application that serves one or more models, each through its own upstream."""
 
     def __init__(self, settings: Settings, served: Sequence[ServedModel]) -> None:
         """Create a gateway.
 
-        :param served: the models; the first is that of requests that name none.
+        :param served: the models; requests that do not name a model use the first one.
         """
         self.settings = settings
         self.models = ServedModels(served, strict=settings.strict_model_names)
         self.model = served[0].model
-        """The model of requests that name none."""
+        """The default model, for requests that do not name a model."""
         self.upstream = served[0].upstream
-        """The upstream of that model."""
+        """The default model's upstream."""
         self.metrics = Metrics()
         self.store = _create_store(settings)
         self.pools = WorkerPools()
@@ -176,17 +176,17 @@ class Gateway:
         async def refuse(exchange: Exchange) -> None:
             raise Failure(
                 "not_found",
-                f"there is nothing at {exchange.method} {exchange.path}; there are /v1/chat/completions, "
-                "/v1/responses, /v1/messages, /v1/models and /v1/parse",
+                f"there is no endpoint at {exchange.method} {exchange.path}; use /v1/chat/completions, "
+                "/v1/responses, /v1/messages, /v1/models or /v1/parse",
                 code="not_found",
             )
 
         return self._endpoints.endpoint("unknown", ANY=refuse)
 
     def _app(self) -> ASGIApp:
-        """Return the router, behind CORS if the settings ask for that.
+        """Return the router, wrapped in CORS middleware if ``cors_origins`` is set.
 
-        The router stands alone otherwise, because each of Starlette's middlewares costs time per delta.
+        Otherwise there is no middleware at all, because every middleware adds time to each delta.
         """
         if not self.settings.cors_origins:
             return self.router
@@ -199,7 +199,7 @@ class Gateway:
         )
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that the page sends to one of the APIs."""
+        """Answer an API request that the page's chat sends inside its own request."""
         await self.router(scope, receive, send)
 
     @asynccontextmanager
@@ -211,11 +211,11 @@ class Gateway:
             await self.stop()
 
     async def start(self) -> None:
-        """Start to serve; the upstreams and the store have been started."""
+        """Start serving; the caller has already started the upstreams and the store."""
         await self.active.start()
 
     async def stop(self) -> None:
-        """Stop to serve, and stop the upstreams and the store."""
+        """Stop serving, then stop the upstreams and the store."""
         if await self.active.stop():
             for served in self.models.all:
                 await served.upstream.stop()

@@ -1,4 +1,4 @@
-"""Gateway as an ASGI application that builds itself, for servers that start their own processes."""
+"""ASGI application factory, for running the gateway under any ASGI server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .telemetry.logs import set_up
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
-    """Return an application for any ASGI server: ``uvicorn --factory unspool.gateway:create_app``.
+    """Return the gateway as an ASGI application: ``uvicorn --factory unspool.gateway:create_app``.
 
-    :param settings: by default from the environment and the file in ``UNSPOOL_CONFIG``.
+    :param settings: the gateway's settings; by default, they are read from the environment and from
+        the file whose path is in ``UNSPOOL_CONFIG``.
     """
     settings = settings or load_settings()
     set_up(settings)
@@ -24,7 +25,7 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
 
 
 class _Application:
-    """Application that builds its gateway at the first call, because that needs the server's event loop."""
+    """Application that builds its gateway on the first call, because building needs a running event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -38,7 +39,7 @@ class _Application:
             except UnspoolError as error:
                 if scope["type"] != "lifespan":
                     raise
-                await receive()
+                await receive()  # the server expects that its startup event is read before the reply
                 await send({"type": "lifespan.startup.failed", "message": f"unspool: {error}"})
                 return
         assert self._gateway is not None  # noqa: S101 - it has just been built

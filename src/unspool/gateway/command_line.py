@@ -25,7 +25,10 @@ FLAGS: Final = {
     "api_keys": "KEY,..",
     "log_level": "LEVEL",
 }
-"""Settings that are flags, with the placeholders of their values; ``--set`` sets the others."""
+"""Settings that have a command-line flag, with the placeholder for the flag's value in the help text.
+
+``--set`` changes all other settings.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(_flag(name), dest=name, metavar=value, type=_ValueReader(name), help=texts[name])
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="set any other setting"
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting that has no flag"
     )
     parser.add_argument("--list-settings", action="store_true", help="print all settings with their defaults")
     parser.usage = "unspool serve [MODEL] [option ...]"
@@ -48,11 +51,11 @@ def _flag(name: str) -> str:
 
 
 class _ValueReader:
-    """Converter that argparse calls with the text of a flag."""
+    """Converter from a flag's text to the setting's value, called by argparse."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.__name__ = "value"  # argparse shows it in errors
+        self.__name__ = "value"  # argparse shows this name in its error messages
 
     def __call__(self, text: str) -> object:
         try:
@@ -62,7 +65,10 @@ class _ValueReader:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Return the settings from a parsed command line."""
+    """Return the settings from a parsed command line.
+
+    If a setting names a model source, resolve the source, and print notes about the source to standard error.
+    """
     values: dict[str, object] = {name: getattr(options, name) for name in ("source", *FLAGS)}
     setting_names = {one.name for one in fields(Settings)}
     for text in options.set:
@@ -74,7 +80,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     settings = load_settings(values, config=options.config)
     if not any(one.source for one in settings.each()):
         return settings
-    from .model_source import resolve_sources  # slow to import, and only needed here
+    from .model_source import resolve_sources  # imported only if needed, because the import is slow
 
     resolved = resolve_sources(settings)
     lines = (*resolved.notes, _addresses(resolved.settings))
@@ -83,7 +89,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
 
 
 def _addresses(settings: Settings) -> str:
-    """Return a sentence with the URLs for clients and browsers."""
+    """Return a message with the URLs for clients and browsers."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     if not settings.port:
         return "The log shows the port."
@@ -93,7 +99,7 @@ def _addresses(settings: Settings) -> str:
 
 
 def list_settings() -> str:
-    """Return all settings, one line each."""
+    """Return the help text for all settings, with one line per setting."""
     texts = help_texts()
     lines = []
     for one in fields(Settings):

@@ -1,4 +1,4 @@
-"""Creation of a gateway, its models and its upstreams from settings."""
+"""Functions that create a gateway, its models and its upstreams from settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .upstreams.replay import ReplayUpstream
 
 
 async def build(settings: Settings) -> Gateway:
-    """Return a gateway whose upstreams and store have been started."""
+    """Build a gateway, start its upstreams and its store, and return it."""
     resolved = await asyncio.to_thread(resolve_sources, settings)
     settings = resolved.settings
     for note in resolved.notes:
@@ -53,7 +53,7 @@ async def build(settings: Settings) -> Gateway:
 async def _start_model(settings: Settings, upstream: Upstream, place: str) -> ServedModel:
     """Start an upstream and load its model.
 
-    :param place: the start of error messages.
+    :param place: prefix for error messages, such as ``models.qwen3: ``; empty if there is only one model.
     """
     try:
         await upstream.start()
@@ -74,7 +74,7 @@ def _create_upstream(settings: Settings) -> Upstream:
 
 
 def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
-    """Return the upstream at a URL."""
+    """Create the upstream for the server at a URL."""
     upstream_type = CompletionsUpstream
     if settings.upstream == "chat":
         upstream_type = ChatUpstream
@@ -98,18 +98,18 @@ def _create_remote(url: str, settings: Settings) -> CompletionsUpstream:
 
 
 async def _load_model(settings: Settings, upstream: Upstream) -> Model:
-    """Return the model of an upstream that has been started."""
+    """Load the model of an upstream that has been started."""
     created = int(time.time())
     engines = [member.upstream for member in upstream.members] if isinstance(upstream, LoadBalancer) else []
     if isinstance(upstream, CompletionsUpstream):
         engines = [upstream]
     if not engines:
         return load_model(settings, name="replay", created=created)
-    # All of them serve the same model, so any that answers will do.
+    # All upstreams serve the same model, so any upstream that has reported its model's name is good enough.
     first = next((one for one in engines if one.model), engines[0])
     source: Mapping[str, Any] | None = None
     if settings.upstream == "embedded":
-        # A small model writes valid calls only if a grammar constrains it.
+        # The embedded model is small: it writes valid tool calls only if a grammar constrains its output.
         settings = replace(settings, strict_tools=True)
         if not settings.file and settings.dialect == "auto":
             settings = replace(settings, dialect="hermes")

@@ -1,6 +1,6 @@
-"""First run: a model, a gateway and a tool call on this machine, in a few seconds.
+"""Demonstration for new users: a gateway with a small model on this machine, and one tool call.
 
-``make run`` and ``python -m unspool.gateway`` end up here.
+``make run`` and ``python -m unspool.gateway`` start the demonstration.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ Or open this page in a browser to chat with the model and to see how its output 
   {url}
 """
 _NO_TERMINAL: Final = """\
-Without a terminal to stop it from, the gateway stops now. To keep it running:
+Standard input is not a terminal, so the gateway stops now. To keep it running, use:
 
   python -m unspool.gateway --stay    (make run ARGS=--stay)
-  unspool serve                       without this demonstration
+  unspool serve                       (without this demonstration)
 """
 
 
@@ -72,7 +72,8 @@ def quickstart(
 ) -> int:
     """Start a gateway with the embedded model, make the model call a tool, and keep the gateway running.
 
-    :param once: stop after the call; by default, if standard input is not a terminal.
+    :param once: stop the gateway after the tool call; by default, it stops only if standard input is
+        not a terminal.
     :param out: the stream for messages; by default standard output.
     :returns: the exit code, 0 only if the model called the tool.
     """
@@ -88,7 +89,7 @@ def quickstart(
 
 
 class _FirstRun:
-    """The steps of a first run."""
+    """The steps of the demonstration."""
 
     def __init__(self, settings: Settings, out: TextIO) -> None:
         self.settings = settings
@@ -127,7 +128,7 @@ class _FirstRun:
         return 0 if called else 1
 
     def bind(self) -> socket.socket:
-        """Return the socket to listen on, at a free port if the default one is taken."""
+        """Return a socket to listen on, with a free port if the default port is taken."""
         try:
             return bind(self.settings)
         except UsageError:
@@ -143,7 +144,7 @@ class _FirstRun:
         self.out.flush()
 
     async def ask(self, url: str, model: str) -> bool:
-        """Ask the model for the weather; return whether it called the tool."""
+        """Ask the model about the weather; return whether the model called the tool."""
         self.say(f"\n{model} has the tool get_weather(city) and gets the question: {QUESTION}\n")
         body = {
             "model": model,
@@ -175,13 +176,13 @@ class _FirstRun:
         return reason == "tool_calls"
 
     def stop_spinner(self) -> None:
-        """Stop the spinner when the model starts to answer."""
+        """Stop the spinner if it is running."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
 
     def print_chunk(self, chunk: dict[str, Any]) -> str:
-        """Print the output in a chunk; return the finish reason if it has one."""
+        """Print the output in a chunk; return the chunk's finish reason, or an empty string."""
         if not any("role" in choice["delta"] for choice in chunk.get("choices", ())):
             self.stop_spinner()
         if "error" in chunk:
@@ -200,7 +201,7 @@ class _FirstRun:
 
 
 async def _stop(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
-    """Stop the server and wait for its end."""
+    """Stop the server and wait until it has stopped."""
     server.should_exit = True
     with contextlib.suppress(asyncio.CancelledError):
         await serving
@@ -213,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Start a gateway with the embedded model, let it call a tool, and keep it running.",
     )
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--once", action="store_true", default=None, help="stop after the call")
+    mode.add_argument("--once", action="store_true", default=None, help="stop after the tool call")
     mode.add_argument(
         "--stay", action="store_false", dest="once", help="keep running even without a terminal"
     )

@@ -1,8 +1,8 @@
-"""Settings for the source in ``unspool serve MODEL``: a GGUF file, a model's name or a server's URL.
+"""Settings for ``MODEL`` in ``unspool serve MODEL``: a GGUF file, a model name or a server URL.
 
-A GGUF file runs in the embedded engine, wherever it is found.  A server becomes the upstream: for
-completions if its chat template is known, else for chats.  Settings that the user has set stay as
-they are.  Notes say in sentences what was found.
+If the model has a GGUF file, the embedded engine runs that file.  A server becomes the upstream: the
+gateway uses the server's completions endpoint if the chat template is known, otherwise its chat
+endpoint.  Values that the user has set are not changed.  Notes tell the user what was found.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..models.sources.running_server import from_server, is_url
 from .settings import EngineName, Settings
 
 _WANTED_CONTEXT: Final = 32768
-"""Tokens that agents need for their tools and a few files."""
+"""Preferred context size in tokens: enough for an agent's tools and a few files."""
 _MIN_CONTEXT: Final = 4096
 _CACHE_BYTES: Final = 1 << 17
-"""Bytes of cache per token if the model does not say: the size in models of eight billion parameters."""
+"""Bytes of KV cache per token for a model whose cache size is unknown; typical of an 8B model."""
 _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "vllm": ("vllm", "vLLM"),
     "sglang": ("sglang", "SGLang"),
@@ -32,7 +32,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "ollama": ("ollama", "Ollama"),
     "openai": ("openai", "an unknown engine"),
 }
-"""The name of an engine in the settings, and its name in notes."""
+"""For each detected engine, its name in the settings and its name in notes to the user."""
 _KINDS: Final = {
     "gguf": "a GGUF file",
     "hub": "a model in the Hugging Face cache",
@@ -44,15 +44,15 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Settings whose sources are resolved."""
+    """Settings after all model sources have been resolved, with notes for the user."""
 
     settings: Settings
     notes: tuple[str, ...] = ()
-    """Sentences about what was found."""
+    """Sentences that tell the user what was found."""
 
 
 def resolve_sources(settings: Settings) -> Resolved:
-    """Replace the source of each model by the settings that serve it."""
+    """Return settings in which each model's source is replaced with the settings to serve that model."""
     if not settings.models:
         return _resolve_source(settings) if settings.source else Resolved(settings)
     models = dict(settings.models)
@@ -73,7 +73,7 @@ def resolve_sources(settings: Settings) -> Resolved:
 def _resolve_source(settings: Settings) -> Resolved:
     name = settings.source
     if name == "-":
-        raise UsageError("standard input cannot be served: give a file, a name or a URL")
+        raise UsageError("standard input cannot be served: give a file, a model name or a URL")
     source = from_server(name, key=settings.upstream_key or None) if is_url(name) else find_source(name)
     template = read_source(Path(settings.template)).template if settings.template else source.template
     detection = detect_dialect(replace(source, template=template))
@@ -85,28 +85,28 @@ def _resolve_source(settings: Settings) -> Resolved:
         if not source.template and not settings.template:
             other = ", or give the URL of Ollama" if source.kind == "ollama" else ""
             raise UsageError(
-                f"{name} has no chat template to render prompts with: set template to the one of the "
-                f"model that it was made from{other}"
+                f"{name} has no chat template to render prompts with: set template to the chat template of "
+                f"the original model{other}"
             )
         resolved = _use_embedded_engine(settings, source)
     else:
         raise UsageError(
-            f"{name} has no GGUF file, which the embedded engine needs: start an engine with it "
-            f"(vllm serve {name}) and give its URL, or use the model's GGUF file"
+            f"{name} has no GGUF file, which the embedded engine needs: serve the model with another engine "
+            f"(vllm serve {name}) and give that server's URL, or give the path of a GGUF file"
         )
     settings = replace(resolved.settings, source="")
     if settings.dialect == "auto" and _is_builtin(detection):
         assert detection.dialect is not None  # noqa: S101 - else it is not built in
         settings = replace(settings, dialect=detection.dialect.name)
     if settings.upstream == "chat" and settings.dialect == "auto":
-        raise UsageError(f"{name}: {' '.join(detection.evidence)} Set dialect")
+        raise UsageError(f"{name}: {' '.join(detection.evidence)} Set dialect to the model's output format")
     return Resolved(
         settings, (_describe_source(source), *resolved.notes, _describe_dialect(settings, detection))
     )
 
 
 def _is_builtin(detection: Detection) -> bool:
-    """Return whether the detected dialect is a built-in one, so that its name is enough."""
+    """Return whether the detected dialect is built in, so that the setting ``dialect`` can name it."""
     if detection.dialect is None or detection.inferred or not detection.renders_calls:
         return False
     try:
@@ -116,7 +116,7 @@ def _is_builtin(detection: Detection) -> bool:
 
 
 def _use_server(settings: Settings, source: Source, detection: Detection) -> Resolved:
-    """Use a running engine as the upstream."""
+    """Return settings that use a running engine as the upstream."""
     assert source.engine is not None  # noqa: S101 - the caller has looked
     engine, called = _ENGINES[source.engine]
     changes: dict[str, Any] = {"url": source.url}
@@ -130,7 +130,8 @@ def _use_server(settings: Settings, source: Source, detection: Detection) -> Res
     kind = changes.get("upstream", settings.upstream)
     if kind == "chat":
         note = (
-            f"Requests go to {source.url} ({called}) as chats; the gateway parses what it leaves in the text."
+            f"Requests go to the chat endpoint of {source.url} ({called}); the gateway parses the tool calls "
+            "and the reasoning that remain in the text."
         )
         return Resolved(replace(settings, **changes), (note,))
     if not settings.model_dir and not settings.template:
@@ -144,7 +145,7 @@ def _use_server(settings: Settings, source: Source, detection: Detection) -> Res
 
 
 def _files(source: Source) -> dict[str, Any]:
-    """Return settings for the files with the template; none if the server sends the template."""
+    """Return the settings for the template's files; an empty dict if the server provides the template."""
     if source.engine == "llamacpp":
         return {}
     if source.file is not None and source.file == source.weights:
@@ -158,7 +159,7 @@ def _files(source: Source) -> dict[str, Any]:
 
 
 def _use_template(settings: Settings, source: Source) -> Resolved:
-    """Use the template of the source for the upstream at ``url``."""
+    """Return settings that use the source's template with the upstream at ``url``."""
     changes: dict[str, Any] = {}
     if settings.upstream == "embedded":
         changes["upstream"] = "completions"
@@ -170,7 +171,7 @@ def _use_template(settings: Settings, source: Source) -> Resolved:
 
 
 def _use_embedded_engine(settings: Settings, source: Source) -> Resolved:
-    """Run a GGUF file with llama.cpp in this process."""
+    """Return settings that run a GGUF file with llama.cpp in this process."""
     changes: dict[str, Any] = {"upstream": "embedded", "file": str(source.weights)}
     if not settings.model:
         changes["model"] = source.name
@@ -180,7 +181,7 @@ def _use_embedded_engine(settings: Settings, source: Source) -> Resolved:
     at_once = "" if settings.slots == 1 else f" for each of {settings.slots} concurrent requests"
     note = (
         f"It runs in this process with llama.cpp and {settings.context:,} tokens of context{at_once} "
-        "(--set context=N changes that)."
+        "(--set context=N changes the context)."
     )
     return Resolved(settings, (note,))
 
@@ -190,9 +191,9 @@ def _default(name: str) -> object:
 
 
 def _fit_context(source: Source, slots: int) -> dict[str, Any]:
-    """Return the settings ``context`` and ``slots`` that fit into a quarter of the memory.
+    """Return values of ``context`` and ``slots`` that need at most a quarter of the machine's memory.
 
-    Fewer concurrent requests are better than a context that is too small for agents.
+    ``slots`` is reduced before ``context``, because agents need a large context.
     """
     context = min(source.context_length or _WANTED_CONTEXT, _WANTED_CONTEXT)
     available = memory_bytes() // 4 // (source.cache_bytes or _CACHE_BYTES)
@@ -204,7 +205,7 @@ def _fit_context(source: Source, slots: int) -> dict[str, Any]:
 
 
 def memory_bytes() -> int:
-    """Return the machine's memory; 8 GiB if the system does not say."""
+    """Return the machine's memory in bytes, or 8 GiB if the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -212,7 +213,7 @@ def memory_bytes() -> int:
 
 
 def _describe_source(source: Source) -> str:
-    """Return a sentence about the model."""
+    """Return a sentence with the model's name, kind, architecture and context length."""
     parts = [_KINDS.get(source.kind, "a model")]
     if source.model_type:
         parts.append(f"architecture {source.model_type}")
@@ -223,7 +224,7 @@ def _describe_source(source: Source) -> str:
 
 
 def _describe_dialect(settings: Settings, detection: Detection) -> str:
-    """Return a sentence about the dialect and the reason for it."""
+    """Return a sentence with the model's dialect and the reason why it was chosen."""
     if settings.dialect == "auto" and detection.hint:
         return f"It writes calls as {detection.hint}: the template mentions such calls, but it renders none."
     if (

@@ -1,8 +1,8 @@
-"""Progress display for steps that take seconds.
+"""Progress display for steps that take several seconds.
 
-As a program, this file runs a command and shows the last line of its output; it shows all of
-the output only if the command fails.  It needs nothing but the standard library, because it
-also runs before anything is installed::
+When this file is run as a script, it runs a command and shows only the last line of the
+command's output.  If the command fails, the script prints the whole output.  This file imports
+only the standard library, because the script also runs before any package is installed::
 
     python -I progress.py "installing" pip install ...
 """
@@ -23,13 +23,13 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Spinner:
-    """Animated line in a terminal; it shows nothing if the output is not a terminal."""
+    """Animated progress line in a terminal; nothing is shown if the output is not a terminal."""
 
     def __init__(self, title: str, out: TextIO) -> None:
         self.title = title
         """The name of the step."""
         self.detail = ""
-        """The latest news of the step."""
+        """The current status of the step, which is shown after its name."""
         self._out = out
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
@@ -40,7 +40,7 @@ class Spinner:
     def _spin(self) -> None:
         for frame in itertools.cycle(_FRAMES):
             line = f"{self.title} ({self.seconds:.0f} s) {self.detail}"
-            # The last column stays empty: some terminals would start a new line.
+            # Leave the last column empty: some terminals start a new line as soon as it is filled.
             self._out.write(f"\r\x1b[K{frame} {line[: shutil.get_terminal_size().columns - 3]}")
             self._out.flush()
             if self._stopped.wait(0.1):
@@ -48,7 +48,7 @@ class Spinner:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the start."""
+        """The seconds since the step started."""
         return time.monotonic() - self._started
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class Spinner:
 
 @contextmanager
 def step(title: str, out: TextIO) -> Iterator[Spinner]:
-    """Show a spinner during a step, and afterwards the time it took."""
+    """Show a spinner while a step runs, then print how long the step took."""
     spinner = Spinner(title, out)
     try:
         yield spinner
@@ -73,7 +73,7 @@ def step(title: str, out: TextIO) -> Iterator[Spinner]:
 
 
 def main(title: str, command: Sequence[str]) -> int:
-    """Run a command as a step; return its exit code."""
+    """Run a command while showing a spinner; return the command's exit code."""
     lines: list[str] = []
     with (
         step(title, sys.stdout) as spinner,

@@ -1,8 +1,8 @@
 """Settings of the gateway, from flags, the environment and a TOML file.
 
-:class:`Settings` has one field per setting.  The field's name is the key in the TOML file; in
-capitals, after ``UNSPOOL_``, it is the environment variable; with dashes, it is the flag.  Flags
-override the environment, and the environment overrides the file.
+:class:`Settings` has one field per setting.  For the field ``model_dir``, the key in the TOML file
+is ``model_dir``, the environment variable is ``UNSPOOL_MODEL_DIR``, and the flag is
+``--model-dir``.  Flags override the environment, and the environment overrides the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MODEL_IDENTITY: Final = (
     "template",
     "file",
 )
-"""Settings that identify a model: the table of each of several models has its own."""
+"""Settings that identify one model.  A model's table does not inherit them from the top level."""
 _MODEL_SETTINGS: Final = (
     *_MODEL_IDENTITY,
     "upstream",
@@ -56,59 +56,69 @@ _MODEL_SETTINGS: Final = (
     "malformed_retries",
     "chat_template_kwargs",
 )
-"""Settings that the table of a model may have; it inherits those that it does not have."""
+"""Settings that a model's table may contain.
+
+For a setting that is missing, the table inherits the top-level value, unless the setting is one of
+``_MODEL_IDENTITY``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings; the annotation of a field is its help text."""
+    """All settings of a gateway; the annotation of each field contains its help text."""
 
     source: Annotated[str, "GGUF file, model name or server URL"] = ""
-    upstream: Annotated[UpstreamKind, "embedded (default), completions, chat or replay"] = "embedded"
+    upstream: Annotated[UpstreamKind, "embedded, completions, chat or replay (default: embedded)"] = (
+        "embedded"
+    )
     url: Annotated[str, "URL of the upstream, such as http://127.0.0.1:8000"] = ""
-    urls: Annotated[tuple[str, ...], "URLs of further upstreams for the same model"] = ()
+    urls: Annotated[tuple[str, ...], "URLs of additional upstreams for the same model"] = ()
     engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai, auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
-    upstream_model: Annotated[str, "model name at the upstream (default: its first)"] = ""
-    model: Annotated[str, "model name for clients (default: the upstream's)"] = ""
-    aliases: Annotated[tuple[str, ...], "further model names that requests may use; * for any"] = ()
-    strict_model_names: Annotated[bool, "refuse requests that use any other model name"] = False
-    model_dir: Annotated[str, "directory of the model's tokenizer and template"] = ""
+    upstream_model: Annotated[str, "model name on the upstream (default: the first one it lists)"] = ""
+    model: Annotated[str, "model name for clients (default: upstream's model name)"] = ""
+    aliases: Annotated[tuple[str, ...], "additional model names that requests may use; * for any"] = ()
+    strict_model_names: Annotated[bool, "reject requests with a model name other than model and aliases"] = (
+        False
+    )
+    model_dir: Annotated[str, "directory with the model's tokenizer and chat template"] = ""
     template: Annotated[str, "file with the chat template"] = ""
-    dialect: Annotated[str, "output format (default: from the template)"] = "auto"
-    file: Annotated[str, "recordings for replay, or GGUF file for embedded"] = ""
+    dialect: Annotated[str, "output format of the model (default: from the template)"] = "auto"
+    file: Annotated[str, "recordings for replay, or GGUF model for embedded"] = ""
     replay_delay: Annotated[float, "seconds between recorded chunks"] = 0.0
-    threads: Annotated[int, "threads of the embedded engine (default: half of the cores, at most 4)"] = 0
-    context: Annotated[int, "tokens of context per request, for the embedded engine and Ollama"] = 4096
-    slots: Annotated[int, "concurrent requests of the embedded engine"] = 2
+    threads: Annotated[int, "threads for the embedded engine (default: half the cores, at most 4)"] = 0
+    context: Annotated[int, "context size per request in tokens, for the embedded engine and Ollama"] = 4096
+    slots: Annotated[int, "maximum number of concurrent requests in the embedded engine"] = 2
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
     port: Annotated[int, "port to listen on (default: 8765)"] = PORT
     workers: Annotated[int, "number of processes that share the port"] = 1
     api_keys: Annotated[tuple[str, ...], "accepted API keys"] = ()
     seal_key: Annotated[
-        str, "key that encrypts reasoning stored by clients (default: a new one at each start)"
+        str, "key for encrypting the reasoning that clients store (default: a new key at each start)"
     ] = ""
-    cors_origins: Annotated[tuple[str, ...], "origins of web pages that may send requests"] = ()
+    cors_origins: Annotated[tuple[str, ...], "origins of web pages that may send requests (CORS)"] = ()
 
-    allow_no_keys: Annotated[bool, "serve clients on other machines without API keys"] = False
+    allow_no_keys: Annotated[bool, "serve clients on other machines even if api_keys is empty"] = False
     hosts: Annotated[
-        tuple[str, ...], "host names that a gateway without API keys accepts, besides localhost; * for any"
+        tuple[str, ...], "host names other than localhost that a gateway without API keys accepts; * for any"
     ] = ()
 
     page: Annotated[bool, "serve a web page at / with a chat, the playground and the latest requests"] = True
-    last_requests: Annotated[int, "number of requests that the page shows, kept in memory; 0: none"] = 50
+    last_requests: Annotated[int, "number of latest requests that are kept in memory for the page"] = 50
 
     connect_timeout: Annotated[float, "seconds to connect to the upstream"] = 10.0
     idle_timeout: Annotated[float, "seconds to wait for upstream output (default: 300)"] = 300.0
-    client_timeout: Annotated[float, "seconds without reading after which a client is disconnected"] = 120.0
-    header_timeout: Annotated[float, "seconds to receive the head of a request"] = 20.0
+    client_timeout: Annotated[float, "seconds after which a client that does not read is disconnected"] = (
+        120.0
+    )
+    header_timeout: Annotated[float, "seconds to wait for the headers of a request"] = 20.0
     keep_alive_timeout: Annotated[float, "seconds after which an idle connection is closed"] = 30.0
     ping_interval: Annotated[float, "seconds without events after which a stream sends a ping"] = 15.0
-    shutdown_timeout: Annotated[int, "seconds to finish streams at shutdown"] = 30
+    shutdown_timeout: Annotated[int, "seconds that active streams have to finish at shutdown"] = 30
     max_request_bytes: Annotated[int, "maximum size of a request, in bytes"] = 32 << 20
     max_request_values: Annotated[int, "maximum number of JSON values in a request"] = 200_000
-    max_pending_bytes: Annotated[int, "maximum size of all large requests together, in bytes"] = 256 << 20
+    max_pending_bytes: Annotated[int, "maximum total size of all large requests, in bytes"] = 256 << 20
     max_pending_requests: Annotated[int, "maximum number of requests whose bodies are arriving"] = 1024
     max_connections: Annotated[int, "maximum number of client connections"] = 4096
     max_output_bytes: Annotated[int, "maximum upstream output per request, in bytes"] = 16 << 20
@@ -118,22 +128,22 @@ class Settings:
         64 << 20
     )
     max_tokens: Annotated[
-        int, "maximum tokens of an answer if the request sets no limit and the engine needs one"
+        int, "maximum tokens per answer, for requests without a limit to engines that need one"
     ] = 4096
 
-    strict_tools: Annotated[bool, "constrain all tool calls to their schemas, as if requests set strict"] = (
-        False
-    )
+    strict_tools: Annotated[
+        bool, "constrain all tool calls to their schemas, as if all tools were strict"
+    ] = False
     token_ids: Annotated[bool, "parse token ids instead of text (vLLM only; needs model_dir)"] = False
     request_templates: Annotated[bool, "accept chat templates in requests to /v1/parse"] = False
     hosted_tools: Annotated[
-        Literal["ignore", "reject"], "treatment of tools that only their vendor can run: ignore or reject"
+        Literal["ignore", "reject"], "ignore or reject tools that only the API's vendor can run"
     ] = "ignore"
     policies: Annotated[Mapping[str, str], "parser policies as NAME=VALUE,..; see docs/policies.md"] = field(
         default_factory=dict
     )
     malformed_retries: Annotated[
-        int, "malformed calls in a row that are reported to the model; the next one is an error"
+        int, "malformed tool calls in a row that the model may correct before a request fails"
     ] = 3
     chat_template_kwargs: Annotated[
         Mapping[str, Any], "variables for the chat template, such as enable_thinking"
@@ -141,7 +151,7 @@ class Settings:
 
     models: Annotated[
         Mapping[str, Mapping[str, Any]],
-        "table of settings for each of several models (config file only)",
+        "settings per model, to serve several models (config file only)",
     ] = field(default_factory=dict)
 
     log_level: Annotated[
@@ -190,30 +200,30 @@ class Settings:
 
     def _check_keys(self) -> None:
         if any(not key.strip() for key in self.api_keys):
-            raise UsageError("api_keys has an empty key, which any client could send: set it, or remove it")
+            raise UsageError("api_keys contains an empty key, which any client could send: remove it")
         if not self.api_keys and not self.allow_no_keys and not is_loopback(self.host):
             raise UsageError(
-                f"host={self.host} is open to other machines, and there are no api_keys: set api_keys, or "
+                f"host={self.host} is open to other machines, but api_keys is empty: set api_keys, or set "
                 "allow_no_keys=true to serve every client"
             )
 
     def _check_upstream(self) -> None:
         if self.upstream in ("completions", "chat") and not self.url and not self.source:
-            raise UsageError(f"upstream={self.upstream} needs an upstream: set url")
+            raise UsageError(f"upstream={self.upstream} needs the upstream's address: set url")
         for url in (self.url, *self.urls, self.source):
             if _has_password(url):
                 raise UsageError(
-                    "url contains a user or a password, which would show up in logs: remove it, and set "
+                    "url contains a user name or password, which would appear in logs: remove it, and set "
                     "upstream_key to the token for Authorization: Bearer"
                 )
         for url in (self.url, *self.urls):
             if url and not url.startswith(("http://", "https://")):
-                raise UsageError(f"url={url!r}: expected an address that begins with http:// or https://")
+                raise UsageError(f"url={url!r}: expected a URL that starts with http:// or https://")
         if self.upstream == "replay" and not self.file:
-            raise UsageError("upstream=replay needs recordings: set file")
+            raise UsageError("upstream=replay needs a file with recordings: set file")
 
     def each(self) -> tuple[Settings, ...]:
-        """Return the settings of each model: its own, and those that it inherits."""
+        """Return separate settings for each model, including the settings that the model inherits."""
         if not self.models:
             return (self,)
         names = {one.name: _default(one) for one in fields(self) if one.name in _MODEL_IDENTITY}
@@ -226,11 +236,11 @@ class Settings:
         return tuple(out)
 
     def parser_policies(self) -> Policies:
-        """Return the policies for parsers and answers."""
+        """Return the parser policies from the setting ``policies``."""
         return Policies.from_mapping(self.policies)
 
     def shown(self) -> dict[str, object]:
-        """Return the settings that differ from their defaults, for the log, without secrets."""
+        """Return the settings that differ from their defaults, with secrets hidden, for the log."""
         out: dict[str, object] = {}
         for one in fields(self):
             value = getattr(self, one.name)
@@ -249,9 +259,9 @@ def is_loopback(host: str) -> bool:
     return host.lower() == "localhost" or (_address(host) is not None and not is_other_address(host))
 
 
-@lru_cache(maxsize=64)  # it is called for every request, with the few addresses of this machine
+@lru_cache(maxsize=64)  # every request calls this function, but with only a few different addresses
 def is_other_address(host: str) -> bool:
-    """Return whether this is an IP address that other machines can reach."""
+    """Return whether ``host`` is an IP address that other machines can reach."""
     address = _address(host)
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -274,7 +284,7 @@ def _default(one: Field[Any]) -> object:
 
 
 def help_texts() -> dict[str, str]:
-    """Return the help text of each setting."""
+    """Return the help texts of all settings by name."""
     hints = get_type_hints(Settings, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
@@ -285,7 +295,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     config: str | None = None,
 ) -> Settings:
-    """Return the settings from a file, the environment and flags.
+    """Load the settings from a TOML file, the environment and flags.
 
     >>> load_settings({"port": 9000}, environment={"UNSPOOL_PORT": "9001", "UNSPOOL_HOST": "::1"}).port
     9000
@@ -340,10 +350,11 @@ def _models(tables: object, hints: Mapping[str, object], path: str) -> dict[str,
 
 
 def _typed(name: str, value: object, hint: object, place: str) -> object:
-    """Return a value of the file if it has the type of the setting."""
+    """Convert a value from the TOML file to the type of its setting; raise an error if the types differ."""
     origin = get_origin(hint)
     if origin is Literal and value in get_args(hint):
         return value
+    # bool is a subclass of int, but true and false are not numbers.
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if hint in (str, int, bool) and type(value) is hint:
@@ -369,11 +380,12 @@ def _expected(hint: object) -> str:
 
 
 def from_text(name: str, text: str, place: str | None = None) -> object:
-    """Return the value of a setting from the environment or a flag."""
+    """Convert text from the environment or from a flag to the value of a setting."""
     hint = get_type_hints(Settings)[name]
     place = place or name
+    # Do not ignore empty keys: they may come from an unset variable, and the gateway would have no keys.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):
-        raise UsageError(f"{place} has an empty key, which any client could send: set it, or remove it")
+        raise UsageError(f"{place} contains an empty key, which any client could send: remove it")
     if get_origin(hint) is tuple:
         return tuple(part for part in map(str.strip, text.split(",")) if part)
     if hint is bool:
@@ -398,7 +410,7 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
         if text in get_args(hint):
             return text
     elif name == "models":
-        raise UsageError(f"{place}: set several models in the config file (--config)")
+        raise UsageError(f"{place}: several models can only be set in the config file (--config)")
     elif isinstance(_default_of(name), dict):
         return dict(_pair(part, place) for part in text.split(",") if part.strip())
     else:
@@ -407,9 +419,9 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
 
 
 def _pair(text: str, place: str) -> tuple[str, object]:
-    """Split ``key=value``; ``true`` and ``false`` become booleans."""
+    """Split ``key=value`` into its key and its value; the values ``true`` and ``false`` become booleans."""
     key, equals, value = text.strip().partition("=")
     if not equals:
-        raise UsageError(f"{place}: {text!r} is not key=value")
+        raise UsageError(f"{place}: {text!r} does not have the form key=value")
     words: dict[str, object] = {"true": True, "false": False}
     return key.strip(), words.get(value.strip(), value.strip())

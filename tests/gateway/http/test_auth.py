@@ -72,13 +72,13 @@ def error_of(data: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize("keys", [("",), ("k", ""), (" ",), ("\t\n",)])
 def test_empty_key_is_an_error(keys: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="api_keys has an empty key"):
+    with pytest.raises(UsageError, match="api_keys contains an empty key"):
         Settings(api_keys=keys)
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", "k,", ",k", "a,,b"])
 def test_empty_key_from_the_environment_is_an_error(text: str) -> None:
-    with pytest.raises(UsageError, match="UNSPOOL_API_KEYS has an empty key"):
+    with pytest.raises(UsageError, match="UNSPOOL_API_KEYS contains an empty key"):
         load_settings(environment={"UNSPOOL_API_KEYS": text})
 
 

@@ -253,7 +253,7 @@ def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: 
             ("no TOML", "is not TOML"),
             (
                 config.replace("chatml.jinja", "missing.jinja"),
-                "the new settings do not work; the old workers stay",
+                "the new settings do not work; the old workers continue",
             ),
         ):
             gateway.config.write_text(changed)

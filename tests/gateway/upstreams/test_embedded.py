@@ -263,7 +263,7 @@ def test_quickstart_uses_another_port_if_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(UsageError, match="set port to another one"):
+        with pytest.raises(UsageError, match="set port to another number"):
             quickstart(Settings(port=taken.getsockname()[1]), once=True, out=out)
 
 

@@ -1,1 +1,1 @@
-"""HTTP concepts that all APIs share: exchanges, authentication, bodies, errors."""
+"""HTTP layer that all APIs share: exchanges, authentication, request bodies and errors."""

@@ -1,4 +1,4 @@
-"""Requests in progress: their number, its limit, slow clients, and pings for idle streams."""
+"""Set of active requests, with a limit on their number, timeouts for slow clients, and stream pings."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .exchange import Exchange
 from .failure import Failure
 
 _CHECK_INTERVAL: Final = 1.0
-"""Seconds between checks of the clients, at most."""
+"""Maximum time in seconds between two checks of all clients."""
 
 
 class ActiveRequests:
-    """The requests in progress."""
+    """Set of the requests in progress."""
 
     def __init__(self, gauge: Gauge, *, limit: int, client_timeout: float, ping_interval: float) -> None:
         """Create an empty set.
 
-        :param gauge: counts the requests.
-        :param limit: the number of admitted requests, at most; 0: any number.
-        :param client_timeout: seconds after which a client that takes no data is disconnected.
+        :param gauge: metric for the number of requests.
+        :param limit: maximum number of admitted requests; 0 for no limit.
+        :param client_timeout: seconds after which a client that does not read is disconnected.
         :param ping_interval: seconds without data after which a stream sends a ping.
         """
         self._gauge = gauge
@@ -32,21 +32,21 @@ class ActiveRequests:
         self._ping_interval = ping_interval
         self._exchanges: set[Exchange] = set()
         self._admitted: set[Exchange] = set()
-        """Requests whose bodies have arrived: these count for the limit."""
+        """Requests whose bodies have arrived; only these count towards the limit."""
         self._checker: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._exchanges)
 
     def enter(self, exchange: Exchange) -> None:
-        """Add a request that starts."""
+        """Add a new request."""
         self._exchanges.add(exchange)
         self._gauge.add(amount=1)
 
     def admit(self, exchange: Exchange) -> None:
-        """Count a request whose body has arrived; refuse it above the limit."""
+        """Admit a request whose body has arrived, or raise a failure if the limit has been reached."""
         if self._limit and len(self._admitted) >= self._limit:
-            message = f"more than {self._limit} requests at once; retry later"
+            message = f"more than {self._limit} concurrent requests; retry later"
             raise Failure("overloaded", message, code="overloaded", retry_after="1")
         self._admitted.add(exchange)
 
@@ -58,12 +58,12 @@ class ActiveRequests:
         exchange.stop_watching()
 
     async def start(self) -> None:
-        """Start to check the clients; needs the running loop."""
+        """Start checking the clients; requires a running event loop."""
         if self._checker is None:
             self._checker = asyncio.create_task(self._check_forever())
 
     async def stop(self) -> bool:
-        """Stop to check the clients; return whether ``start()`` was called before."""
+        """Stop checking the clients; return False if the checks were not running."""
         if self._checker is None:
             return False
         self._checker.cancel()
@@ -79,7 +79,7 @@ class ActiveRequests:
             self._check_clients(pings)
 
     def _check_clients(self, pings: set[asyncio.Task[None]]) -> None:
-        """Disconnect clients that take no data; ping the others whose stream is idle."""
+        """Disconnect clients that have stopped reading, and ping clients whose stream is idle."""
         limit = time.monotonic() - self._client_timeout
         for exchange in tuple(self._exchanges):
             if exchange.sending_since is not None and exchange.sending_since < limit:

@@ -1,4 +1,4 @@
-"""ASGI application for one path: authentication, error responses, the request log."""
+"""ASGI application for one path, with authentication, error responses, metrics and logging."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 
 _REQUEST_ID: Final = IdFormat("req_{random}")
 _CLIENT_CLOSED: Final = 499
-"""The status that metrics and the log show if the client left before the response."""
+"""Status in metrics and logs for a request whose client disconnected before the response started."""
 
 
 class ErrorFormat(Protocol):
-    """Function that returns the error body of an API."""
+    """Function that converts a failure to the error format of one API."""
 
     def __call__(self, failure: Failure, request_id: str | None = None) -> Mapping[str, Any]:
-        """Return the body."""
+        """Return the body of the error response."""
         ...
 
 
 class Endpoints:
-    """Factory of the gateway's endpoints, which share authentication and metrics."""
+    """Factory for the gateway's endpoints, which share authentication and metrics."""
 
     def __init__(
         self, active: ActiveRequests, auth: Authenticator, metrics: Metrics, error_format: ErrorFormat
     ) -> None:
         """Create a factory.
 
-        :param error_format: the format of endpoints that set no other.
+        :param error_format: default format of error bodies.
         """
         self.active = active
         self.auth = auth
@@ -68,10 +68,10 @@ class Endpoints:
 
         :param name: the API's name in metrics and logs.
         :param public: requests need no API key.
-        :param quiet: log successful requests at level DEBUG, as for public endpoints.
-        :param timed: observe the duration of requests.
-        :param errors: the format of error bodies.
-        :param handlers: by HTTP method; ``ANY`` handles all others.
+        :param quiet: log successful requests at level DEBUG; public endpoints always do this.
+        :param timed: record the duration of requests in the metrics.
+        :param errors: the format of error bodies; by default, the factory's.
+        :param handlers: handlers by HTTP method; ``ANY`` handles all other methods.
         """
         return Endpoint(
             self, name, handlers, public=public, quiet=quiet, timed=timed, errors=errors or self._error_format
@@ -114,15 +114,15 @@ class Endpoint:
                 exchange.set_tenant(self._auth.check_key(exchange))
             await self._find_handler(exchange.method)(exchange)
         except Failure as error:
-            # The traceback refers to this frame, and this frame would refer to the traceback: the request
-            # and its body would stay in memory until the next garbage collection.
+            # Drop the traceback.  It refers to this frame, and this frame refers to the failure, so the
+            # request and its body would stay in memory until the next garbage collection.
             failure = error.with_traceback(None)
         except ClientGone:
             exchange.disconnected = "gone"
         except MalformedOutput as error:
             failure = Failure("upstream", str(error), code=error.kind)
         except asyncio.CancelledError:
-            # The request ends here in any case; re-raising would put a traceback into the server's log.
+            # Do not re-raise: the request ends here anyway, and the server would log a traceback.
             if not exchange.disconnected:
                 failure = Failure("overloaded", "the gateway is shutting down", code="shutdown")
             task = asyncio.current_task()
@@ -150,7 +150,7 @@ class Endpoint:
         return handler
 
     async def _send_error(self, exchange: Exchange, failure: Failure) -> None:
-        """Send an error response, or end a response that has started with the error."""
+        """Send an error response; if the response has already started, end it with the error instead."""
         if not exchange.started:
             body = encode_line(self._error_format(failure, exchange.id))
             later = ((b"retry-after", failure.retry_after.encode("latin-1")),) if failure.retry_after else ()
@@ -159,7 +159,7 @@ class Endpoint:
             await exchange.send(exchange.failing(failure), more=False)
 
     def _report(self, exchange: Exchange, failure: Failure | None) -> None:
-        """Count and log a request that has ended."""
+        """Log a request that has ended, and record it in the metrics."""
         if exchange.on_finish is not None:
             exchange.on_finish(exchange, failure)
         metrics = self._metrics

@@ -1,4 +1,4 @@
-"""One request and its response, in terms of ASGI."""
+"""HTTP request and its response, based on ASGI."""
 
 from __future__ import annotations
 
@@ -24,94 +24,97 @@ EVENTS: Final = (
 )
 LINES: Final = ((b"content-type", b"application/x-ndjson"), *EVENTS[1:])
 ABORT: Final = "unspool.abort"
-"""The key of a scope's extension that closes the connection at once (``server/http_protocol.py``)."""
+"""Name of the ASGI scope extension with a function that closes the connection at once.
+
+``server/http_protocol.py`` provides the function.
+"""
 _PORTION: Final = 1 << 20
-"""Bytes of a whole response that are sent at once, and that a client must take within its timeout."""
+"""Maximum number of response bytes per send, which a client must read within ``client_timeout``."""
 
 
 class ClientGone(Exception):
-    """The client closed the connection while its request was read."""
+    """Error for a client that disconnects before its whole request has arrived."""
 
 
 class Exchange:
-    """One request and its response.
+    """HTTP request and its response.
 
-    The response starts with :meth:`start`, which sends the headers, and finishes with the call of
-    :meth:`send` that has ``more=False``.  :meth:`respond` does both.
+    A response starts with :meth:`start`, which sends the headers, and ends with a call to :meth:`send`
+    with ``more=False``.  :meth:`respond` sends a whole response.
     """
 
     def __init__(self, id: str, scope: Scope, receive: Receive, send: Send) -> None:
         self.id = id
         self.started_at = time.monotonic()
         self.started = False
-        """The headers of the response were sent."""
+        """True once the headers of the response have been sent."""
         self.finished = False
-        """The end of the response was sent."""
+        """True once the end of the response has been sent."""
         self.sent_at = self.started_at
-        """The time of the last data sent to the client."""
+        """The time when data was last sent to the client."""
         self.sending_since: float | None = None
-        """The time since which the client has not taken the data sent."""
+        """The time when the current send started; None if the client has accepted all data so far."""
         self.disconnected = ""
-        """The reason why nobody reads the response any more; empty: the client is connected."""
+        """The reason why the client no longer reads the response; empty while it is connected."""
         self.status = 0
-        """The HTTP status of the response; 0: it has not started."""
+        """The HTTP status of the response; 0 before the response starts."""
         self.method = str(scope["method"])
         self.path = str(scope["path"])
         self.tenant = ""
-        """The digest of the API key, empty without keys; stored data is visible to its tenant only."""
+        """The digest of the API key; empty if the gateway has no keys.  A tenant sees only its own data."""
         address = scope.get("client")
         self.client = str(address[0]) if address else ""
-        """The tenant, or the client's address without API keys; clients share worker pools fairly."""
+        """The client for which worker pools queue jobs: the tenant or, without API keys, the IP address."""
         self.size = 0
-        """Bytes of the request's body, and of the stored data it refers to."""
+        """Size in bytes of the request's body and of the stored data that the request refers to."""
         self.values = 0
-        """Upper bound of the values in a small body and in the stored data it refers to."""
+        """Upper bound for the number of JSON values in a small body, plus those in referenced stored data."""
         self.log_fields: dict[str, Any] = {}
-        """Further fields of the request's line in the log."""
+        """Additional fields for the request's log line."""
         self.ping = b""
-        """Data that keeps an idle stream open; empty: the response is not a stream."""
+        """Data that is sent when a stream is idle; empty if the response is not a stream."""
         self.failing: Callable[[Failure], bytes] | None = None
-        """Returns the end of a started response that cannot continue."""
+        """Function that returns the data with which a started response ends after a failure."""
         self.on_finish: Callable[[Exchange, Failure | None], None] | None = None
-        """Called when the response is finished or has failed."""
+        """Function that is called when the request has ended, with its failure if there is one."""
         self._scope = scope
         self.receive = receive
         self._send = send
         self._task = asyncio.current_task()
         self._body_timeout: asyncio.Timeout | None = None
-        """The timeout of the part of the body that is being awaited."""
+        """Timeout for the next part of the body."""
         self._displaced = False
         self._watcher: asyncio.Task[None] | None = None
 
     @property
     def is_large(self) -> bool:
-        """True if a pass over the request takes long, so that it does not run on the event loop."""
+        """True if the request is so large that processing it would block the event loop for too long."""
         return self.size > SMALL or self.values > FEW
 
     def set_tenant(self, tenant: str) -> None:
-        """Set the tenant, once the API key is checked."""
+        """Set the tenant after the API key has been checked."""
         self.tenant = tenant
         self.client = tenant or self.client
 
     @property
     def server_address(self) -> str:
-        """The address that the client has connected to; empty if the server does not say."""
+        """The local address that the client is connected to; empty if the server does not provide it."""
         server = self._scope.get("server")
         return str(server[0]) if server else ""
 
     def header(self, name: bytes) -> str:
-        """Return a header of the request; an empty string if it is missing."""
+        """Return the first request header with the given name, or an empty string if there is none."""
         for key, value in self._scope["headers"]:
             if key == name:
                 return str(value, "latin-1")
         return ""
 
     def headers(self, name: bytes) -> list[str]:
-        """Return all headers of this name."""
+        """Return the values of all request headers with the given name."""
         return [str(value, "latin-1") for key, value in self._scope["headers"] if key == name]
 
     def path_param(self, name: str) -> str:
-        """Return a parameter of the path."""
+        """Return the value of a path parameter."""
         return str(self._scope["path_params"][name])
 
     def query(self) -> dict[str, str]:
@@ -119,13 +122,14 @@ class Exchange:
         return dict(parse_qsl(self._scope.get("query_string", b"").decode("latin-1")))
 
     def extension(self, name: str) -> Any:
-        """Return an extension of the scope; None if there is none of this name."""
+        """Return the ASGI scope extension with the given name, or None if there is none."""
         return (self._scope.get("extensions") or {}).get(name)
 
     def inner_scope(self, path: str, name: str, value: object) -> Scope:
-        """Return the scope of a request that is in the body of this one.
+        """Return the ASGI scope for an inner request, which the body of this request contains.
 
-        :param name: the name of an extension to add.
+        :param name: name of a scope extension to add.
+        :param value: value of that extension.
         """
         return {
             **self._scope,
@@ -139,9 +143,12 @@ class Exchange:
     async def read_body(
         self, limit: int, seconds: float, on_growth: Callable[[bytearray], Awaitable[None]]
     ) -> bytearray:
-        """Return the request's body, if it is not too large and arrives in time.
+        """Return the request's body; raise a failure if it is too large or does not arrive in time.
 
-        :param on_growth: called with the body so far, whenever that has grown; its time does not count.
+        :param limit: maximum size in bytes.
+        :param seconds: timeout for the whole body.
+        :param on_growth: called with the incomplete body whenever new data has arrived; the time of these
+            calls does not count towards the timeout.
         """
         try:
             return await self._read_body(limit, seconds, on_growth)
@@ -156,18 +163,20 @@ class Exchange:
         self, limit: int, seconds: float, on_growth: Callable[[bytearray], Awaitable[None]]
     ) -> bytearray:
         media_type = self.header(b"content-type").partition(";")[0].strip().lower()
-        # A web page of another origin can send other types without the browser asking for permission.
+        # Accept only JSON types: a browser sends them from pages of another origin only after a CORS
+        # preflight request, but it sends some other types without asking.
         if media_type != "application/json" and not media_type.endswith("+json"):
             raise _unsupported(f"the content type is {media_type or 'missing'}; send application/json")
         encoding = self.header(b"content-encoding").strip().lower()
         if encoding not in ("", "identity"):
-            raise _unsupported(f"the content encoding is {encoding}; send the body without one")
+            raise _unsupported(f"the content encoding is {encoding}; send the body uncompressed")
         length = self.header(b"content-length")
         if length.isdecimal() and int(length) > limit:
             raise too_large(limit)
-        data = bytearray()  # a list of small portions would take more memory than the portions
+        data = bytearray()  # a list of many small parts would need much more memory than one buffer
         while True:
             wait_started = time.monotonic()
+            # The request may have been displaced while the last part was processed, with no timeout running.
             async with asyncio.timeout(0 if self._displaced else seconds) as self._body_timeout:
                 message = await self.receive()
             self._body_timeout = None
@@ -186,30 +195,30 @@ class Exchange:
         return data
 
     def displace(self) -> None:
-        """Stop waiting for the body, because another request needs its place."""
+        """Stop waiting for the body, because a new request takes the place of this one."""
         self._displaced = True
         if self._body_timeout is not None and not self._body_timeout.expired():
             self._body_timeout.reschedule(0)
 
     def watch_connection(self) -> None:
-        """From now on, cancel the request if the client disconnects."""
+        """Start to watch the connection, and cancel the request if the client disconnects."""
         self._watcher = asyncio.create_task(self._wait_for_disconnect())
 
     async def _wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        # After the end of a response the server reports a disconnect in any case.
+        # The server also reports a disconnect after a response has ended normally.
         if not self.finished:
             self._cancel("gone")
 
     def _cancel(self, reason: str) -> None:
-        """Cancel the request, because nobody reads the response."""
+        """Cancel the request, because the client no longer reads the response."""
         if not self.disconnected and self._task is not None:
             self.disconnected = reason
             self._task.cancel()
 
     def disconnect(self) -> None:
-        """Close the connection to a client that takes no data, and drop the data for it."""
+        """Close the connection to a client that does not read, and discard unsent data."""
         abort = self.extension(ABORT)
         if abort is not None:
             abort()
@@ -234,9 +243,9 @@ class Exchange:
         )
 
     async def send(self, data: bytes, *, more: bool = True) -> None:
-        """Send a part of the response; wait until the client has taken enough of the parts before.
+        """Send a part of the response; if too much unsent data is buffered, wait for the client to read.
 
-        :param more: further parts follow.
+        :param more: True if more parts follow.
         """
         self.sending_since = time.monotonic()
         self.finished = not more
@@ -245,7 +254,7 @@ class Exchange:
         self.sent_at = time.monotonic()
 
     async def ping_if_idle(self, interval: float) -> None:
-        """Send a ping if nothing was sent for this many seconds."""
+        """Send a ping if nothing has been sent for ``interval`` seconds."""
         idle = not self.finished and self.sending_since is None
         if idle and time.monotonic() - self.sent_at >= interval:
             await self.send(self.ping)
@@ -265,5 +274,5 @@ def _unsupported(message: str) -> Failure:
 
 
 def too_large(limit: int) -> Failure:
-    """Return the failure of a request that is too large."""
+    """Return the failure for a request larger than ``limit`` bytes."""
     return Failure("too_large", f"the request is larger than {limit} bytes", code="request_too_large")

@@ -30,11 +30,11 @@ STATUS: Final[dict[Kind, int]] = {
     "upstream": 502,
     "internal": 500,
 }
-"""HTTP status for each kind of failure, if the response has not started."""
+"""Default HTTP status for each kind of failure."""
 
 
 class Failure(Exception):
-    """A request that gets an error instead of an answer, or in the middle of one."""
+    """Failure of a request, which the client gets as an error response or at the end of a stream."""
 
     def __init__(
         self,
@@ -51,23 +51,23 @@ class Failure(Exception):
         message = clip(message)
         super().__init__(message)
         self.kind: Kind = kind
-        """The sort of failure, from which each API derives its error type."""
+        """Kind of failure, which each API converts to one of its own error types."""
         self.message = message
-        """The message for people."""
+        """Human-readable error message."""
         self.param = param
-        """The path of the wrong field in the request: ``messages[0].role``."""
+        """Path of the invalid field in the request, such as ``messages[0].role``."""
         self.code = code or kind
-        """The code for programs."""
+        """Machine-readable error code."""
         self.status = status or STATUS[kind]
-        """The HTTP status, if the response has not started."""
+        """HTTP status; it is not sent if the response has already started."""
         self.details = details
-        """Further fields of the error, for clients that know the vendor's own codes (Messages)."""
+        """Additional fields of an error in the Messages API, for clients that read vendor-specific codes."""
         self.retry_after = retry_after
-        """The value of the ``Retry-After`` header."""
+        """Value of the ``Retry-After`` header; empty for no header."""
         self.detail = detail
-        """Text for the log alone, such as addresses and an upstream's whole message."""
+        """Information for the log only, such as addresses and the upstream's complete message."""
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:
-    """Return the failure of a request that is not valid."""
+    """Return a failure for an invalid request."""
     return Failure("invalid_request", message, param=param, code=code)

@@ -1,9 +1,8 @@
-"""Decoding of JSON from clients, upstreams and stores.
+"""Decoding of JSON from clients, upstreams and stores; ``json_limits.py`` limits what clients may send.
 
-msgspec takes 8 us for a float with a large exponent and does not release the interpreter, so a
-body of one megabyte would stop everything for seconds.  Python's ``float()`` takes a twentieth of
-that, and as a hook it lets other threads run between two numbers.  ``json_limits.py`` limits what
-clients may send.
+msgspec takes 8 us to decode a float with a large exponent and does not release the GIL, so a body of
+one megabyte would block all threads for seconds.  Python's ``float()`` takes a twentieth of that
+time, and when it is used as msgspec's ``float_hook``, other threads can run between two numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Decoded = TypeVar("Decoded")
 
 
 def number(text: str) -> float:
-    """Return a float; refuse numbers that not every client accepts, such as NaN and infinity."""
+    """Convert text to a float; raise ``ValueError`` for NaN, infinity and numbers with too many digits."""
     value = float(text)
     if len(text.lstrip("-")) > MOST_DIGITS or not math.isfinite(value):
         raise ValueError("Number out of range")
@@ -28,7 +27,7 @@ def number(text: str) -> float:
 
 
 def is_object(text: str) -> bool:
-    """Return whether a text is a JSON object that every server accepts."""
+    """Return whether ``text`` is a JSON object, without NaN, infinity or numbers with too many digits."""
     try:
         return isinstance(json.loads(text, parse_float=number, parse_constant=number), dict)
     except (ValueError, RecursionError):
@@ -36,9 +35,9 @@ def is_object(text: str) -> bool:
 
 
 def decoder_of(type_: type[Decoded]) -> msgspec.json.Decoder[Decoded]:
-    """Return a decoder for values of a type."""
+    """Return a JSON decoder for values of a type."""
     return msgspec.json.Decoder(type_, float_hook=number)
 
 
 VALUES: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=number)
-"""Decoder for values of any type."""
+"""JSON decoder for values of any type."""

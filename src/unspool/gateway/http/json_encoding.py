@@ -1,4 +1,4 @@
-"""JSON that the gateway writes: answers, and entries of its stores."""
+"""Encoding of JSON for responses and stores."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _LINE_BREAKS: Final = (
     (b"\xe2\x80\xa9", b"\\u2029"),
     (b"\xc2\x85", b"\\u0085"),
 )
-"""Characters that some line readers take for a line break, and their escape sequences."""
+"""Characters that some readers treat as line breaks, with their JSON escape sequences."""
 
 
 def encode_json(value: object) -> bytes:
     """Encode a value as JSON."""
     try:
         return _encode(value)
-    except UnicodeEncodeError:  # a lone surrogate, from a model or a client
+    except UnicodeEncodeError:  # the value contains a lone surrogate
         return _encode_ascii(value)
 
 
 def encode_line(value: object) -> bytes:
-    """Encode a value as JSON on one line, for every kind of line reader."""
+    """Encode a value as JSON on one line, without any character that a reader may treat as a line break."""
     try:
         data = _encode(value)
-    except UnicodeEncodeError:  # a lone surrogate, from a model or a client
+    except UnicodeEncodeError:  # the value contains a lone surrogate
         data = _encode_ascii(value)
     if not data.isascii():
         for character, escaped in _LINE_BREAKS:
@@ -39,17 +39,17 @@ def encode_line(value: object) -> bytes:
 
 
 def raw_json(text: str) -> msgspec.Raw:
-    """Return JSON text as a value that is encoded as this text, on one line.
+    """Wrap JSON text in a value that the encoder writes unchanged, but on one line.
 
-    JSON allows line breaks between values only.  A lone surrogate can only be part of a
-    string, where its escape sequence means the same.
+    Line breaks become spaces, which is safe because JSON allows line breaks only between tokens.
+    A lone surrogate becomes an escape sequence, which is safe because it can only be in a string.
     """
     line = text.replace("\n", " ").replace("\r", " ")
     return msgspec.Raw(line.encode("utf-8", "backslashreplace"))
 
 
 def _encode_ascii(value: object) -> bytes:
-    """Encode a value with escape sequences for all characters of strings beyond ASCII."""
+    """Encode a value as JSON, with escape sequences for all non-ASCII characters."""
     if isinstance(value, str):
         return json.dumps(value).encode()
     if isinstance(value, Mapping):

@@ -1,10 +1,11 @@
-"""Limits of JSON from clients and stores: values, digits, escapes and depth, and the counting of these.
+"""Limits on JSON from clients and stores: the number of values, digits and escapes, and the depth.
 
-A decoder holds the interpreter until it is done.  How long that takes depends not only on the
-size of a text but also on the number of its values, of their digits and of the escapes in its
-strings: thirty megabytes of any of these take seconds, thirty megabytes of plain text almost no
-time.  So :class:`Bounds` counts them in clients' texts before these are decoded.  The depth is
-checked after decoding, before any recursive function reads the value.
+While a decoder runs, it holds the GIL, so no other thread can run.  Decoding time depends not only
+on the size of the JSON but also on the number of values, of digits in numbers and of escapes in
+strings.  Thirty megabytes of any of these take seconds to decode; thirty megabytes of plain text take
+almost no time.  So :class:`Bounds` counts values, digits and escapes in data from clients before the
+data is decoded.  The depth is checked after decoding, before any recursive function processes the
+value.
 """
 
 from __future__ import annotations
@@ -15,54 +16,57 @@ from typing import Final
 from .failure import Failure, invalid
 
 MOST_DEPTH: Final = 128
-"""Levels of nested containers, at most."""
+"""Maximum number of nested levels of arrays and objects."""
 SMALL: Final = 1 << 16
-"""Bytes up to which a text is decoded on the event loop."""
+"""Maximum size in bytes of JSON that is decoded on the event loop."""
 FEW: Final = 5_000
-"""Values up to which a small text is processed on the event loop."""
+"""Maximum number of JSON values that are processed on the event loop."""
 MOST_ESCAPES: Final = 1 << 22
-"""Escapes in the strings of a text, at most."""
+"""Maximum number of escapes in all strings of a request."""
 MOST_DIGITS: Final = 1 << 21
-"""Digits in the numbers of a text, at most; the time for an integer grows with their square."""
+"""Maximum number of digits in all numbers of a request.
+
+The time to decode an integer grows with the square of the number of its digits.
+"""
 _WINDOW: Final = 1 << 14
-"""Bytes that are counted in one step, before other threads may run."""
+"""Number of bytes that are counted in one step; other threads may run between two steps."""
 _DIGITS: Final = 10
-"""Number of digits that take as long to decode as a value."""
+"""Number of digits that take as long to decode as one value."""
 _ESCAPES: Final = 20
-"""Number of escapes that take as long to decode as a value."""
+"""Number of escapes that take as long to decode as one value."""
 _NO_SEPARATORS: Final = bytes(set(range(256)) - set(b",[{"))
 _NO_DIGITS: Final = bytes(set(range(256)) - set(b"0123456789"))
 
 
 class Bounds:
-    """Counter of the values of a text, their digits and the escapes in its strings.
+    """Limits on the values, digits and escapes in JSON, which are counted without decoding the JSON.
 
-    The text is not decoded.  Counting uses methods of ``bytes``, because a loop in Python over
-    the strings would take longer than decoding.
+    Counting uses methods of ``bytes``, because a Python loop over all strings would take longer than
+    decoding them.
     """
 
     def __init__(self, most_values: int) -> None:
         self._most_values = most_values
         self._short = min(most_values, MOST_DIGITS, MOST_ESCAPES)
-        """Bytes up to which no text exceeds a limit."""
+        """Size in bytes up to which JSON cannot exceed any limit."""
         self._values = 0
         self._digits = 0
         self._escapes = 0
         self._at = 0
-        """The number of bytes that are counted."""
+        """Number of bytes that have been counted."""
         self._in_string = False
 
     def uncounted(self, data: bytes | bytearray) -> int:
-        """Return the number of bytes to count; 0 if the body is too short to exceed a limit."""
+        """Return the number of bytes that remain to be counted, or 0 if the body cannot exceed a limit."""
         return len(data) - self._at if len(data) > self._short else 0
 
     def check(self, data: bytes | bytearray) -> None:
-        """Count the new bytes of a body; refuse it above a limit."""
+        """Count the new bytes of a body; raise a failure if the body exceeds a limit."""
         if len(data) > self._short:
             self._check(data)
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """Count JSON texts one by one; refuse them if all of them together are above a limit."""
+        """Count several JSON documents; raise a failure if their total exceeds a limit."""
         if sum(map(len, texts)) > self._short:
             for text in texts:
                 self._at = 0
@@ -81,7 +85,10 @@ class Bounds:
                     raise too_many(limit, name)
 
     def count(self, data: bytes | bytearray) -> int:
-        """Return the number of values; digits and escapes count as the values that take as long to decode."""
+        """Return the cost of decoding JSON, expressed as a number of values.
+
+        ``_DIGITS`` digits or ``_ESCAPES`` escapes cost as much as one value.
+        """
         while self._at < len(data):
             self._count_window(data[self._at : self._at + _WINDOW])
         return self._values + self._digits // _DIGITS + self._escapes // _ESCAPES
@@ -91,29 +98,32 @@ class Bounds:
         escapes = window.count(b"\\")
         if escapes:
             self._escapes += escapes
+            # Remove escaped backslashes first, then escaped quotes.  Every quote that remains starts or
+            # ends a string, so every second piece between quotes is outside strings.
             window = window.replace(b"\\\\", b"")
-            self._at += window.endswith(b"\\")  # skip the escaped character, too
+            self._at += window.endswith(b"\\")  # the escaped character starts the next window: skip it
             window = window.replace(b'\\"', b"")
         pieces = window.split(b'"')
         outside = b"".join(pieces[self._in_string :: 2])
         self._digits += len(outside.translate(None, _NO_DIGITS))
-        # There are at most a key and a string between two separators, unless the text is not JSON.
+        # In valid JSON, there are at most two strings, a key and a value, between two separators.  If there
+        # are more, the input is invalid, and its quotes are counted instead of its separators.
         self._values += max(len(outside.translate(None, _NO_SEPARATORS)), len(pieces) // 4 - 1)
         self._in_string ^= len(pieces) % 2 == 0
 
 
 def count_separators(data: bytes | bytearray) -> int:
-    """Return the number of separators, also of those inside strings: an upper bound of the values."""
+    """Return an upper bound for the number of values: the number of separators, even in strings."""
     return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def too_many(limit: int, name: str) -> Failure:
-    """Return the failure of a request that is above a limit."""
+    """Return the failure for a request with more than ``limit`` values, digits or escapes."""
     return Failure("too_large", f"the request has more than {limit} {name}", code="request_too_large")
 
 
 def count_values(data: bytes | bytearray) -> int:
-    """Return the number of values in a text, without decoding it.
+    """Return the cost of decoding JSON, expressed as a number of values; the JSON is not decoded.
 
     >>> count_values(b'{"a": [1, 2, 3]}')
     4
@@ -122,7 +132,7 @@ def count_values(data: bytes | bytearray) -> int:
 
 
 def is_deeper(value: object, limit: int) -> bool:
-    """Return whether containers are nested more than ``limit`` levels deep."""
+    """Return whether arrays and objects are nested more than ``limit`` levels deep."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -137,5 +147,5 @@ def is_deeper(value: object, limit: int) -> bool:
 
 
 def too_deep() -> Failure:
-    """Return the failure of a body that is nested too deeply."""
+    """Return the failure for a body that is nested too deeply."""
     return invalid(f"the body is nested more than {MOST_DEPTH} levels deep", code="invalid_json")

@@ -1,9 +1,10 @@
-"""Request bodies, read and decoded within bounds, and outside the event loop if they are large.
+"""Reading and decoding of request bodies, within limits on their size, values and nesting.
 
-What makes a body expensive to decode is counted while it arrives, and its client sends no more
-until the count is done.  So a body is refused as soon as it exceeds a bound, and clients cannot
-send faster than the gateway counts.  A body that is nested too deeply is refused here, before
-any recursive function reads it.
+Large bodies are processed in threads, so that they do not block the event loop.  While a body
+arrives, its values are counted, and the gateway reads no more data until the count is done.  So a
+body is rejected as soon as it exceeds a limit, and clients cannot send faster than the gateway
+counts.  Bodies with too many nested levels are rejected here, before any recursive function
+processes them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 _COUNT_INTERVAL: Final = 1 << 20
-"""Bytes of a body after which its values are counted again."""
+"""Number of new bytes in a body after which its values are counted again."""
 _OPENERS: Final = (b"[", b"{")
 
 
 class BodyReader:
-    """Reader of all request bodies."""
+    """Reader of request bodies, shared by all endpoints."""
 
     def __init__(self, settings: Settings, pool: WorkerPool) -> None:
         self._pool = pool
@@ -38,13 +39,13 @@ class BodyReader:
         self.max_values = settings.max_request_values
         self._timeout = settings.client_timeout
         self._free_bytes = max(settings.max_pending_bytes, settings.max_request_bytes)
-        """Bytes that large bodies may still take, all together."""
+        """Memory that is still available for large bodies, in bytes."""
         self._max_arriving = settings.max_pending_requests
         self._arriving: dict[Exchange, None] = {}
-        """Requests whose bodies are arriving; the first one has not grown for the longest time."""
+        """Requests whose bodies are arriving, in the order in which they last received data."""
 
     async def read(self, exchange: Exchange) -> dict[str, Any]:
-        """Return the object in a request's body."""
+        """Read a request's body and return the JSON object in it."""
         bounds = Bounds(self.max_values)
         with self._reserve(exchange) as reserve:
 
@@ -56,7 +57,7 @@ class BodyReader:
                         await self._pool.run(exchange.client, bounds.check, data)
 
             data = await exchange.read_body(self._max_bytes, self._timeout, on_growth)
-            self._arriving.pop(exchange, None)  # the place is for bodies that still arrive
+            self._arriving.pop(exchange, None)  # only a body that is still arriving needs a place
             if len(data) <= SMALL:
                 exchange.values = count_separators(data)
             return await self.run(exchange, decode, data, bounds)
@@ -68,11 +69,16 @@ class BodyReader:
         *args: Params.args,
         **kwargs: Params.kwargs,
     ) -> Result:
-        """Run a function over a request's body: at once if the request is small, else in a thread."""
+        """Run a function on a request's body: directly if the request is small, otherwise in a thread."""
         return await self._pool.run_if_large(exchange.client, exchange.is_large, work, *args, **kwargs)
 
     def charge(self, exchange: Exchange, size: int, values: int, times: int = 1) -> None:
-        """Count stored data that a request refers to as part of its body; refuse it above the bounds."""
+        """Add stored data to the size of the request that refers to it; raise a failure above a limit.
+
+        :param size: size of the data in bytes.
+        :param values: number of JSON values in the data.
+        :param times: how often the request refers to the data.
+        """
         exchange.size += size * times
         exchange.values += values * times
         if exchange.size > self._max_bytes:
@@ -82,9 +88,10 @@ class BodyReader:
 
     @contextmanager
     def _reserve(self, exchange: Exchange) -> Iterator[Callable[[int], None]]:
-        """Hold a place for a body that arrives; if all are taken, the slowest body loses its place.
+        """Reserve a place for an arriving body; if no place is free, take the slowest body's place.
 
-        Yield a function that reserves memory for a body of some size, or refuses the body.
+        Yield a function that reserves memory for the body's current size, or raises a failure if there is
+        not enough.
         """
         if len(self._arriving) >= self._max_arriving:
             slowest = next(iter(self._arriving))
@@ -109,9 +116,9 @@ class BodyReader:
 
 
 def decode(data: bytes | bytearray, bounds: Bounds) -> dict[str, Any]:
-    """Return the object that a body holds.
+    """Decode a body and return the JSON object in it.
 
-    :param bounds: may have counted a part of the body already.
+    :param bounds: limits on the body; the first part of the body may already have been counted.
     """
     bounds.check(data)
     try:
@@ -122,6 +129,7 @@ def decode(data: bytes | bytearray, bounds: Bounds) -> dict[str, Any]:
         raise too_deep() from error
     if not isinstance(value, dict):
         raise invalid(f"the body is a {type(value).__name__}; expected an object", code="invalid_json")
+    # A small body with few opening brackets cannot be nested too deeply, so skip the slower check for it.
     if (len(data) > SMALL or sum(map(data.count, _OPENERS)) > MOST_DEPTH) and is_deeper(value, MOST_DEPTH):
         raise too_deep()
     return value

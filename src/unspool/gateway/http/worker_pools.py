@@ -1,13 +1,13 @@
 """Bounded and fair thread pools for heavy work.
 
-A thread cannot be stopped.  So each pool runs a fixed number of jobs at once, queues a fixed
-number more, and refuses the next with 503 and ``Retry-After``, which is better than a queue
-that never ends.  Queued jobs start in turn, one client after the other: a hundred jobs of one
-client do not delay the first job of another.
+A running thread cannot be stopped, so the number of jobs must be limited.  Each pool runs a fixed
+number of jobs at a time and has a queue of limited length.  If the queue is full, the request gets
+status 503 with ``Retry-After``.  Clients take turns: when one client has queued a hundred jobs,
+another client's first job does not have to wait for all of them.
 
-Each kind of work has its own pool, so that a flood of one kind does not hold up the others:
-see :class:`WorkerPools`.  A job whose client has left keeps its place until it ends, because
-its thread does.
+Each kind of work has its own pool, so that many jobs of one kind do not delay the other kinds (see
+:class:`WorkerPools`).  If a client disconnects while its job is running, the job continues to occupy
+its thread until it is done.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 RunWork: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Function that runs another one: at once, or in a thread if that takes long."""
+"""Function that runs the work passed to it: directly, or in a thread if the work takes long."""
 
 _SWITCH_INTERVAL: Final = 0.0002
-"""Seconds after which a worker thread lets the event loop run; the loop has to run for every delta."""
+"""Maximum time in seconds that a worker thread holds the GIL while the event loop waits for it.
+
+The event loop must run for every delta, so this time is shorter than Python's default.
+"""
 _RETRY_AFTER: Final = "1"
-"""Seconds, as the header has it."""
+"""Value of the ``Retry-After`` header, in seconds."""
 
 
 class WorkerPool:
@@ -42,24 +45,24 @@ class WorkerPool:
         """Start a pool.
 
         :param name: the kind of work, for error messages.
-        :param width: jobs that run at once, at most.
-        :param queue: jobs that wait, at most.
+        :param width: maximum number of running jobs.
+        :param queue: maximum number of waiting jobs.
         """
         self.name = name
         self.waiting = 0
-        """Jobs in the queue."""
+        """Number of jobs in the queue."""
         self._free = width
         self._queue = queue
         self._clients: dict[str, deque[asyncio.Future[None]]] = {}
-        """Queued jobs by client; the first client is next."""
+        """Queued jobs by client; the next job to start belongs to the first client."""
         self._threads = ThreadPoolExecutor(width, thread_name_prefix=f"unspool-{name}")
 
     async def run(
         self, client: str, work: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
-        """Run a function in a thread, when it is this client's turn.
+        """Run a function in a thread when it is this client's turn.
 
-        :param client: an API key's digest or an address; clients take turns.
+        :param client: an API key's digest or an IP address; clients take turns.
         """
         await self._enter(client)
         loop = asyncio.get_running_loop()
@@ -70,14 +73,14 @@ class WorkerPool:
             raise
 
         def leave(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed, so no job waits any more
+            with suppress(RuntimeError):  # the loop is closed, so there are no waiting jobs
                 loop.call_soon_threadsafe(self._leave)
 
         future.add_done_callback(leave)
         try:
             return await asyncio.wrap_future(future)
         finally:
-            del future  # a failed future refers to this frame, which would refer to the future
+            del future  # avoid a reference cycle: a failed future refers to this frame
 
     async def run_if_large(
         self,
@@ -87,7 +90,7 @@ class WorkerPool:
         *args: Params.args,
         **kwargs: Params.kwargs,
     ) -> Result:
-        """Run a function in a thread if its input is large, else at once."""
+        """Run a function in a thread if its input is large, otherwise directly."""
         if large:
             return await self.run(client, work, *args, **kwargs)
         return work(*args, **kwargs)
@@ -109,7 +112,7 @@ class WorkerPool:
             if turn.cancelled():
                 self._remove(client, turn)
             else:
-                self._leave()  # the turn came in the same moment, so pass it on
+                self._leave()  # the job was cancelled just after it got a thread, so release the thread
             raise
 
     def _remove(self, client: str, turn: asyncio.Future[None]) -> None:
@@ -121,41 +124,41 @@ class WorkerPool:
             del self._clients[client]
 
     def _leave(self) -> None:
-        """Hand a free thread to the first job of the client whose turn it is."""
+        """Give a free thread to the first job of the next client, or keep it free if no job is waiting."""
         for client in list(self._clients):
             turns = self._clients.pop(client)
             turn = next((one for one in turns if not one.done()), None)
-            if turn is None:  # all of them are being cancelled, and remove themselves
+            if turn is None:  # all jobs of this client are being cancelled and will remove themselves
                 self._clients[client] = turns
                 continue
             turns.remove(turn)
             self.waiting -= 1
             if turns:
-                self._clients[client] = turns  # last in the order of clients
+                self._clients[client] = turns  # this client's next turn comes after all other clients
             turn.set_result(None)
             return
         self._free += 1
 
     def close(self) -> None:
-        """Drop queued jobs; running ones go on."""
+        """Cancel queued jobs; running jobs continue."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class WorkerPools:
-    """The pools of a gateway."""
+    """The worker pools of a gateway, one per kind of work."""
 
     def __init__(self) -> None:
         sys.setswitchinterval(min(_SWITCH_INTERVAL, sys.getswitchinterval()))
         self.bodies = WorkerPool("reading large requests", width=1, queue=64)
-        """Decodes and checks large bodies, one at a time, because a decoder holds the interpreter."""
+        """Pool for decoding and checking large bodies, one at a time, because a decoder holds the GIL."""
         self.prompts = WorkerPool("preparing prompts", width=4, queue=256)
-        """Makes plans, grammars and prompts, which every generation waits for."""
+        """Pool for creating plans, grammars and prompts, which every generation needs before it starts."""
         self.parsing = WorkerPool("parsing and counting tokens", width=1, queue=16)
-        """Does work that no generation waits for."""
+        """Pool for parsing and token counting that clients request directly; no generation waits for it."""
         self.answers = WorkerPool("writing large answers", width=1, queue=sys.maxsize)
-        """Encodes large answers; its queue is endless, because the answers are already generated."""
-        self.templates = WorkerPool("running templates of requests", width=1, queue=4)
-        """Runs chat templates that come in requests."""
+        """Pool for encoding large answers; its queue has no limit, because the answers already exist."""
+        self.templates = WorkerPool("running chat templates from requests", width=1, queue=4)
+        """Pool for running chat templates that clients send in requests."""
 
     def close(self) -> None:
         """Close all pools."""

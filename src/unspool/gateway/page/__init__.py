@@ -1,1 +1,1 @@
-"""The web page at ``/``: the playground, a chat with the served models, and the latest requests."""
+"""Web page at ``/``, with the playground, a chat with the served models, and the latest requests."""

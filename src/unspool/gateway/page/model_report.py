@@ -1,4 +1,4 @@
-"""Report about a served model: its dialect, the reasons for it, and the doctor's findings."""
+"""Report on a served model for the page: its dialect, the evidence for the dialect, and any problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..upstreams.failures import redact
 
 
 def report_model(served: ServedModel) -> dict[str, Any]:
-    """Return what the page shows of a model; the doctor takes a second or two."""
+    """Return the report that the page shows for a model; the diagnosis takes a second or two."""
     model, settings = served.model, served.settings
     report: dict[str, Any] = {
         "name": model.name,
@@ -44,7 +44,7 @@ def report_model(served: ServedModel) -> dict[str, Any]:
 
 
 def _diagnosis_to_dict(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis without paths of files, which only the operator may see."""
+    """Convert a diagnosis to a dictionary; leave out file paths, which only the operator may see."""
     return {
         "healthy": diagnosis.healthy,
         "dialect": None if diagnosis.dialect is None else diagnosis.dialect.name,

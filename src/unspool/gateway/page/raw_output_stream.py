@@ -1,15 +1,15 @@
-"""The answer to a request, together with the raw output that it is parsed from, as one event stream.
+"""Event stream for the page's chat: an API's answer, and the raw output that the answer is parsed from.
 
-The page's chat sends a request of one of the APIs in the body of its own request.  That inner
-request goes through the API's endpoint, with the same checks, metrics and errors as any other.
-These events carry what the endpoint sends and what the upstream wrote:
+The body of a request from the page's chat contains an inner request to one of the APIs.  The API's
+endpoint answers the inner request, with the same checks, metrics and errors as for any other request.
+The response to the outer request is a stream of these events:
 
 ========  =====================================================================
-plan      the decisions about the request, and the body that the upstream got
-raw       deltas that one read of the upstream's stream brought, unparsed
-head      the status and headers of the answer
-wire      bytes of the answer, as text
-end       the whole record, as in the list of the latest requests
+plan      the plan for the inner request, and the body sent to the upstream
+raw       unparsed deltas from one read of the upstream's stream
+head      the status and headers of the API's response
+wire      a part of the body of the API's response, as text
+end       the complete record of the inner request
 error     a failure of the outer request
 ========  =====================================================================
 """
@@ -36,13 +36,13 @@ PATHS: Final = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "res
 
 
 class Tee:
-    """Sender of the events; listens to the record of the inner request."""
+    """Sender of the events, and listener for the inner request."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self.record: RequestRecord | None = None
-        """The record of the inner request, once that is admitted."""
+        """The record of the inner request; None until the request has been admitted."""
 
     async def send_event(self, name: str, value: object) -> None:
         """Send one event."""
@@ -54,12 +54,12 @@ class Tee:
             await self.send_event("plan", {**summarize(self.record), "plan": plan_to_dict(self.record)})
 
     async def on_batch(self, batch: Batch) -> None:
-        """Send what one read of the upstream's stream brought."""
+        """Send the deltas from one read of the upstream's stream."""
         if batch.deltas:
             await self.send_event("raw", [_delta_to_dict(delta) for delta in batch.deltas])
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Send an ASGI message of the inner request's endpoint as an event."""
+        """Send an event for an ASGI message from the inner request's endpoint."""
         if message["type"] == "http.response.start":
             headers = {key.decode(): value.decode("latin-1") for key, value in message["headers"]}
             await self.send_event("head", {"status": message["status"], "headers": headers})
@@ -68,7 +68,7 @@ class Tee:
 
 
 def _delta_to_dict(delta: Delta) -> dict[str, Any]:
-    """Return a delta without its empty fields."""
+    """Convert a delta to a dictionary; leave out empty fields."""
     out: dict[str, Any] = {"choice": delta.choice, "text": delta.text}
     if delta.reasoning:
         out["reasoning"] = delta.reasoning
@@ -82,16 +82,16 @@ def _delta_to_dict(delta: Delta) -> dict[str, Any]:
 async def answer_with_events(
     dispatch: ASGIApp, active: ActiveRequests, exchange: Exchange, body: Mapping[str, Any]
 ) -> Tee:
-    """Answer the inner request with events; the caller sends the last one.
+    """Answer the inner request with events; the caller must send the last event.
 
-    :param dispatch: the application that has the APIs' endpoints.
-    :param body: ``api``, and the ``body`` of the inner request.
+    :param dispatch: ASGI application with the APIs' endpoints.
+    :param body: body of the outer request: the API's name as ``api``, the inner request's body as ``body``.
     """
     path, inner = PATHS.get(str(body.get("api"))), body.get("body")
     if path is None:
         raise invalid(f"api: choose one of {', '.join(PATHS)}", "api")
     if not isinstance(inner, Mapping):
-        raise invalid("body: expected a request of this API", "body")
+        raise invalid("body: expected a request for this API", "body")
     tee = Tee(exchange)
     exchange.failing = _end_with_error
     await exchange.start(200, (*SECURITY_HEADERS, *EVENTS))
@@ -110,7 +110,7 @@ def _end_with_error(failure: Failure) -> bytes:
 
 
 def _receive_body_first(data: bytes, rest: Receive) -> Receive:
-    """Return an ASGI receive function that yields a body, then the messages of another function."""
+    """Return an ASGI receive function that returns a body first, then the messages from ``rest``."""
     pending = [{"type": "http.request", "body": data, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:

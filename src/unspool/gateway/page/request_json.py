@@ -1,4 +1,4 @@
-"""Records of requests as JSON: a summary, and the whole with its raw output parsed again."""
+"""Conversion of request records to JSON: short summaries, and complete records with parsed output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_POLICIES: Final = Policies()
 
 
 def summarize(record: RequestRecord) -> dict[str, Any]:
-    """Return what the list of requests shows."""
+    """Return the summary of a record for the page's list of requests."""
     return {
         "id": record.id,
         "at": record.time,
@@ -48,7 +48,7 @@ def _seconds_until(moment: float | None, record: RequestRecord) -> float | None:
 
 
 def record_to_dict(record: RequestRecord) -> dict[str, Any]:
-    """Return the whole record; a running request has no message yet."""
+    """Return a complete record as a dictionary; a running request has no message yet."""
     tools: Any = [] if record.tools is None else VALUES.decode(record.tools)
     lacks_tools = bool(record.tool_count) and record.tools is None and record.plan is not None
     plan = None
@@ -68,7 +68,7 @@ def record_to_dict(record: RequestRecord) -> dict[str, Any]:
 
 
 def plan_to_dict(record: RequestRecord) -> dict[str, Any]:
-    """Return the decisions about a request, their reasons, and the body that the upstream got."""
+    """Return a request's plan, the reasons for the plan, and the body that was sent to the upstream."""
     plan = record.plan
     assert plan is not None  # noqa: S101 - the callers have looked
     return {
@@ -97,7 +97,7 @@ def plan_to_dict(record: RequestRecord) -> dict[str, Any]:
 
 
 def _choice_to_dict(output: RawOutput, plan: Plan | None, *, reads_ids: bool) -> dict[str, Any]:
-    """Return the raw output of a choice, and with a plan the message it parses to."""
+    """Return the raw output of a choice and, if there is a plan, the message parsed from it."""
     raw = {
         "raw": output.text(),
         "apart": [_parsed_by_upstream(piece) for piece in output.pieces() if isinstance(piece, Delta)],
@@ -117,7 +117,7 @@ def _choice_to_dict(output: RawOutput, plan: Plan | None, *, reads_ids: bool) ->
 
 
 def parse_again(output: RawOutput, plan: Plan, *, reads_ids: bool) -> tuple[Reader, Message]:
-    """Parse raw output; return the reader and the message."""
+    """Parse the raw output of a choice again; return the reader and the message."""
     reader = Reader(plan, ids=reads_ids)
     builder = reader.planned.fold()
     for delta in _deltas(output, reads_ids=reads_ids):
@@ -128,7 +128,7 @@ def parse_again(output: RawOutput, plan: Plan, *, reads_ids: bool) -> tuple[Read
 
 
 def _deltas(output: RawOutput, *, reads_ids: bool) -> Iterator[Delta]:
-    """Yield raw output as deltas."""
+    """Yield the raw output of a choice as deltas, as the upstream sent them."""
     if reads_ids and output.ids:
         yield Delta(0, output.text(), token_ids=list(output.ids))
     else:
@@ -139,7 +139,7 @@ def _deltas(output: RawOutput, *, reads_ids: bool) -> Iterator[Delta]:
 
 
 def _parsed_by_upstream(piece: Delta) -> dict[str, Any]:
-    """Return the reasoning and the calls that the upstream sent in fields of their own."""
+    """Return the reasoning and the tool calls that the upstream parsed itself."""
     calls = [{"name": call.name, "arguments": call.arguments} for call in piece.calls]
     return {"reasoning": piece.reasoning, "calls": calls}
 
@@ -147,10 +147,10 @@ def _parsed_by_upstream(piece: Delta) -> dict[str, Any]:
 def _omissions(record: RequestRecord) -> Iterator[str]:
     """Yield a sentence for each part of the request that the record lacks."""
     if record.truncated:
-        yield "The output is too long to be kept: this is its beginning."
+        yield "The output is too long to be stored; this is its beginning."
     if record.large:
-        yield "The request is too large for its prompt and its tools to be kept."
+        yield "The request is so large that its prompt and its tools are not stored."
     elif record.tool_count and record.tools is None:
-        yield "The tools are too large to be kept, and without them the output cannot be parsed again."
+        yield "The tools are too large to be stored, and without them the output cannot be parsed again."
     if record.prompt is not None and record.prompt_length > len(record.prompt):
-        yield f"The prompt has {record.prompt_length:,} characters: this is its end."
+        yield f"The prompt has {record.prompt_length:,} characters; only its end is stored."

@@ -1,13 +1,13 @@
-"""Records of the latest requests: raw output, plan and times, within bounds.
+"""Records of the latest requests, with raw output, plan and times, in a limited amount of memory.
 
-A record costs one :meth:`RequestRecord.on_batch` per read of the upstream's stream, which copies
-text and parses nothing.  Opening a record on the page parses its raw output again, with the
-same plan.  The result does not depend on chunk boundaries, so the page shows the message that
-the client got.
+While a request is running, its record only copies text: :meth:`RequestRecord.on_batch` is called once
+per read of the upstream's stream and parses nothing.  When a record is opened on the page, its raw
+output is parsed again with the same plan.  Parsing does not depend on chunk boundaries, so the page
+shows the same message that the client got.
 
-A record keeps no more than the page shows: of the conversation only the end of the prompt, of
-the tools their JSON, of the output its beginning.  The log drops its oldest records when there
-are too many, or when all of them together are too large.
+A record contains only what the page shows: the end of the prompt, the tools as JSON, and the
+beginning of the output.  The log removes its oldest records when there are too many records or when
+their total size is too large.
 """
 
 from __future__ import annotations
@@ -31,50 +31,50 @@ from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta, Stream
 
 MAX_OUTPUT: Final = 1 << 16
-"""Characters of raw output in a record, at most."""
+"""Maximum number of characters of raw output in a record."""
 MAX_PROMPT: Final = 1 << 16
-"""Characters of the prompt's end in a record, at most."""
+"""Maximum number of characters from the end of the prompt in a record."""
 MAX_FIELD: Final = 1 << 14
-"""Characters of one field of the upstream's body in a record, at most."""
+"""Maximum number of characters in a record for one field of the request to the upstream."""
 MAX_TOOLS: Final = 1 << 18
-"""Bytes of tools in a record, at most."""
+"""Maximum size in bytes of the tools in a record, as JSON."""
 LARGE_REQUEST: Final = 1 << 20
-"""Bytes of a request above which its record has only raw output and times."""
+"""Size in bytes above which a request's record has no prompt, no tools and no upstream request."""
 MAX_LOG: Final = 1 << 23
-"""Bytes of all records together, at most."""
+"""Maximum total size of all records, in bytes."""
 _CALL_SIZE: Final = 64
-"""Bytes that a tool call counts for, besides its arguments."""
+"""Estimated size of a tool call in bytes, without its arguments."""
 _RECORD_SIZE: Final = 1 << 12
-"""Bytes that a record counts for, besides its content."""
+"""Estimated size of a record in bytes, without its contents."""
 _HIDDEN_FIELDS: Final = ("prompt", "messages", "tools", "model")
-"""Fields of the upstream's body that the page shows elsewhere, or that concern only the upstream."""
+"""Fields of the upstream request that records omit: the page shows them elsewhere or does not need them."""
 
 LISTENER: Final = "unspool.listener"
-"""The key of a scope's extension: a :class:`Listener` of the request's record."""
+"""Name of the ASGI scope extension that contains a :class:`Listener` for the request."""
 
 
 class Listener(Protocol):
-    """Listener that gets what a record gets, while the request is answered."""
+    """Listener for the same events as a request's record, while the request is being answered."""
 
     record: RequestRecord | None
 
     async def on_open(self) -> None:
-        """Handle that the upstream has accepted the request."""
+        """Handle the upstream's acceptance of the request."""
         ...
 
     async def on_batch(self, batch: Batch) -> None:
-        """Handle what one read of the upstream's stream brought."""
+        """Handle the deltas from one read of the upstream's stream."""
         ...
 
 
 class RawOutput:
-    """Raw output of one choice: texts, and the calls and reasoning that the upstream itself parsed."""
+    """Raw output of one choice: text, and the tool calls and reasoning that the upstream parsed itself."""
 
     __slots__ = ("_pieces", "_text", "finish", "ids", "stopped_by", "write")
 
     def __init__(self) -> None:
         self._pieces: list[str | Delta] = []
-        """The pieces in front of the text that is being written."""
+        """All pieces except the last text, which is still being collected in ``_text``."""
         self.finish: FinishReason | None = None
         self.stopped_by: str | None = None
         self.ids: array[int] = array("Q")
@@ -83,9 +83,9 @@ class RawOutput:
         self.write = self._text.write
 
     def add(self, delta: Delta, text: str) -> None:
-        """Add a delta that has more than text.
+        """Add a delta that contains more than text.
 
-        :param text: the part of the delta's text to keep.
+        :param text: the part of the delta's text to store.
         """
         if delta.reasoning:
             self._add_piece(Delta(0, "", reasoning=delta.reasoning))
@@ -103,17 +103,17 @@ class RawOutput:
         self.write = self._text.write
 
     def pieces(self) -> list[str | Delta]:
-        """Return all pieces so far."""
+        """Return all pieces so far, in order."""
         text = self._text.getvalue()
         return [*self._pieces, text] if text else list(self._pieces)
 
     def text(self) -> str:
-        """Return the text so far."""
+        """Return all text so far."""
         return "".join(piece for piece in self.pieces() if isinstance(piece, str))
 
 
 class RequestRecord:
-    """Record of one request; observes how it is generated."""
+    """Record of one request, which is filled while the request is answered."""
 
     def __init__(self, exchange: Exchange, log: RequestLog | None) -> None:
         self.id = exchange.id
@@ -122,43 +122,43 @@ class RequestRecord:
         self.time = time.time()
         """The start of the request, in seconds since the epoch."""
         self.started_at = exchange.started_at
-        """The start of the request, on the monotonic clock of the next two."""
+        """The start of the request, on the same monotonic clock as the other times."""
         self.first_delta_at: float | None = None
-        """The time of the upstream's first delta."""
+        """The time of the upstream's first delta, on the monotonic clock."""
         self.finished_at: float | None = None
-        """The end of the answer; None: the request is running."""
+        """The end of the request, on the monotonic clock; None while the request is running."""
         self.status = 0
         self.error = ""
         self.code = ""
         self.disconnected = ""
-        """The reason why nobody read the answer to its end."""
+        """The reason why the client did not read the whole answer; empty if it did."""
         self.model = ""
         self.api = ""
         self.stream = False
         self.deltas = 0
-        """The number of the upstream's deltas."""
+        """The number of deltas from the upstream."""
         self.truncated = False
-        """The raw output is longer than the record."""
+        """True if the raw output is too long to be stored completely."""
         self.large = exchange.size > LARGE_REQUEST
-        """The request is too large for its prompt and its tools to be kept."""
+        """True if the request is so large that its prompt and its tools are not stored."""
         self.plan: Plan | None = None
         self.policies = Policies()
         self.reads_ids = False
         self.tools: bytes | None = None
-        """The tools as JSON; None: there are none, or they are too large."""
+        """The tools as JSON; None if there are none or they are too large."""
         self.tool_count = 0
         self.prompt: str | None = None
-        """The end of the prompt; None: the upstream renders it."""
+        """The end of the prompt; None if the upstream renders the prompt or the request is too large."""
         self.prompt_length = 0
         self.upstream_body: dict[str, Any] | None = None
-        """The fields of the body that the upstream got; None: it was not called."""
+        """The fields of the upstream request; None if it was not sent or not recorded."""
         self.outputs: dict[int, RawOutput] = {}
-        """Raw output by choice."""
+        """Raw output by the index of the choice."""
         self.listener: Listener | None = None
         self.free = MAX_OUTPUT
-        """Bytes of raw output that still fit."""
+        """Number of characters that can still be added to the raw output."""
         self.fixed_size = _RECORD_SIZE
-        """Bytes of all but the raw output."""
+        """Size in bytes of everything except the raw output."""
         self._body_size = 0
         self._log = log
 
@@ -173,7 +173,7 @@ class RequestRecord:
         *,
         reads_ids: bool,
     ) -> None:
-        """Keep the plan."""
+        """Record the plan, the prompt and the tools."""
         self.policies = policies
         self.model = served.model.name
         self.api = request.api
@@ -194,7 +194,7 @@ class RequestRecord:
             self.fixed_size += len(self.prompt)
 
     def on_upstream_request(self, body: Mapping[str, Any]) -> None:
-        """Keep the upstream's body; of several choices, that of the last one."""
+        """Record the body of the upstream request; if there are several requests, record the last one."""
         if self.large:
             return
         shown: dict[str, Any] = {}
@@ -212,14 +212,14 @@ class RequestRecord:
         self._body_size = total
 
     async def on_open(self, stream: Stream) -> Stream:
-        """Return the stream, wrapped if somebody listens."""
+        """Return the upstream's stream; wrap it if there is a listener, which then gets every batch."""
         if self.listener is None:
             return stream
         await self.listener.on_open()
         return _ListenedStream(stream, self.listener)
 
     def on_batch(self, batch: Batch) -> None:
-        """Keep what one read of the upstream's stream brought."""
+        """Record the deltas from one read of the upstream's stream."""
         if self.first_delta_at is None and batch.deltas:
             self.first_delta_at = time.monotonic()
         outputs = self.outputs
@@ -238,7 +238,10 @@ class RequestRecord:
                 output.add(delta, text)
 
     def _fits(self, delta: Delta) -> bool:
-        """Return whether what a delta has besides text fits; the last delta always does."""
+        """Reserve space for the parts of a delta other than its text; return whether there is enough.
+
+        The last delta of a choice always fits, because it has the finish reason.
+        """
         size = len(delta.reasoning) + 8 * len(delta.token_ids or ())
         for call in delta.calls:
             size += _CALL_SIZE + len(call.arguments)
@@ -249,7 +252,7 @@ class RequestRecord:
         return True
 
     def on_finish(self, exchange: Exchange, failure: Failure | None) -> None:
-        """Keep the end of the request."""
+        """Record the end of the request."""
         self.finished_at = time.monotonic()
         self.status = exchange.status or 499
         self.disconnected = exchange.disconnected
@@ -262,14 +265,14 @@ class RequestRecord:
 
 
 class _ListenedStream:
-    """A stream whose batches a listener gets before the reader."""
+    """Stream that passes each batch to a listener before it returns the batch."""
 
     def __init__(self, stream: Stream, listener: Listener) -> None:
         self._stream = stream
         self._listener = listener
 
     async def next(self) -> Batch | None:
-        """Return what the next read brings."""
+        """Return the next batch, or None at the end."""
         batch = await self._stream.next()
         if batch is not None:
             await self._listener.on_batch(batch)
@@ -281,18 +284,21 @@ class _ListenedStream:
 
 
 class RequestLog:
-    """The latest requests, newest first."""
+    """Log of the latest requests, newest first."""
 
     def __init__(self, capacity: int) -> None:
         """Create an empty log.
 
-        :param capacity: the number of records, at most; 0: keep none.
+        :param capacity: maximum number of records; 0 to store none.
         """
         self.capacity = capacity
         self._records: deque[RequestRecord] = deque()
 
     def begin(self, exchange: Exchange) -> RequestRecord | None:
-        """Start the record of a request; None if nothing is kept and nobody listens."""
+        """Start and return the record of a request.
+
+        Return None if the log is disabled and the request has no listener.
+        """
         listener: Listener | None = exchange.extension(LISTENER)
         if not self.capacity and listener is None:
             return None
@@ -308,7 +314,8 @@ class RequestLog:
         return record
 
     def trim(self) -> None:
-        """Drop the oldest records if all of them together are too large."""
+        """Remove the oldest records if the total size of all records is too large."""
+        # The newest records come first, so remove all records after the one that exceeds the limit.
         total = 0
         for count, record in enumerate(self._records):
             total += record.fixed_size + MAX_OUTPUT - record.free
@@ -322,16 +329,16 @@ class RequestLog:
         return (record for record in self._records if record.tenant == tenant)
 
     def find(self, tenant: str, id: str) -> RequestRecord | None:
-        """Return a tenant's record by the id of the request."""
+        """Return a tenant's record by the id of its request, or None if there is none."""
         return next((record for record in self.records(tenant) if record.id == id), None)
 
     def forget(self, tenant: str) -> None:
-        """Drop all records of one tenant."""
+        """Remove all records of one tenant."""
         self._records = deque(record for record in self._records if record.tenant != tenant)
 
 
 def _clip(value: str | Mapping[str, Any] | Sequence[Any]) -> tuple[object, int]:
-    """Return a value of the upstream's body, shortened if it is too long for the page, and its size."""
+    """Return a field's value, shortened if it is too long for the page, and the size of the result."""
     if isinstance(value, str):
         if len(value) > MAX_FIELD:
             return f"{value[:MAX_FIELD]}... ({len(value):,} characters)", MAX_FIELD

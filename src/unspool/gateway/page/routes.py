@@ -1,4 +1,4 @@
-"""The paths of the web page, and their handlers."""
+"""Routes of the web page, and their handlers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .request_log import RequestLog
 from .static_files import INDEX, SECURITY_HEADERS, StaticFile, load_static_files
 
 _MAX_TEXT: Final = 1 << 18
-"""Characters of an output that the playground parses, at most."""
+"""Maximum number of characters that the playground parses."""
 _RUNNING: Final = b"unspool is running\n"
 _UNCACHED: Final = (*SECURITY_HEADERS, *JSON, (b"cache-control", b"no-store"))
 
 
 class PageRoutes:
-    """Handlers of the web page's paths; without the page, of ``/`` alone."""
+    """Routes of the web page and their handlers; if the page is disabled, there is only ``/``."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class PageRoutes:
     ) -> None:
         """Create the handlers.
 
-        :param dispatch: answers the requests that the page's chat sends to one of the APIs.
+        :param dispatch: ASGI application that answers the API requests of the page's chat.
         """
         self._settings = settings
         self._models = models
@@ -55,21 +55,22 @@ class PageRoutes:
         self._endpoints = endpoints
         self._dispatch = dispatch
         self._enabled = settings.page
-        # Without keys and on an open address, the log would show requests to strangers.
+        # Without API keys, on an address that other machines can reach, the log would show everybody's
+        # requests to everybody.
         self._may_log = self._enabled and auth.knows_clients
         self.log = RequestLog(settings.last_requests if self._may_log else 0)
         self._files: dict[str, StaticFile] = load_static_files() if self._enabled else {}
         self._pool = WorkerPool("answering the page", width=1, queue=16)
         self._reports: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        """Reports about models by name, made when the page first asks for them."""
+        """Reports on models by model name, created when the page first requests them."""
 
     @property
     def observe(self) -> Observe | None:
-        """The function that logs requests for the page; None without the page."""
+        """The function that logs requests for the page; None if the page is disabled."""
         return self.log.begin if self._enabled else None
 
     def close(self) -> None:
-        """Drop queued work."""
+        """Cancel queued work."""
         self._pool.close()
 
     def routes(self) -> list[Route]:
@@ -91,7 +92,7 @@ class PageRoutes:
     # -- files
 
     async def _running(self, exchange: Exchange) -> None:
-        """Answer clients that check for a server here first, such as Ollama's and Claude Code."""
+        """Answer a health check; Ollama's clients and Claude Code send one to ``/`` before they start."""
         await exchange.respond(200, _RUNNING, ((b"content-type", b"text/plain"), (b"vary", b"accept")))
 
     async def _index(self, exchange: Exchange) -> None:
@@ -106,7 +107,7 @@ class PageRoutes:
     # -- the gateway
 
     async def _about(self, exchange: Exchange) -> None:
-        """Send what the page needs first; without a valid key, only whether a key is needed."""
+        """Send the data that the page needs to start; without a valid key, only say that one is needed."""
         settings = self._settings
         admitted = self._auth.is_authenticated(exchange)
         about: dict[str, Any] = {"keys": bool(settings.api_keys), "admitted": admitted}
@@ -130,7 +131,7 @@ class PageRoutes:
         return ""
 
     async def _model(self, exchange: Exchange) -> None:
-        """Send a report about a model; it is made once."""
+        """Send the report on a model; each report is created only once."""
         _check_origin(exchange)
         served = self._models.find(exchange.path_param("id"))
         name = served.model.name
@@ -143,16 +144,19 @@ class PageRoutes:
     # -- the playground and the chat
 
     async def _answer(self, exchange: Exchange) -> None:
-        """Answer a question of the playground."""
+        """Answer a request from the playground."""
         _check_origin(exchange)
         body = await self._bodies.read(exchange)
         text = body.get("text")
         if isinstance(text, str) and len(text) > _MAX_TEXT and body.get("ask") != "detect":
-            message = f"{len(text):,} characters: the page parses {_MAX_TEXT:,}; POST /v1/parse accepts more"
+            message = (
+                f"the text has {len(text):,} characters, but the page parses at most {_MAX_TEXT:,}; "
+                "send it to POST /v1/parse"
+            )
             raise Failure("too_large", message, param="text", code="parse_too_large")
         if body.get("ask") == "detect" and not self._accepts_templates():
             raise invalid(
-                "the gateway runs no templates of clients; the setting request_templates allows them",
+                "the gateway does not run chat templates from clients; set request_templates to allow them",
                 "ask",
                 "unsupported_parameter",
             )
@@ -160,12 +164,16 @@ class PageRoutes:
         await exchange.respond(200, data, _UNCACHED)
 
     def _accepts_templates(self) -> bool:
-        """Return whether the page may send templates: a client that runs programs here may run one more."""
+        """Return whether the page may send chat templates.
+
+        This is safe without API keys if all clients are programs on this machine, because they can run
+        any code anyway.
+        """
         settings = self._settings
         return settings.request_templates or (not settings.api_keys and self._auth.knows_clients)
 
     async def _chat(self, exchange: Exchange) -> None:
-        """Answer a request of one of the APIs, together with the raw output."""
+        """Answer the API request in the body, and also send the model's raw output."""
         _check_origin(exchange)
         body = await self._bodies.read(exchange)
         tee = await answer_with_events(self._dispatch, self._endpoints.active, exchange, body)
@@ -220,7 +228,7 @@ def _answer_question(body: Mapping[str, Any]) -> bytes:
 
 
 def _check_origin(exchange: Exchange) -> None:
-    """Refuse requests of other web pages, even those that ``cors_origins`` allows elsewhere."""
+    """Reject requests from other web pages, even from origins that ``cors_origins`` allows for the APIs."""
     site = exchange.header(b"sec-fetch-site")
     origin, host = exchange.header(b"origin"), exchange.header(b"host")
     other = site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host

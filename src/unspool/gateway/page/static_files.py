@@ -25,7 +25,7 @@ _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Allow nothing from other origins, no inline scripts, and no frame around the page."""
+"""Policy that allows no content from other origins, no inline scripts, and no frame around the page."""
 SECURITY_HEADERS: Final[Headers] = (
     (b"content-security-policy", _CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -64,7 +64,7 @@ class StaticFile:
 
 
 def load_static_files() -> dict[str, StaticFile]:
-    """Return the files of the page by path."""
+    """Load the page's files; return them in a dictionary by path."""
     loaded: dict[str, StaticFile] = {}
     for package in _PACKAGES:
         for path, entry in _walk(files(package) / "static"):
@@ -79,7 +79,7 @@ def load_static_files() -> dict[str, StaticFile]:
 
 
 def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
-    """Yield all files below a folder with their paths."""
+    """Yield all files in a folder and its subfolders, each with its path."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
         path = f"{prefix}{entry.name}"
         if entry.is_dir():

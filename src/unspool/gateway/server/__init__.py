@@ -1,1 +1,1 @@
-"""The server process: sockets, the HTTP protocol, workers."""
+"""Server of the gateway: listening sockets, the HTTP protocol and worker processes."""

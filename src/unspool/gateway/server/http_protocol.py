@@ -1,20 +1,20 @@
-"""HTTP protocol of a client's connection, with limits on what an unknown client may cost.
+"""HTTP protocol for client connections, with limits on the resources that a client can use.
 
-uvicorn's parser has no limits of its own.  This subclass of its protocol adds those of a
-connection:
+uvicorn's parser has no limits of its own.  This subclass of uvicorn's protocol adds these limits:
 
-- The head of a request: its bytes, its fields, and the time until it is complete.
-- Data after the response: the rest of a body that nobody reads, or bytes that never become
-  a request.  The time for this is the same as for a head.  The rest of a body is read,
-  because many clients read no response before they have sent everything, but slowly.
-- Idle time between requests: ``keep_alive_timeout``.  A client that has not taken the end of
-  its last response by then is disconnected at once.
-- The number of connections: ``max_connections``, and at most as many as there are file
-  descriptors for.  At the limit, the connection that has been idle for the longest time is
-  closed.  If none is idle, the new connection gets 503.
+- Head of a request, which is the request line and the headers: its size, the number of headers,
+  and the time until it is complete.
+- Data after the response: the time to send the rest of a request body, or to complete the next
+  request.  It is as long as the time for a head.  The rest of a body is read slowly and discarded,
+  because many clients do not read the response before they have sent the whole body.
+- Idle time between requests: ``keep_alive_timeout``.  After this time, a client that has not yet
+  read the end of its last response is disconnected at once.
+- Number of connections: ``max_connections``, or fewer if the process has too few file
+  descriptors.  At the limit, the connection that has been idle for the longest time is closed.
+  If no connection is idle, the new connection gets status 503.
 
-Between the head and the end of the response, ``http/exchange.py`` is responsible, and may
-close the connection.  Nothing here runs when a delta is sent.
+From the end of the head to the end of the response, ``http/exchange.py`` enforces timeouts and may
+close the connection.  No code in this module runs when a delta is sent.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from ..settings import Settings
 from ..telemetry.logs import log
 
 MAX_HEAD_BYTES: Final = 1 << 16
-"""Bytes of the request line and all fields, at most; also of the trailers after a body."""
+"""Maximum size in bytes of the request line and all headers, and of the trailers after a body."""
 MAX_HEAD_FIELDS: Final = 100
 _BODY_CHUNKS: Final = 4096
 _BYTES_PER_CHUNK: Final = 256
-"""A body may arrive in ``_BODY_CHUNKS`` chunks, and one more for each of these bytes."""
+"""A body may arrive in ``_BODY_CHUNKS`` chunks, plus one chunk per ``_BYTES_PER_CHUNK`` bytes."""
 _MAX_PIPELINED: Final = 8
-"""Requests that wait for the response to the one before them, at most."""
+"""Maximum number of requests on a connection that wait for the response to an earlier request."""
 _READ_PAUSE: Final = 0.01
-"""Seconds between two reads of a body that nobody wants: at most 25 MB per second."""
+"""Seconds between two reads of a body that is discarded, which limits it to 25 MB per second."""
 _RESERVED_FILES: Final = 128
-"""File descriptors for other things than clients and upstreams."""
+"""Number of file descriptors for purposes other than connections to clients and upstreams."""
 
 
 class ConnectionLimits:
@@ -60,22 +60,22 @@ class ConnectionLimits:
         self.max_connections = settings.max_connections
         files = _max_file_descriptors()
         if files is not None:
-            # A request needs one for its client and one for its upstream.
+            # A request needs two file descriptors: one for its client and one for its upstream.
             self.max_connections = min(self.max_connections, max(1, (files - _RESERVED_FILES) // 2))
         self.count = count
         self.idle: dict[GatewayProtocol, None] = {}
-        """Connections without a request; the first has been idle for the longest time."""
+        """Connections without a request; the first one has been idle for the longest time."""
 
     def random_head_timeout(self) -> float:
-        """Return the seconds that a client has for a head: at least 60 % of ``header_timeout``.
+        """Return a timeout for a request head, in seconds: between 60 and 100 % of ``header_timeout``.
 
-        Connections that arrived together must not be dropped together, because their clients
-        would also come back together.
+        The timeout is random, because clients whose connections were dropped at the same time would also
+        reconnect at the same time.
         """
         return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is not a secret
 
     def make_room(self, open_connections: int) -> bool:
-        """Return whether a new connection may stay; drop an idle one if that makes room for it."""
+        """Return whether a new connection may stay; at the limit, drop an idle connection to make room."""
         if open_connections <= self.max_connections:
             return True
         for oldest in self.idle:
@@ -86,24 +86,24 @@ class ConnectionLimits:
 
 
 class GatewayProtocol(HttpToolsProtocol):
-    """A client's connection."""
+    """Protocol for one connection from a client."""
 
     def __init__(self, limits: ConnectionLimits, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._limits = limits
         self._bytes = 0
-        """Bytes since the last ones that belonged to a body or ended a request."""
+        """Number of bytes received since the last part of a body or the end of the last request."""
         self._head_bytes = 0
         self._fields = 0
         self._chunks = 0
-        """Chunks of the body so far."""
+        """Number of chunks in which the body has arrived so far."""
         self._body_bytes = 0
         self._body_incomplete = False
         self._deadline: asyncio.TimerHandle | None = None
-        """The timer that drops the connection if the client sends nothing useful."""
+        """Timer that drops the connection if the client does not send or read the expected data in time."""
         self._pause: asyncio.TimerHandle | None = None
-        """The timer that ends a pause of reading."""
-        self._refusal: tuple[int, str, str] = (400, "bad_request", "this is not HTTP")
+        """Timer that resumes reading after a pause."""
+        self._refusal: tuple[int, str, str] = (400, "bad_request", "the request is not valid HTTP")
         """Status, code and message for a request that the parser rejects."""
 
     # -- the connection
@@ -124,7 +124,7 @@ class GatewayProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def drop(self) -> None:
-        """Close the connection at once, without sending what is buffered."""
+        """Close the connection at once and discard buffered data."""
         self._limits.idle.pop(self, None)
         self._stop_deadline()
         self.transport.abort()
@@ -141,13 +141,14 @@ class GatewayProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # no upgrade is supported; the request gets the response of a request without it
+            pass  # upgrades are not supported, so the request is answered without one
         except httptools.HttpParserError:
             self._refuse(*self._refusal)
             return
         if self._bytes > MAX_HEAD_BYTES:
             self._refuse(*_HEAD_TOO_LARGE)
         elif self._deadline is None and not self._is_responding:
+            # This is the start of a request, or a body that continues after the response.
             self._start_deadline()
 
     def on_message_begin(self) -> None:
@@ -169,7 +170,7 @@ class GatewayProtocol(HttpToolsProtocol):
             authority = self.url.partition(b"://")[2].partition(b"/")[0].lower()
             if any(name == b"host" and value.lower() != authority for name, value in self.headers):
                 self._stop_parser(
-                    400, "bad_request", "the request line names another host than the Host header"
+                    400, "bad_request", "the request line and the Host header name different hosts"
                 )
         super().on_headers_complete()
         self._body_incomplete = True
@@ -196,7 +197,8 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing():
-            # Buffered data keeps a closing connection open; a client that does not read must not.
+            # A closing connection stays open until its buffered data is sent, so limit the time that a client
+            # has to read the data.
             self._stop_deadline()
             self._deadline = self.loop.call_later(self._limits.client_timeout, self.drop)
         elif self._body_incomplete:
@@ -254,7 +256,7 @@ class GatewayProtocol(HttpToolsProtocol):
         self._limits.count(code)
         log(logging.DEBUG, "connection_refused", status=status, error=code)
         if self._is_responding:
-            # The error would end up in the middle of the response.
+            # An error response would end up in the middle of the response that is being sent.
             self.drop()
             return
         error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
@@ -268,7 +270,7 @@ class GatewayProtocol(HttpToolsProtocol):
 
 
 class _ParserStopped(Exception):
-    """A limit was exceeded, so the parser must not continue."""
+    """Error that stops the parser when a request exceeds a limit."""
 
 
 _HEAD_TOO_LARGE: Final = (
@@ -279,10 +281,10 @@ _HEAD_TOO_LARGE: Final = (
 
 
 def _max_file_descriptors() -> int | None:
-    """Raise this process's limit of file descriptors as far as possible and return it; None: no limit."""
+    """Raise this process's limit on file descriptors; return the new limit, or None if there is none."""
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:  # Windows has no such module
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and soft < hard:

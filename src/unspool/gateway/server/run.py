@@ -27,7 +27,7 @@ from .worker_link import WorkerLink
 def serve(settings: Settings, *, reload: Callable[[], Settings] | None = None) -> int:
     """Serve until a signal stops the process; return the exit code.
 
-    :param reload: returns the current settings when workers restart.
+    :param reload: function that reads the settings again, for ``SIGHUP``.
     """
     set_up(settings)
     if settings.workers > 1:
@@ -37,7 +37,7 @@ def serve(settings: Settings, *, reload: Callable[[], Settings] | None = None) -
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's factory if uvloop is installed."""
+    """Return uvloop's event loop factory, or None if uvloop is not installed."""
     try:
         import uvloop
     except ImportError:
@@ -46,7 +46,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _build_and_freeze(settings: Settings) -> Gateway:
-    """Build a gateway, and exempt its objects from garbage collection, which would delay streams."""
+    """Build a gateway, and exclude its objects from garbage collection, which would delay streams."""
     gateway = await build(settings)
     gc.collect()
     gc.freeze()
@@ -79,7 +79,10 @@ def _run_worker(settings: Settings, listener: socket.socket, link: socket.socket
 
 
 class _WorkerServer(uvicorn.Server):
-    """Server that leaves signals to its worker, which sends a last report after the server has stopped."""
+    """Server without signal handlers of its own.
+
+    The worker handles signals, because it must send a last report after the server has stopped.
+    """
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -110,7 +113,7 @@ async def _serve_as_worker(settings: Settings, listener: socket.socket, link_soc
 
 
 def make_server(gateway: Gateway, server_type: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
-    """Return the server of a gateway."""
+    """Return a uvicorn server for a gateway."""
     limits = ConnectionLimits(gateway.settings, gateway.metrics.connections_refused.add)
     config = uvicorn.Config(
         gateway.app,

@@ -9,17 +9,17 @@ from ...errors import UsageError
 from ..settings import Settings
 
 _ACCEPTORS: Final = 16
-"""Copies of a listening socket in one event loop."""
+"""Number of sockets for the same listener in one event loop."""
 _BACKLOG: Final = 2048
-"""Connections that wait to be accepted, at most."""
+"""Maximum number of connections that wait to be accepted."""
 _SEND_BUFFER: Final = 1 << 18
-"""Bytes that the system buffers for a client that does not read; its default is megabytes."""
+"""Bytes that the system buffers for a client that does not read; the default is several megabytes."""
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Return the socket to listen on.
+    """Return a socket that is bound to the configured address.
 
-    Call this before anything is loaded, because it fails if the port is taken.
+    Call this function before loading a model, so that a port that is already in use is reported early.
     """
     listener = _create(settings)
     try:
@@ -28,14 +28,16 @@ def bind(settings: Settings) -> socket.socket:
         listener.close()
         raise UsageError(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
-            "set port to another one, or to 0 for any that is free"
+            "set port to another number, or to 0 for any free port"
         ) from error
     return listener
 
 
 def bind_shared(settings: Settings) -> list[socket.socket]:
     """Return a listening socket for each worker, all on one port."""
-    with bind(settings) as probe:  # fails if the port is taken, which sockets that share a port do not
+    # A socket with SO_REUSEPORT could silently share a port that another program uses, so bind an ordinary
+    # socket first, which fails if the port is in use.
+    with bind(settings) as probe:
         address = probe.getsockname()
     listeners = []
     for _ in range(settings.workers):
@@ -50,20 +52,20 @@ def bind_shared(settings: Settings) -> list[socket.socket]:
 def duplicate(listener: socket.socket) -> list[socket.socket]:
     """Return several sockets for the same listener.
 
-    In each iteration, uvloop accepts one connection per socket.  With one socket, a burst of
-    connections would wait for as many iterations.
+    In each iteration of the event loop, uvloop accepts one connection per socket.  With a single socket,
+    a burst of connections would need one iteration per connection.
     """
     return [listener, *(listener.dup() for _ in range(_ACCEPTORS - 1))]
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the URL at which clients reach a listener."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _create(settings: Settings) -> socket.socket:
-    """Return a socket whose options its connections inherit.
+    """Return a socket with the options that accepted connections inherit from it.
 
     TCP keep-alive detects dead clients, and a small send buffer limits the memory for clients
     that do not read.

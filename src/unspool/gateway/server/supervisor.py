@@ -1,21 +1,21 @@
 """Several worker processes on one port, and the supervisor that starts and restarts them.
 
-The supervisor opens one listening socket per worker, all on the same port: with
-``SO_REUSEPORT`` the system distributes the connections.  It keeps the sockets open.  So a
-worker that dies ends its own streams only, and its successor finds the connections that
-arrived meanwhile.
+The supervisor opens one listening socket per worker, all on the same port, and the system
+distributes connections among these sockets (``SO_REUSEPORT``).  The supervisor keeps the sockets
+open.  So if a worker dies, only its own streams end, and its replacement accepts the connections
+that have arrived in the meantime.
 
-- A worker that dies is restarted.  One that dies young is restarted after a delay, which
-  doubles with each such death in a row.
-- ``SIGHUP`` starts a new generation of workers, with the current settings, beside the old
-  one.  When all new workers serve, the old ones stop.  If the new settings do not work, the
-  old workers stay.
-- ``SIGTERM`` and ``SIGINT``: all workers finish their streams.  A worker that takes longer
-  than ``shutdown_timeout`` is killed.
-- A worker whose supervisor is gone finishes its streams and stops, too.
+- A worker that dies is restarted.  If it dies soon after its start, the restart is delayed, and
+  the delay doubles with each such death in a row.
+- On ``SIGHUP``, the supervisor reads the settings again and starts a new generation of workers
+  beside the old one.  When all new workers accept requests, the old workers stop.  If the new
+  settings do not work, the old workers continue.
+- On ``SIGTERM`` or ``SIGINT``, all workers finish their streams and stop.  A worker that takes
+  longer than ``shutdown_timeout`` is killed.
+- If the supervisor dies, its workers finish their streams and stop.
 
-Workers report their metrics to the supervisor, so that each can answer for all of them (see
-``worker_link.py``).  The counts of a dead worker stay.
+Workers report their metrics to the supervisor, so every worker can return the metrics of all
+workers (see ``worker_link.py``).  These include the counts of workers that have died.
 """
 
 from __future__ import annotations
@@ -43,38 +43,41 @@ from ..telemetry.metrics import EMPTY, Snapshot, add_counters
 from .sockets import bind_shared, url_of
 
 RunWorker: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
-"""Function that serves with a listener and a link to the supervisor; it returns the exit code."""
+"""Function that runs a worker, with its listening socket and its link to the supervisor.
+
+It returns the worker's exit code.
+"""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _YOUNG: Final = 10.0
-"""Seconds of life after which a worker that dies is restarted without delay."""
+"""Seconds that a worker must have run to be restarted without a delay."""
 _MAX_DELAY: Final = 5.0
-"""Seconds until a restart, at most."""
+"""Maximum delay before a restart, in seconds."""
 _GRACE: Final = 5.0
-"""Seconds after the shutdown timeout until workers are killed."""
+"""Seconds after the shutdown timeout at which the remaining workers are killed."""
 
 
 class Worker:
-    """A worker process, as the supervisor sees it."""
+    """The supervisor's view of a worker process."""
 
     def __init__(self, slot: int, generation: int, pid: int, link: socket.socket) -> None:
         self.slot = slot
-        """The index of its listener."""
+        """Index of the worker's listening socket."""
         self.generation = generation
-        """The number of restarts with new settings before it."""
+        """Number of times that the settings had been reloaded before the worker was started."""
         self.pid = pid
         self.link = link
         self.started_at = time.monotonic()
         self.serves = False
-        """It has reported that it accepts requests."""
+        """True once the worker has reported that it accepts requests."""
         self.stopping = False
-        """The supervisor has asked it to stop."""
+        """True once the supervisor has asked the worker to stop."""
         self.counted: Snapshot = EMPTY
-        """Its last report."""
+        """Metrics from the worker's last report."""
         self._data = b""
 
     def receive(self) -> Iterator[dict[str, Any]]:
-        """Yield the messages that have arrived."""
+        """Yield the complete messages that have arrived."""
         try:
             data = self.link.recv(1 << 16)
         except OSError:
@@ -84,34 +87,34 @@ class Worker:
             yield msgspec.json.decode(line)
 
     def send(self, message: object) -> None:
-        """Send a message, if the worker still listens."""
+        """Send a message to the worker; do nothing if the connection is closed."""
         with suppress(OSError):
             self.link.sendall(msgspec.json.encode(message) + b"\n")
 
     def signal(self, number: int) -> None:
-        """Send a signal, if the worker still lives."""
+        """Send a signal to the worker; do nothing if the process has ended."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
 
 class Supervisor:
-    """Starts workers and restarts them."""
+    """Supervisor that starts, restarts and stops workers."""
 
     def __init__(self, settings: Settings, listeners: list[socket.socket], run_worker: RunWorker) -> None:
         self.settings = settings
         """The settings of the current generation."""
         self._old_settings = settings
-        """The settings of the generation before."""
+        """The settings of the previous generation."""
         self._listeners = listeners
         self._run_worker = run_worker
         self._workers: list[Worker] = []
         self._generation = 0
         self._due: list[tuple[float, int]] = []
-        """Times at which slots get a new worker."""
+        """Restarts that are due later, as pairs of a time and a slot."""
         self._young_deaths = 0
-        """Workers in a row that died young."""
+        """Number of workers in a row that have died soon after their start."""
         self._past: Snapshot = EMPTY
-        """Counts of dead workers."""
+        """Sum of the counts of dead workers."""
         self._stopping_since: float | None = None
         self._exit_code = 0
         self._selector = selectors.DefaultSelector()
@@ -127,7 +130,7 @@ class Supervisor:
             handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
             self._selector.register(near, selectors.EVENT_READ)
             try:
-                self._start(0)  # the others follow when the first one serves
+                self._start(0)  # the other workers are started when the first one accepts requests
                 while self._workers or self._due:
                     self._step(near, reload)
             finally:
@@ -139,7 +142,7 @@ class Supervisor:
         return self._exit_code
 
     def _step(self, signals: socket.socket, reload: Callable[[], Settings] | None) -> None:
-        """Wait for the next event, and handle all that have happened."""
+        """Wait for the next event, then handle all pending events."""
         now = time.monotonic()
         due = min((when for when, _ in self._due), default=now + 1)
         for key, _ in self._selector.select(max(0.0, min(due - now, 1.0))):
@@ -173,17 +176,17 @@ class Supervisor:
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _become_worker(self, slot: int, ours: socket.socket, link: socket.socket) -> None:
-        """Serve in the child process, and exit with its code; this never returns."""
+        """Run the worker in the child process, then exit the process; this method never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            # A terminal sends an interrupt to all processes; only the supervisor acts on it.
+            # Ctrl-C in a terminal sends SIGINT to all processes, but only the supervisor must act on it.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             self._selector.close()
-            # A link stays open while any process holds the supervisor's end of it, and its worker
-            # would not notice that the supervisor is gone.
+            # Close the supervisor's end of every link.  A link stays open while any process holds that
+            # end, and its worker would not notice that the supervisor has died.
             for one in (ours, *(worker.link for worker in self._workers)):
                 one.close()
             for other, listener in enumerate(self._listeners):
@@ -213,7 +216,7 @@ class Supervisor:
                 worker.send({"answer": message["ask"], "counted": [self._past, *others]})
 
     def _advance_generation(self) -> None:
-        """Start the other workers once one serves; stop the old generation once all serve."""
+        """Start the other workers once one accepts requests; stop the old workers once all new ones do."""
         current = [worker for worker in self._workers if worker.generation == self._generation]
         if not any(worker.serves for worker in current) or self._stopping_since is not None:
             return
@@ -235,7 +238,7 @@ class Supervisor:
             pid, status = os.waitpid(worker.pid, os.WNOHANG)
             if pid == 0:
                 continue
-            self._handle_messages(worker)  # its last report
+            self._handle_messages(worker)  # read the worker's last report
             self._selector.unregister(worker.link)
             worker.link.close()
             self._workers.remove(worker)
@@ -246,12 +249,12 @@ class Supervisor:
     def _on_crash(self, worker: Worker, *, killed: bool) -> None:
         """Restart a worker, or go back to the old settings if the new ones do not work.
 
-        :param killed: a signal killed the worker, which says nothing about the settings.
+        :param killed: True if a signal killed the worker, so that the settings are not the reason.
         """
         log(logging.ERROR, "worker_died", worker=worker.slot, pid=worker.pid)
         current = [one for one in self._workers if one.generation == self._generation]
         if worker.generation != self._generation:
-            return  # its successor starts already
+            return  # the worker belongs to the old generation, which is about to be replaced anyway
         if not worker.serves and not killed and not current and not self._due:
             if not self._workers:
                 self._exit_code = 2
@@ -262,7 +265,7 @@ class Supervisor:
                 log(
                     logging.ERROR,
                     "reload_failed",
-                    reason="the new settings do not work; the old workers stay",
+                    reason="the new settings do not work; the old workers continue",
                 )
             return
         young = time.monotonic() - worker.started_at < _YOUNG
@@ -271,7 +274,7 @@ class Supervisor:
         self._due.append((time.monotonic() + delay, worker.slot))
 
     def _restart_due(self) -> None:
-        """Start the workers whose time has come."""
+        """Start the workers whose restart is due."""
         now = time.monotonic()
         for when, slot in list(self._due):
             if when <= now:
@@ -279,16 +282,16 @@ class Supervisor:
                 self._start(slot)
 
     def _start_generation(self, reload: Callable[[], Settings]) -> None:
-        """Start the first worker with the current settings."""
+        """Read the settings again, and start the first worker of a new generation."""
         if any(worker.generation == self._generation and not worker.serves for worker in self._workers):
-            log(logging.WARNING, "reload_ignored", reason="workers are starting already")
+            log(logging.WARNING, "reload_ignored", reason="other workers are still starting")
             return
         try:
             settings = reload()
         except UnspoolError as error:
             log(logging.ERROR, "reload_failed", reason=str(error))
             return
-        # The listeners and the data that workers share stay.
+        # Old and new workers share the listening sockets, the store and the seal key, so keep these settings.
         kept: tuple[str, ...] = ("host", "port", "workers", "store")
         if not settings.seal_key:
             kept = (*kept, "seal_key")
@@ -298,6 +301,7 @@ class Supervisor:
         log(logging.INFO, "reloading", settings=self.settings.shown())
         self._generation += 1
         self._due.clear()
+        # Start only one worker, which shows whether the new settings work.
         self._start(0)
 
     def _stop(self) -> None:
@@ -312,7 +316,7 @@ class Supervisor:
 def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Settings] | None = None) -> int:
     """Serve with several processes until a signal stops them; return the exit code.
 
-    :param reload: returns the current settings, for ``SIGHUP``.
+    :param reload: function that reads the settings again, for ``SIGHUP``.
     """
     if not hasattr(os, "fork") or not hasattr(socket, "SO_REUSEPORT"):
         raise UsageError(
@@ -320,17 +324,18 @@ def supervise(settings: Settings, run_worker: RunWorker, reload: Callable[[], Se
         )
     if any(one.upstream == "embedded" for one in settings.each()):
         raise UsageError(
-            "workers: every worker would load the embedded model again; run llama.cpp's server, and set url"
+            "workers: every worker would load its own copy of the embedded model; "
+            "run llama.cpp's server instead, and set url"
         )
     with ExitStack() as stack:
         listeners = bind_shared(settings)
         for listener in listeners:
             stack.enter_context(listener)
         if not settings.store:
-            # A store in memory would not be shared; this file is deleted at the end.
+            # Workers cannot share a store in memory, so use a temporary file, which is deleted at the end.
             settings = replace(settings, store=stack.enter_context(shared_store()))
         if not settings.seal_key:
-            # Every worker has to open what another one has sealed.
+            # Every worker must be able to decrypt the reasoning that another worker has encrypted.
             settings = replace(settings, seal_key=secrets.token_hex(32))
         url = url_of(listeners[0])
         log(

@@ -1,4 +1,4 @@
-"""A worker's connection to the supervisor: reports of its metrics, and requests for those of the others."""
+"""Connection from a worker to the supervisor, for exchanging metrics with the other workers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from ..telemetry.metrics import Metrics, Snapshot
 _REPORT_INTERVAL: Final = 1.0
 """Seconds between reports."""
 _TIMEOUT: Final = 2.0
-"""Seconds to wait for an answer of the supervisor."""
+"""Seconds to wait for the supervisor's answer."""
 
 
 class WorkerLink:
-    """Connection to the supervisor.
+    """Connection from a worker to the supervisor.
 
-    Both sides send JSON, one message a line.  A worker sends ``counted`` (its metrics),
-    ``serves`` (it accepts requests) and ``ask`` (the number of a question); the supervisor
-    sends ``answer`` (the number of a question) with ``counted`` (the metrics of all others).
+    Both sides send JSON objects, one per line.  A worker sends its metrics as ``counted``, sends
+    ``serves`` when it accepts requests, and sends a number as ``ask`` to request the metrics of all
+    other workers.  The supervisor replies with the same number as ``answer`` and these metrics as
+    ``counted``.
     """
 
     def __init__(self, link: socket.socket, metrics: Metrics, on_lost: Callable[[], None]) -> None:
@@ -37,12 +38,12 @@ class WorkerLink:
         self._on_lost = on_lost
         self._numbers = itertools.count()
         self._questions: dict[int, asyncio.Future[list[Snapshot]]] = {}
-        """Questions without an answer, by number."""
+        """Requests for metrics that the supervisor has not answered yet, by number."""
         self._tasks: list[asyncio.Task[None]] = []
         self._writer: asyncio.StreamWriter | None = None
 
     async def start(self) -> None:
-        """Start to listen and to report."""
+        """Open the connection, and start to receive answers and send reports."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._socket, limit=1 << 24)
         self._tasks = [asyncio.create_task(self._listen(reader)), asyncio.create_task(self._report())]
 
@@ -61,7 +62,10 @@ class WorkerLink:
         self._send(serves=True)
 
     async def read_others(self) -> list[Snapshot]:
-        """Return the metrics of all other workers, also of dead ones; none if there is no answer."""
+        """Return the metrics of all other workers, including dead ones.
+
+        If the supervisor does not answer in time, return an empty list.
+        """
         number = next(self._numbers)
         answer: asyncio.Future[list[Snapshot]] = asyncio.get_running_loop().create_future()
         self._questions[number] = answer
@@ -79,7 +83,7 @@ class WorkerLink:
             self._writer.write(msgspec.json.encode(message) + b"\n")
 
     async def _report(self) -> None:
-        """Report the metrics whenever they have changed."""
+        """Send the metrics to the supervisor at intervals, if they have changed."""
         reported: Snapshot | None = None
         while True:
             await asyncio.sleep(_REPORT_INTERVAL)

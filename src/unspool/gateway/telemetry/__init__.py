@@ -1,1 +1,1 @@
-"""Logs and metrics, for every other package of the gateway."""
+"""Logs and metrics of the gateway."""

@@ -1,4 +1,4 @@
-"""Structured logs: one line per event, as JSON or as text, without what clients and models write."""
+"""Structured logging: one line per event, as JSON or as text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from ..settings import Settings
 
 LOGGER: Final = logging.getLogger("unspool.gateway")
 MAX_MESSAGE: Final = 4000
-"""Characters of a message or of a logged value, at most: clients choose the length of some names."""
+"""Maximum length in characters of a logged value or of an error message to a client.
+
+Both may contain names of any length from a client's request.
+"""
 _MAX_TRACEBACK: Final = 20_000
-"""Characters of a logged traceback, at most."""
+"""Maximum length in characters of a logged traceback."""
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
+    """Formatter that writes each event as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {
@@ -34,11 +37,11 @@ class _JsonFormatter(logging.Formatter):
 
 
 class _TextFormatter(logging.Formatter):
-    """One line of ``name=value`` pairs, for terminals."""
+    """Formatter that writes each event as one line of ``name=value`` pairs, for terminals."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={value}" for name, value in _clipped_fields(record).items())
-        fields = visible(fields).replace("\n", "\\u000a")  # a value must not look like a line of the log
+        fields = visible(fields).replace("\n", "\\u000a")  # a value must not imitate a log line
         time = self.formatTime(record, "%H:%M:%S")
         line = f"{time} {record.levelname.lower():7} {record.getMessage()}{fields}"
         if not record.exc_info:
@@ -47,7 +50,7 @@ class _TextFormatter(logging.Formatter):
 
 
 def clip(text: str, limit: int = MAX_MESSAGE) -> str:
-    """Return a text, or its first characters and its length if it is longer than ``limit``."""
+    """Return ``text``; if it is longer than ``limit``, return its first characters and its length."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
@@ -57,7 +60,7 @@ def _clipped_fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 class _StderrHandler(logging.Handler):
-    """Handler that looks up ``sys.stderr`` for every line, because it may be replaced."""
+    """Handler that looks up ``sys.stderr`` for every line, because the stream may be replaced."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -89,5 +92,5 @@ def log(level: int, event: str, **fields: object) -> None:
 
 @lru_cache(maxsize=256)
 def log_once(event: str, reason: str) -> None:
-    """Log a warning that would repeat with every request, once per reason."""
+    """Log a warning once per reason, so that it is not repeated for every request."""
     log(logging.WARNING, event, reason=reason)

@@ -1,8 +1,8 @@
 """Metrics in Prometheus' text format.
 
-A metric is a dictionary from labels to numbers.  The gateway counts in one thread, so there are
-no locks.  With several workers, each sends its numbers as a snapshot, and the worker that gets a
-request for ``/metrics`` adds them up.
+A metric is a dictionary from labels to numbers.  Only one thread updates the metrics, so there are
+no locks.  With several workers, each worker sends its numbers as a snapshot, and the worker that
+gets a request for ``/metrics`` adds up the snapshots.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _CHARACTERS: Final = (0.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0, 65536.0)
 
 Snapshot: TypeAlias = dict[str, dict[str, dict[str, Any]]]
-"""Numbers of a process: ``counters`` and ``gauges``, each by name and then by labels."""
+"""Metrics of one process: ``counters`` and ``gauges``, each with numbers by metric name and labels."""
 EMPTY: Final[Snapshot] = {"counters": {}, "gauges": {}}
 _SEPARATOR: Final = "\x1f"
-"""Separator of the labels in a snapshot."""
+"""Separator between labels in a snapshot."""
 
 
 class Counter:
-    """Number that only grows, for each combination of labels."""
+    """Metric that only increases, with one number for each combination of labels."""
 
     kind = "counter"
 
@@ -36,50 +36,50 @@ class Counter:
         self._values: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
 
     def add(self, *labels: str, amount: float = 1.0) -> None:
-        """Add an amount to the number of these labels."""
+        """Add an amount to the number for a combination of labels."""
         self._values[labels] = self._values.get(labels, 0.0) + amount
 
     def value(self, *labels: str) -> float:
-        """Return the number of these labels."""
+        """Return the number for a combination of labels."""
         return self._values.get(labels, 0.0)
 
     def state(self) -> dict[str, float]:
-        """Return the numbers for a snapshot."""
+        """Return the metric's numbers in the form that snapshots contain."""
         return {_SEPARATOR.join(labels): number for labels, number in self._values.items()}
 
     def merge(self, state: Mapping[str, float]) -> None:
-        """Add the numbers of a snapshot."""
+        """Add the metric's numbers from a snapshot."""
         for labels, number in state.items():
             self.add(*(labels.split(_SEPARATOR) if self._labels else ()), amount=number)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the text format."""
+        """Yield the metric's lines in the text format."""
         for values, number in self._values.items():
             yield f"{self.name}{_format_labels(self._labels, values)} {_format_number(number)}"
 
 
 class Gauge(Counter):
-    """Number that can go down."""
+    """Metric that can increase and decrease."""
 
     kind = "gauge"
 
     def put(self, value: float, *labels: str) -> None:
-        """Set the number of these labels."""
+        """Set the number for a combination of labels."""
         self._values[labels] = value
 
 
 class MinGauge(Gauge):
-    """Gauge whose value for several processes is the smallest one."""
+    """Gauge that reports the smallest value of all processes."""
 
     def merge(self, state: Mapping[str, float]) -> None:
-        """Take the numbers of a snapshot that are smaller."""
+        """Keep the smaller number for each combination of labels: the current one or the snapshot's."""
         for labels, number in state.items():
             key = tuple(labels.split(_SEPARATOR))
             self._values[key] = min(number, self._values.get(key, number))
 
 
 class Histogram:
-    """Counts of observed values by size, for each combination of labels."""
+    """Metric that counts values in buckets by size, for each combination of labels."""
 
     kind = "histogram"
 
@@ -95,22 +95,22 @@ class Histogram:
         self._bounds = tuple(bounds)
         self._labels = tuple(labels)
         self._values: dict[tuple[str, ...], tuple[list[int], list[float]]] = {}
-        """Counts per bucket, and the sum of the values in a list of one."""
+        """Counts per bucket, and a list whose only element is the sum of all values."""
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count a value."""
+        """Add one value."""
         counts, total = self._values.setdefault(labels, ([0] * (len(self._bounds) + 1), [0.0]))
         counts[bisect_left(self._bounds, value)] += 1
         total[0] += value
 
     def state(self) -> dict[str, list[float]]:
-        """Return the numbers for a snapshot."""
+        """Return the metric's numbers in the form that snapshots contain."""
         return {
             _SEPARATOR.join(labels): [*counts, total[0]] for labels, (counts, total) in self._values.items()
         }
 
     def merge(self, state: Mapping[str, Sequence[float]]) -> None:
-        """Add the numbers of a snapshot."""
+        """Add the metric's numbers from a snapshot."""
         for labels, (*counts, total) in state.items():
             key = tuple(labels.split(_SEPARATOR)) if self._labels else ()
             own, sums = self._values.setdefault(key, ([0] * (len(self._bounds) + 1), [0.0]))
@@ -118,7 +118,7 @@ class Histogram:
             sums[0] += total
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the text format; each bucket includes the smaller ones."""
+        """Yield the metric's lines in the text format; the count of a bucket includes all smaller buckets."""
         names = (*self._labels, "le")
         for values, (counts, total) in self._values.items():
             seen = 0
@@ -182,7 +182,7 @@ class Metrics:
         )
         self.upstream_up = MinGauge(
             "unspool_upstream_up",
-            "1 if requests are sent to this upstream; for models with several upstreams.",
+            "1 if this upstream gets requests, 0 if it is paused; only for models with several upstreams.",
             ("model", "url"),
         )
         self.upstream_errors = Counter(
@@ -196,16 +196,16 @@ class Metrics:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers, to add to those of other processes."""
+        """Return the numbers of all metrics, in a form that another process can add to its own."""
         out: Snapshot = {"counters": {}, "gauges": {}}
         for metric in vars(self).values():
             out["gauges" if isinstance(metric, Gauge) else "counters"][metric.name] = metric.state()
         return out
 
     def text(self, others: Sequence[Snapshot] = ()) -> str:
-        """Return the response to ``/metrics``.
+        """Return all metrics in Prometheus' text format, as the response to ``/metrics``.
 
-        :param others: snapshots of other processes, to add.
+        :param others: snapshots from other processes, which are added to the numbers of this process.
         """
         total = self
         if others:
@@ -222,7 +222,7 @@ class Metrics:
 
 
 def add_counters(first: Snapshot, second: Snapshot) -> Snapshot:
-    """Return the sum of two snapshots' counters, without gauges."""
+    """Return a snapshot with the sums of two snapshots' counters and without gauges."""
     total = Metrics()
     for metric in vars(total).values():
         for numbers in (first, second):

@@ -1,1 +1,1 @@
-"""Upstreams: clients of the servers and engines that generate text."""
+"""Clients for the servers and engines that generate text."""

@@ -1,9 +1,9 @@
-"""Upstream interface: the protocol and the values that every kind of upstream shares.
+"""Upstream interface: the protocols and data types that all kinds of upstreams share.
 
-An :class:`Upstream` opens a :class:`Stream` for an :class:`UpstreamRequest`.  The stream returns
-one :class:`Batch` per network read, so the gateway sends to its client as often as it reads.
-Every error is a :class:`~unspool.gateway.http.failure.Failure`.  Before a stream returns None,
-it has reported the finish reason of every choice.
+An :class:`Upstream` opens a :class:`Stream` for an :class:`UpstreamRequest`.  The stream returns one
+:class:`Batch` per network read, so the gateway writes to its client as often as it reads.
+Every error is a :class:`~unspool.gateway.http.failure.Failure`.  A stream reports the finish reason of
+every choice before it returns None.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class CallDelta:
 
     def __init__(self, index: int, id: str, name: str, arguments: str) -> None:
         self.index = index
-        """The upstream's own index of the call."""
+        """Index of the call, as numbered by the upstream."""
         self.id = id
         self.name = name
-        """Empty if this continues a call."""
+        """Function name; empty if this delta continues a call."""
         self.arguments = arguments
 
 
@@ -119,15 +119,15 @@ class Stream(Protocol):
 
 
 class RunIfLarge(Protocol):
-    """Function that runs work in a thread if its input is large, else on the event loop."""
+    """Function that runs work in a thread if its input is large, otherwise on the event loop."""
 
     async def __call__(self, large: bool, work: Callable[[], T], /) -> T:
-        """Return the result of the work."""
+        """Run the work and return its result."""
         ...
 
 
 async def run_inline(large: bool, work: Callable[[], T], /) -> T:  # noqa: ARG001 - there is no pool
-    """Run work on the event loop."""
+    """Run work on the event loop, whether its input is large or not."""
     return work()
 
 
@@ -140,33 +140,33 @@ class UpstreamRequest:
     chat: Mapping[str, Any]
     """The client's request in the format of Chat Completions."""
     plan: Plan
-    """Backend settings for the request and the way to parse its output."""
+    """Plan for the request: backend settings, and how to parse the output."""
     prompt: str | None
     """Rendered prompt; None if the upstream renders it itself."""
     tools: Sequence[Mapping[str, Any]] = ()
-    """Tools that the model sees."""
+    """Tools that are available to the model."""
     n: int = 1
     max_tokens: int | None = None
     """Token limit; None for no limit."""
     stop: tuple[str, ...] = ()
     stop_ids: tuple[int, ...] = ()
-    """Stop token ids besides the model's own."""
+    """Additional stop token ids, besides the model's own."""
     include_stop: bool = False
-    """Keep the stop string or token in the output."""
+    """True to keep the stop string or token in the output."""
     logprobs: int | None = None
     """Number of alternatives per token; None for no log probabilities."""
     token_ids: bool = False
-    """Return token ids."""
+    """True to return token ids."""
     schema: Mapping[str, Any] | None = None
     """JSON schema of the reply, if the request asks for JSON."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
-    """All other fields of the request that the engine may understand."""
+    """All other request fields that the engine may support."""
     large: bool = False
     """True if the request is too large to process on the event loop."""
     run_if_large: RunIfLarge = run_inline
-    """Runs slow work: building grammars of large schemas, and converting large conversations."""
+    """Function for slow work, such as building large grammars and converting large conversations."""
     on_body: Callable[[Mapping[str, Any]], None] | None = None
-    """Called with the body that goes to the upstream."""
+    """Function that is called with the body of the upstream request."""
     constraint_fields: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Cache of the fields that constrain the output, by engine name."""
 
@@ -201,14 +201,14 @@ class Upstream(Protocol):
         ...
 
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the tokens of a text, or None if the upstream cannot tokenize.
+        """Return the token ids of ``text``, or None if the upstream cannot tokenize.
 
-        :param special: add the special tokens that begin the model's prompts.
+        :param special: True to add the special tokens at the start of the model's prompts.
         """
         ...
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None if the upstream cannot detokenize."""
+        """Return the text for token ids, or None if the upstream cannot detokenize."""
         ...
 
     async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:

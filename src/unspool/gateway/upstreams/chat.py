@@ -1,7 +1,7 @@
 """Upstream for ``/v1/chat/completions`` of servers that render the prompt themselves.
 
-Such servers may leave markup in the text.  The gateway parses the text and passes on the
-reasoning and tool calls that the server has parsed already.
+Such servers may leave markup in the text, so the gateway parses the text.  Reasoning and tool calls
+that the server has already parsed are passed on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FORWARDED_FIELDS: Final = (
 
 _PATH: Final = "/v1/chat/completions"
 _MEDIA_LEVELS: Final = (("image_url", "input_audio", "audio_url", "video_url", "file"), IMAGES, ())
-"""Media part kinds to try in this order: everything, then images only, then none."""
+"""Kinds of media parts to send: all kinds in the first attempt, then only images, then none."""
 
 
 class _Function(msgspec.Struct):
@@ -89,13 +89,13 @@ class _Chunk(msgspec.Struct):
 
 
 class ChatUpstream(CompletionsUpstream):
-    """Server with an OpenAI-compatible chat endpoint."""
+    """Upstream for a server with an OpenAI-compatible chat endpoint."""
 
     renders = True
 
     @property
     def constraints(self) -> Sequence[str]:
-        """Output constraints that the chat endpoint supports beside tools."""
+        """Output constraints that the chat endpoint supports in addition to tools."""
         return self.engine.constraints if self.engine.constrains_chat else ()
 
     async def open(self, request: UpstreamRequest) -> Stream:
@@ -119,7 +119,7 @@ class ChatUpstream(CompletionsUpstream):
             **{key: request.chat[key] for key in _FORWARDED_FIELDS if key in request.chat},
         }
         if request.plan.forced:
-            body.pop("response_format", None)  # a forced call leaves no reply that could have a format
+            body.pop("response_format", None)  # with a forced tool call, there is no text to format
         body["stream"] = self.engine.streams_logprobs or request.logprobs is None or not request.tools
         if body["stream"]:
             body["stream_options"] = {"include_usage": True}
@@ -152,9 +152,10 @@ class ChatUpstream(CompletionsUpstream):
         return ChatCompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
     async def _post(self, body: dict[str, Any], messages: Sequence[Mapping[str, Any]]) -> Events:
-        """Send the conversation with as much media as the server accepts.
+        """Send the conversation with all media parts that the server accepts.
 
-        Servers do not announce which media they accept, so a rejected request is sent again with less.
+        Servers do not announce which media they accept, so a rejected request is sent again with fewer
+        media parts.
         """
         if not has_media(messages):
             return await self.connection.post(_PATH, {**body, "messages": messages})
@@ -181,7 +182,7 @@ class ChatUpstream(CompletionsUpstream):
     def _tool_choice(self, request: UpstreamRequest) -> object:
         """Return the ``tool_choice`` for the server.
 
-        With "none", vLLM still shows the tools to the model but does not parse the calls itself.
+        For vLLM, the value is "none": vLLM then shows the tools to the model, but does not parse the calls.
         """
         if self.engine.name == "vllm":
             return "none"
@@ -194,7 +195,7 @@ def _prepare_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str
 
 
 class ChatCompletionStream(CompletionStream):
-    """Chunks of one chat completion."""
+    """Stream of the chunks of one chat completion."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 

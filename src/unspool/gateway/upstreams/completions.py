@@ -1,4 +1,4 @@
-"""Upstream for ``/v1/completions``: the gateway renders the prompt, the engine continues it."""
+"""Upstream for ``/v1/completions``, where the gateway renders the prompt and the engine continues it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from .logprobs import Logprobs, convert_logprobs
 from .parallel_choices import ParallelStreams
 
 _CLOSE_TIMEOUT: Final = 5.0
-"""Seconds in which a stream must end after its last choice has finished."""
+"""Seconds to wait for the end of a stream after its last choice has finished."""
 _MAX_CONTAINERS: Final = 1 << 18
-"""Arrays and objects per event; decoding blocks the event loop."""
+"""Maximum number of arrays and objects per event, because decoding them blocks the event loop."""
 _FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "eos": "stop",
@@ -42,7 +42,7 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-"""A token count or token id: larger than any real one, yet exact as a double."""
+"""Token count or token id; the upper limit is far above real values, but still exact as a double."""
 
 
 class _PromptDetails(msgspec.Struct):
@@ -77,7 +77,7 @@ class _Chunk(msgspec.Struct):
 
 
 class CompletionsUpstream:
-    """Engine with an OpenAI-compatible completions endpoint."""
+    """Upstream for an engine with an OpenAI-compatible completions endpoint."""
 
     renders = False
 
@@ -90,16 +90,19 @@ class CompletionsUpstream:
         bos_token: str = "",
         default_tokens: int = 4096,
     ) -> None:
-        """Create an upstream; :meth:`start` connects it.
+        """Create an upstream; call :meth:`start` to connect it.
 
-        :param engine: kind of engine; None to detect it from the server.
+        :param engine: kind of engine; None to detect it.
+        :param model: model name on the upstream; empty to use the first model that the upstream lists.
+        :param bos_token: beginning-of-sequence token that the chat template writes.
+        :param default_tokens: token limit for requests without one, if the engine needs a limit.
         """
         self.connection = connection
         self.engine = engine or ENGINES["openai"]
         self.model = model
         """Model name on the upstream."""
         self.bos_token = bos_token
-        """Beginning-of-sequence token that the template writes."""
+        """Beginning-of-sequence token that the chat template writes."""
         self._adds_bos: bool | None = None
         self._detect = engine is None
         self._default_tokens = default_tokens
@@ -133,12 +136,12 @@ class CompletionsUpstream:
             owner = "tgi" if isinstance(info, Mapping) and "max_input_tokens" in info else None
         if owner is not None:
             self.engine = ENGINES[owner]
-        # If the server did not answer, the next request tries again.
+        # If the server did not answer, the next request repeats the detection.
         self._detect = owner is None and not first
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """Return the engine's tokenizer configuration with the chat template, if it serves one."""
-        # vLLM serves it only with --enable-tokenizer-info-endpoint.
+        """Return the tokenizer configuration, with the chat template, or None if the engine has none."""
+        # vLLM serves its configuration only with --enable-tokenizer-info-endpoint.
         paths = {"llamacpp": "/props", "vllm": "/tokenizer_info"}
         path = paths.get(self.engine.name)
         config = None if path is None else await self.connection.get(path)
@@ -155,7 +158,7 @@ class CompletionsUpstream:
         return await self.connection.reachable()
 
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the tokens of a text, or None if the engine has no tokenizer endpoint."""
+        """Return the token ids of ``text``, or None if the engine has no tokenizer endpoint."""
         if self.engine.name not in ("vllm", "llamacpp"):
             return None
         body = {
@@ -171,7 +174,7 @@ class CompletionsUpstream:
         return tokens if isinstance(tokens, list) else None
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens, or None if the engine has no tokenizer endpoint."""
+        """Return the text for token ids, or None if the engine has no tokenizer endpoint."""
         if self.engine.name not in ("vllm", "llamacpp"):
             return None
         body = {"model": self.model, "tokens": list(tokens)}
@@ -201,7 +204,7 @@ class CompletionsUpstream:
         return await self._open_one(request)
 
     async def _build_fields(self, request: UpstreamRequest) -> dict[str, Any]:
-        """Return the body's fields in the engine's own names."""
+        """Return the fields of the request body, with the names that the engine uses."""
         work = partial(self.engine.completion_fields, request, self._default_tokens)
         return await request.run_if_large(builds_constraint(request), work)
 
@@ -220,11 +223,12 @@ class CompletionsUpstream:
         return CompletionStream(events, request, finish_optional=self.engine.finish_optional)
 
     async def _without_bos(self, prompt: str) -> str:
-        """Remove the beginning-of-sequence token if the engine adds one itself."""
+        """Return the prompt without its beginning-of-sequence token if the engine adds the token itself."""
         if not self.engine.adds_bos or not self.bos_token or not prompt.startswith(self.bos_token):
             return prompt
         if self._adds_bos is None:
-            # llama.cpp follows the model file and its tokenizer shows the result; others always add one.
+            # Whether llama.cpp adds the token depends on the model, so tokenize an empty string to find out.
+            # All other engines with adds_bos always add the token.
             reply = None
             if self.engine.name == "llamacpp":
                 reply = await self.connection.post_json("/tokenize", {"content": "", "add_special": True})
@@ -233,13 +237,13 @@ class CompletionsUpstream:
 
 
 def builds_constraint(request: UpstreamRequest) -> bool:
-    """Return whether the engine's body needs a grammar or a schema, which may take long to build."""
+    """Return whether the upstream request needs a grammar or a schema, which may take long to build."""
     return request.plan.constraint.kind != "none" or request.schema is not None
 
 
 def single_choice(request: UpstreamRequest, index: int) -> UpstreamRequest:
     """Return the request for one of n choices."""
-    # With one seed for all, every choice would have the same text.
+    # With the same seed, all choices would have the same text.
     seed = request.sampling.get("seed")
     sampling = {**request.sampling, "seed": seed + index} if isinstance(seed, int) else request.sampling
     return replace(request, n=1, sampling=sampling)
@@ -259,14 +263,14 @@ def short_name(model: str) -> str:
 
 
 class CompletionStream:
-    """Chunks of one completion."""
+    """Stream of the chunks of one completion."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
     def __init__(self, events: Events, request: UpstreamRequest, *, finish_optional: bool) -> None:
         """Create a stream.
 
-        :param finish_optional: the upstream may end the stream without a finish reason.
+        :param finish_optional: True if the upstream may end the stream without a finish reason.
         """
         self._events = events
         self._open = set(range(request.n))
@@ -275,10 +279,10 @@ class CompletionStream:
         self._finish_optional = finish_optional
         self._limit = request.max_tokens if request.n == 1 else None
         self._completed = 0
-        """Completion tokens so far, if the upstream reports them."""
+        """Number of completion tokens so far, if the upstream reports it."""
         self._surrogates = SurrogateJoiner()
         self._failure: Failure | None = None
-        """Failure that followed deltas in the same read; the next call raises it."""
+        """Failure that came after deltas in the same read; the next call to :meth:`next` raises it."""
 
     async def next(self) -> Batch | None:
         """Return the next batch, or None at the end."""
@@ -306,6 +310,7 @@ class CompletionStream:
         except Failure as failure:
             if not batch.deltas and batch.usage is None:
                 raise
+            # First return the deltas that came before the failure; the next call raises the failure.
             self._failure = failure
         if batch.deltas:
             self._events.idle_timer.reset()
@@ -316,7 +321,7 @@ class CompletionStream:
         return batch
 
     async def _read_after_end(self) -> list[bytes] | None:
-        """Return the events after the last choice; do not wait long for the end of the stream."""
+        """Return events that follow the end of the last choice; wait only a few seconds for them."""
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 return await self._events.read()
@@ -325,8 +330,8 @@ class CompletionStream:
             return None
 
     def _finish_open_choices(self) -> Batch:
-        """Return the last batch of a stream that ends without a finish reason."""
-        log_once("upstream_finish_reason_missing", "streams without a finish reason count as complete")
+        """Return a batch that finishes all open choices of a stream that ended without a finish reason."""
+        log_once("upstream_finish_reason_missing", "streams without a finish reason are treated as complete")
         cut_off = self._limit is not None and self._completed >= self._limit
         reason: FinishReason = "length" if cut_off else "stop"
         choices, self._open = sorted(self._open), set()
@@ -367,7 +372,7 @@ class CompletionStream:
 
 
 def choice_failure(index: int) -> Failure:
-    """Return the failure for output of a choice that has finished or does not exist."""
+    """Return the failure for output that belongs to a finished or unknown choice."""
     message = f"the upstream sent output for choice {index}, which has finished or does not exist"
     return Failure("upstream", message, code="upstream_protocol")
 
@@ -385,7 +390,7 @@ def decode_chunk(payload: bytes, decoder: msgspec.json.Decoder[Any], surrogates:
     try:
         return decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        # msgspec refuses lone surrogates, which some servers send: decode those with json.
+        # msgspec rejects lone surrogates, which some servers send, so try again with the json module.
         try:
             value = json.loads(payload, parse_constant=_reject_constant)
         except (ValueError, RecursionError):
@@ -400,17 +405,17 @@ def decode_chunk(payload: bytes, decoder: msgspec.json.Decoder[Any], surrogates:
 
 
 class SurrogateJoiner:
-    """Joins surrogate pairs that a server has split between two chunks.
+    """Joiner of surrogate pairs whose halves a server has sent in two different chunks.
 
-    The first half waits until the same place in a later chunk has the second half.
+    The first half is stored until a later chunk has the second half at the same path.
     """
 
     def __init__(self) -> None:
         self._pending: dict[tuple[object, ...], str] = {}
-        """First halves by their path in the chunk."""
+        """First halves of surrogate pairs, by their path in the chunk."""
 
     def join(self, value: Any, path: tuple[object, ...] = ()) -> Any:
-        """Return a chunk in which every character is complete."""
+        """Return a chunk with only complete characters; store the first half if a string ends with one."""
         if isinstance(value, dict):
             return {_merge_pairs(key): self.join(one, (*path, key)) for key, one in value.items()}
         if isinstance(value, list):
@@ -425,12 +430,12 @@ class SurrogateJoiner:
 
 
 def _merge_pairs(text: str) -> str:
-    """Merge adjacent surrogates into characters; replace lone ones."""
+    """Merge surrogate pairs into characters, and replace lone surrogates."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _entry_index(entry: object, position: int) -> object:
-    """Return the ``index`` of a choice or call; of other list entries, the position."""
+    """Return the ``index`` field of a choice or tool call; for other list entries, return the position."""
     index = entry.get("index") if isinstance(entry, dict) else None
     return index if isinstance(index, int) else position
 
@@ -448,7 +453,7 @@ def _reject_constant(text: str) -> None:
 
 
 def read_finish_reason(reason: str | None) -> FinishReason | None:
-    """Return the finish reason for an engine's name of it."""
+    """Convert an engine's finish reason to the standard one; return None if there is none."""
     if reason is None or reason == "":
         return None
     finish_reason = _FINISH_REASONS.get(reason)

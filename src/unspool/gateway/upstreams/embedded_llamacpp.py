@@ -1,9 +1,9 @@
 """Upstream that runs llama.cpp in this process.
 
-``xllamacpp`` starts llama.cpp's own server on a loopback port with a random API key.  The rest is
-an ordinary completions upstream.  The default model, SmolLM2 with 135 million parameters, is
-installed as a package.  Its chat template has no tools, so the gateway brings a template that has;
-its tool calls are valid because a grammar constrains them.
+``xllamacpp`` starts llama.cpp's own server on a loopback port with a random API key, and the gateway
+uses this server as an ordinary completions upstream.  The default model is SmolLM2 with 135 million
+parameters, which is installed as a Python package.  SmolLM2's chat template does not support tools,
+so the gateway uses a template of its own.  A grammar makes sure that the tool calls are valid.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ _REFUSED_FIELDS: Final = {
     "json_schema": "response_format",
     "n_probs": "logprobs and top_logprobs",
 }
-"""Fields that could crash or stall this process, because llama.cpp does not limit them; the values are
-fields to use instead."""
+"""Request fields that could crash or block this process, with the fields to use instead.
+
+llama.cpp does not limit the cost of these fields.
+"""
 
 
 def installed() -> bool:
@@ -98,7 +100,7 @@ class EmbeddedUpstream(CompletionsUpstream):
         return await super().forward(path, body)
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
-        """Return the tokenizer configuration; the packaged model gets a template with tools."""
+        """Return the tokenizer configuration; for the packaged model, it has a template with tools."""
         config = dict(await super().tokenizer_config() or {})
         if not self._settings.file:
             template = files("unspool.gateway").joinpath("smollm2.jinja")
@@ -126,8 +128,8 @@ class EmbeddedUpstream(CompletionsUpstream):
             return xllamacpp.Server(params)
         except RuntimeError as error:
             raise UsageError(
-                f"llama.cpp cannot load {self._path} ({error}); run the model in the engine it was made for "
-                "and give the gateway that server's address"
+                f"llama.cpp cannot load {self._path} ({error}); run the model in an engine that supports it, "
+                "and set url to the address of that server"
             ) from error
 
     async def stop(self) -> None:
@@ -137,7 +139,7 @@ class EmbeddedUpstream(CompletionsUpstream):
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:
-    """Refuse fields that could harm the process, which serves other requests, too."""
+    """Reject fields that could harm this process, because it also serves other requests."""
     for name, instead in _REFUSED_FIELDS.items():
         if fields.get(name) is not None:
             message = f"{name} is not supported for a model that runs in the gateway; use {instead}"

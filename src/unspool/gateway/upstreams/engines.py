@@ -1,14 +1,15 @@
-"""Engines: the request fields that each inference engine understands.
+"""Inference engines, and the request fields that each of them supports.
 
-A plan decides, for example, to keep special tokens, to constrain the output by a grammar, or to
-stop at certain token ids.  Every engine has other names for these.  An :class:`Engine` knows its
-names, and refuses what the engine does not support.
+A plan may require the engine to keep special tokens, to constrain the output with a grammar, or to
+stop at certain token ids.  The names of the request fields for this differ between engines.  A
+subclass of :class:`Engine` converts a request to the fields of its engine, and rejects requests that
+the engine does not support.
 
 =========  ==================================================================
 vllm       ``structured_outputs`` with a structural tag or a JSON schema
 sglang     ``response_format`` with a structural tag, ``json_schema`` as text
 llamacpp   ``grammar`` in GBNF, ``json_schema``, ``preserved_tokens``
-ollama     ``format`` with a JSON schema, everything else among ``options``
+ollama     ``format`` with a JSON schema, everything else in ``options``
 tgi        no constraints: text and stop strings only
 mlx        no constraints: text and stop strings only
 openai     no constraints and standard fields only, for unknown servers
@@ -35,12 +36,12 @@ from .base import UpstreamRequest
 _STANDARD_FIELDS: Final = frozenset(
     ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "user")
 )
-"""Sampling fields that every engine knows."""
+"""Sampling fields that every engine supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Unknown engine with an OpenAI-compatible API; base class of the known ones."""
+    """Request format of an unknown engine with an OpenAI-compatible API; base class for known engines."""
 
     name: EngineName = "openai"
     constraints: tuple[str, ...] = ()
@@ -48,11 +49,11 @@ class Engine:
     supports_n: bool = True
     """True if one request can generate n choices."""
     constrains_chat: bool = False
-    """True if the chat endpoint also accepts constraints beside tools."""
+    """True if the chat endpoint accepts constraints in addition to tools."""
     adds_bos: bool = True
-    """True if the engine prepends a beginning-of-sequence token; the template's own is then removed."""
+    """True if the engine may add a beginning-of-sequence token in front of the prompt."""
     known_fields: frozenset[str] = _STANDARD_FIELDS
-    """Sampling fields that the engine knows."""
+    """Sampling fields that the engine supports."""
     supports_stop_ids: bool = False
     """True if a request can set stop token ids and keep the stop string in the output."""
     finish_optional: bool = False
@@ -61,7 +62,7 @@ class Engine:
     """True if the chat endpoint streams log probabilities for requests with tools."""
 
     def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
-        """Return the body for ``/v1/completions`` without prompt and model."""
+        """Return the body of a ``/v1/completions`` request, without the prompt and the model."""
         body = dict(self.sampling_fields(request))
         limit = self.max_tokens(request, default_tokens)
         if limit is not None:
@@ -75,13 +76,13 @@ class Engine:
         return {**body, **self.extra_fields(request), **self.constraint_fields(request)}
 
     def chat_fields(self, request: UpstreamRequest) -> dict[str, Any]:
-        """Return the fields to add to a body for ``/v1/chat/completions``."""
-        # Without a constraint of the plan, response_format has the schema already.
+        """Return the fields to add to the body of a ``/v1/chat/completions`` request."""
+        # If the plan has no constraint, the field response_format already contains the schema.
         constrained = request.plan.constraint.kind != "none"
         return {**self.extra_fields(request), **(self.constraint_fields(request) if constrained else {})}
 
     def check_supported(self, request: UpstreamRequest) -> None:
-        """Refuse fields that change the output and that the engine does not support."""
+        """Raise a failure if the engine does not support a field that changes the output."""
         for name, value in (
             ("stop_token_ids", request.stop_ids),
             ("include_stop_str_in_output", request.include_stop),
@@ -91,36 +92,36 @@ class Engine:
                 raise invalid(message, name, "unsupported_parameter")
 
     def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
-        """Return the sampling fields that the engine knows."""
+        """Return the sampling fields that the engine supports."""
         for key in request.sampling.keys() - self.known_fields:
-            log_once("field_ignored", f"{key}: the engine {self.name} may not know this field")
+            log_once("field_ignored", f"{key}: the engine {self.name} may not support this field")
         return {key: value for key, value in request.sampling.items() if key in self.known_fields}
 
     def max_tokens(self, request: UpstreamRequest, default: int) -> int | None:
-        """Return ``max_tokens``; many engines generate only 16 tokens without it."""
+        """Return the token limit to send, because many engines generate only 16 tokens without a limit."""
         return request.max_tokens if request.max_tokens is not None else default
 
     def top_logprobs(self, count: int) -> int:
-        """Return the engine's value for this number of alternatives per token."""
+        """Return the value to send so that the engine returns ``count`` alternatives per token."""
         return count
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
-        """Return the fields that only this engine has."""
+        """Return the fields that are specific to this engine."""
         del request
         return {}
 
     def constraint_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
-        """Return the fields that constrain the output, built once per request.
+        """Return the fields that constrain the output; they are built only once per request.
 
-        If a native grammar would be too large, it is left out and logged: the model still sees its tools,
-        but nothing forces it to write valid calls.
+        If a native grammar would be too large, a warning is logged and the output is not constrained: the
+        prompt still describes the tools, but nothing forces the model to write valid calls.
         """
         if self.name not in request.constraint_fields:
             try:
                 request.constraint_fields[self.name] = self.build_constraint(request)
             except GrammarTooLarge as error:
                 if request.plan.constraint.kind != "native":
-                    # The parser expects constrained output and would misread free text.
+                    # The parser expects constrained output and would misinterpret any other text.
                     raise invalid(str(error), "tools") from error
                 log(logging.WARNING, "grammar_too_large", id=request.id, reason=str(error))
                 request.constraint_fields[self.name] = {}
@@ -135,7 +136,7 @@ class Engine:
 
 
 class Vllm(Engine):
-    """Engine vLLM."""
+    """Request format of vLLM."""
 
     def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
         return request.sampling
@@ -146,7 +147,8 @@ class Vllm(Engine):
 
     def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
         body = Engine.completion_fields(self, request, default_tokens)
-        # The template has written the special tokens at the start; null means no token limit.
+        # The template has already written the special tokens at the start of the prompt.  vLLM has no token
+        # limit if max_tokens is null.
         return {"max_tokens": None, "add_special_tokens": False} | body
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
@@ -175,7 +177,7 @@ class Vllm(Engine):
 
 
 class Sglang(Engine):
-    """Engine SGLang."""
+    """Request format of SGLang."""
 
     def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
         return request.sampling
@@ -201,7 +203,7 @@ class Sglang(Engine):
 
 
 class LlamaCpp(Engine):
-    """Engine llama.cpp, by its own server."""
+    """Request format of llama.cpp's own server."""
 
     def sampling_fields(self, request: UpstreamRequest) -> Mapping[str, Any]:
         return request.sampling
@@ -211,7 +213,7 @@ class LlamaCpp(Engine):
         return request.max_tokens
 
     def top_logprobs(self, count: int) -> int:
-        return max(count, 1)  # 0 means no log probabilities at all
+        return max(count, 1)  # for 0, llama.cpp returns no log probabilities at all
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
         body: dict[str, Any] = {}
@@ -230,10 +232,10 @@ class LlamaCpp(Engine):
 
 
 class Ollama(Engine):
-    """Engine Ollama, by its own generate endpoint."""
+    """Request format of Ollama's endpoint ``/api/generate``."""
 
     def completion_fields(self, request: UpstreamRequest, default_tokens: int) -> dict[str, Any]:
-        """Return the body for ``/api/generate`` without prompt and model."""
+        """Return the body of an ``/api/generate`` request, without the prompt and the model."""
         del default_tokens
         num_predict = -1 if request.max_tokens is None else request.max_tokens
         options = {**self.sampling_fields(request), "num_predict": num_predict}
@@ -256,7 +258,7 @@ _OLLAMA_OPTIONS: Final = frozenset(
         *("presence_penalty", "frequency_penalty", "repeat_penalty", "repeat_last_n"),
     )
 )
-"""Sampling fields that Ollama expects among its ``options``."""
+"""Sampling fields that Ollama supports in ``options``."""
 
 ENGINES: Final[dict[EngineName, Engine]] = {
     "vllm": Vllm("vllm", ("native", "json"), constrains_chat=True, adds_bos=False, supports_stop_ids=True),
@@ -272,7 +274,7 @@ ENGINES: Final[dict[EngineName, Engine]] = {
 """Engines by their name in the settings."""
 
 OWNERS: Final[dict[str, EngineName]] = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp"}
-"""Engines by the ``owned_by`` that ``/v1/models`` reports."""
+"""Engine names by the value of ``owned_by`` in the response of ``/v1/models``."""
 
 
 def _compact(value: object) -> str:
@@ -282,7 +284,8 @@ def _compact(value: object) -> str:
 def _marker_texts(request: UpstreamRequest) -> Sequence[str]:
     """Return the literal texts of the dialect's markers.
 
-    llama.cpp hides special tokens unless they are preserved.  It ignores texts of several tokens.
+    llama.cpp removes special tokens from the output unless they are in ``preserved_tokens``.  It ignores
+    entries that are not a single token.
     """
     texts: dict[str, None] = {}
     for template in markers(request.plan.dialect, calls=True, reasoning=True):

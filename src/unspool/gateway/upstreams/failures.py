@@ -1,8 +1,8 @@
 """Failures of upstreams, in a form that clients may see.
 
-A message tells a client why a request failed but never where the upstream runs.  Addresses, host
-names and file paths appear only in the log (:attr:`Failure.detail
-<unspool.gateway.http.failure.Failure.detail>`).  API keys appear nowhere.
+An error message explains to the client why the request failed, but does not reveal where the upstream
+runs.  Addresses, host names and file paths appear only in the log (:attr:`Failure.detail
+<unspool.gateway.http.failure.Failure.detail>`).  API keys do not appear anywhere.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import aiohttp
 from ..http.failure import Failure, Kind
 
 _MAX_SHOWN: Final = 500
-"""Characters of an upstream's error message that clients see."""
+"""Maximum number of characters of an upstream's error message that clients get."""
 _MAX_READ: Final = 4 * _MAX_SHOWN
-"""Characters of an upstream's error message that are processed."""
+"""Maximum number of characters of an upstream's error message that are processed."""
 _LOCATIONS: Final = re.compile(
     r"""
     \b [a-zA-Z][a-zA-Z0-9+.-]{1,20} :// [^\s"'<>)\]}]+      # URLs
@@ -45,21 +45,21 @@ _keys: Final[set[str]] = set()
 
 
 def hide_key(key: str) -> None:
-    """Register an API key that must not appear in any message of an upstream."""
+    """Register an API key that must not appear in any error message or log line about an upstream."""
     if key:
         in_json = json.dumps(key)[1:-1]
         _keys.update((key, in_json, in_json.replace("/", "\\/"), quote(key), quote(key, safe="")))
 
 
 def redact_keys(text: str) -> str:
-    """Replace API keys in a text."""
-    for key in sorted(_keys, key=len, reverse=True):  # one key may be a prefix of another
+    """Return text with all registered API keys replaced."""
+    for key in sorted(_keys, key=len, reverse=True):  # longest first, because one key may start with another
         text = text.replace(key, _PLACEHOLDER)
     return text
 
 
 def redact(text: str) -> str:
-    """Return a text on one line, shortened, without locations and keys.
+    """Return text on one line, shortened, and with locations and keys replaced.
 
     >>> redact("no model at /models/a.gguf on http://10.0.0.1:8000/v1")
     'no model at ... on ...'
@@ -69,16 +69,16 @@ def redact(text: str) -> str:
 
 
 def _detail(text: str) -> str:
-    """Return a text for the log: shortened, without keys."""
+    """Return text for the log, shortened and with keys replaced."""
     return redact_keys(text)[:_MAX_READ]
 
 
 def status_failure(status: int, body: str, *, reason: str, retry_after: str) -> Failure:
-    """Return the failure for an error status.
+    """Return the failure for a response with an error status.
 
-    :param body: body of the response, possibly cut off.
-    :param reason: reason phrase of the response.
-    :param retry_after: header ``Retry-After`` of the response.
+    :param body: the response's body, possibly truncated.
+    :param reason: the response's reason phrase.
+    :param retry_after: the response's ``Retry-After`` header.
     """
     shown = redact(body) or redact(reason) or "no reason given"
     detail = _detail(body)
@@ -105,7 +105,7 @@ def status_failure(status: int, body: str, *, reason: str, retry_after: str) -> 
 
 
 def _check_retry_after(value: str) -> str:
-    """Return a ``Retry-After`` header if it is seconds or a date, else an empty string."""
+    """Return a ``Retry-After`` value if it is a valid number or date, otherwise an empty string."""
     if redact_keys(value) != value and not value.isdecimal():
         return ""
     if value.isascii() and value.isdecimal() and len(value) <= 6:
@@ -118,7 +118,7 @@ def _check_retry_after(value: str) -> str:
 
 
 def redirect_failure(status: int, location: str) -> Failure:
-    """Return the failure for a redirect; the gateway follows none, because they may leak the request."""
+    """Return the failure for a redirect, which is not followed because it could leak the request."""
     message = f"the upstream returned a redirect ({status}), which the gateway does not follow"
     return Failure("upstream", message, code="upstream_redirect", detail=_detail(location))
 
@@ -161,7 +161,7 @@ def error_object_failure(value: object) -> Failure:
 
 
 def message_of(value: object) -> str:
-    """Return the message of an error object in any known format; empty if the value is not one."""
+    """Return the message of an error object in any known format; empty if ``value`` is not an error."""
     if not isinstance(value, Mapping):
         return ""
     error = value.get("error", value if value.get("object") == "error" else None)
@@ -174,7 +174,7 @@ def message_of(value: object) -> str:
 
 
 def _message_text(value: object) -> str:
-    """Return the text of a message; FastAPI sends a list of validation errors."""
+    """Return an error message as text; FastAPI's messages are lists of validation errors."""
     if isinstance(value, list):
         return "; ".join(_message_text(one.get("msg")) for one in value[:10] if isinstance(one, Mapping))
     return value if isinstance(value, str) else ""

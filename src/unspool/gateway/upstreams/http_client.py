@@ -1,8 +1,7 @@
-"""HTTP client for upstreams: connections, event streams, and errors as failures.
+"""HTTP client for upstreams, with connections, event streams, and conversion of errors to failures.
 
-An upstream is trusted with the requests it gets and with nothing else.  The client follows no
-redirects, stores no cookies and accepts no compression.  Headers, events and whole responses are
-limited in size and time.
+The client trusts an upstream as little as possible: it follows no redirects, stores no cookies and
+accepts no compressed responses.  It limits the size and time of headers, events and whole responses.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from .sse import EventReader, LineReader
 
 _DONE: Final = b"[DONE]"
 _DRAIN_TIMEOUT: Final = 0.2
-"""Seconds to wait for the end of a response after its last event, so its connection can be reused."""
+"""Seconds to wait for the end of a response after its last event, to be able to reuse the connection."""
 _ATTEMPTS: Final = 3
 _JSON_TIMEOUT: Final = 5.0
-"""Seconds for a small JSON request such as ``/v1/models``."""
+"""Timeout in seconds for a small JSON request, such as ``/v1/models``."""
 _HEALTH_TIMEOUT: Final = 2.0
-"""Seconds for a health check."""
+"""Timeout in seconds for a health check."""
 _MAX_ERROR_BODY: Final = 1 << 16
-"""Bytes of an error response that are read."""
+"""Maximum number of bytes to read from an error response."""
 _JSON: Final = {"Content-Type": "application/json"}
 _FORWARDED_TYPES: Final = (
     "application/json",
@@ -50,14 +49,17 @@ _FORWARDED_TYPES: Final = (
     "application/x-ndjson",
     "application/octet-stream",
 )
-"""Content types that may be forwarded.  HTML is not one: it would run under the gateway's origin."""
+"""Content types that may be forwarded.
+
+HTML is not one of them, because browsers would run its scripts with the gateway's origin.
+"""
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connection pool that reuses only clean connections.
+    """Connection pool that reuses a connection only if it has no unread data.
 
-    If an upstream sends more than one response, the surplus would otherwise answer the next request on that
-    connection, which may belong to another client.
+    If an upstream sends more than one response, the surplus response could otherwise become the answer to
+    the next request on the same connection, possibly from another client.
     """
 
     async def _get(self, *arguments: Any) -> Any:
@@ -75,7 +77,7 @@ class Connection:
 
     def __init__(self, url: str, *, key: str, connect: float, idle: float, limit: int) -> None:
         self.url = url.rstrip("/").removesuffix("/v1")
-        """Base address without ``/v1``."""
+        """Base URL without ``/v1``."""
         self._key = key
         hide_key(key)
         self._limit = limit
@@ -85,7 +87,7 @@ class Connection:
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Create the client session; needs a running event loop."""
+        """Create the client session; requires a running event loop."""
         headers = {"Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
@@ -106,11 +108,11 @@ class Connection:
             self._session = None
 
     async def get(self, path: str) -> Any:
-        """Return the JSON at a path, or None if that fails."""
+        """Send a GET request; return the JSON response, or None if the request fails."""
         return await self._json("GET", path)
 
     async def post_json(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Post JSON and return the JSON reply, or None if that fails."""
+        """Send a POST request with JSON; return the JSON response, or None if the request fails."""
         return await self._json("POST", path, body)
 
     async def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -129,7 +131,7 @@ class Connection:
             return None
 
     async def reachable(self) -> bool:
-        """Return whether the upstream answers a health check; any status below 500 counts."""
+        """Return whether the upstream answers a health check, with a status below 500 and no redirect."""
         try:
             async with asyncio.timeout(_HEALTH_TIMEOUT):
                 response = await self._send("GET", "/health")
@@ -149,7 +151,7 @@ class Connection:
         return Events(await self._start(path, body, "text/event-stream"), self._limit, self._idle)
 
     async def forward(self, path: str, body: Mapping[str, Any]) -> ForwardedResponse:
-        """Post a request and return its response, streamed or not."""
+        """Post a request and return its response, which may be a stream."""
         response = await self._start(path, body, "*/*")
         if response.content_type not in _FORWARDED_TYPES:
             response.close()
@@ -159,7 +161,7 @@ class Connection:
         return ForwardedResponse(response, self._limit, self._idle)
 
     async def _start(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
-        """Post a request; return the response if its status is 200, else raise a failure."""
+        """Post a request; return the response if its status is 200, otherwise raise a failure."""
         data = msgspec.json.encode(body)
         headers = {**_JSON, "Accept": accept}
         try:
@@ -183,7 +185,7 @@ class Connection:
             except TimeoutError as error:
                 raise timeout_failure() from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-                # Usually the upstream has just closed a pooled connection: try another one.
+                # The upstream has probably just closed an idle connection from the pool, so try again.
                 if attempt == _ATTEMPTS - 1:
                     raise connection_failure(error) from error
             except aiohttp.ClientError as error:
@@ -211,7 +213,7 @@ class Connection:
 
 
 def _raise_error(payload: bytes | bytearray) -> None:
-    """Raise a failure if a forwarded payload is an error object, which may name locations and keys."""
+    """Raise a failure if a payload is an error object, whose message may contain addresses or keys."""
     if len(payload) > _MAX_ERROR_BODY or b'"error"' not in payload:
         return
     try:
@@ -238,10 +240,10 @@ class _BodyReader:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.content = response.content
         self.failure: Failure | None = None
-        """Failure that the next read raises."""
+        """Failure that the next call to :meth:`read` raises."""
 
     async def read(self) -> bytes:
-        """Return the data of the next read; empty at the end."""
+        """Return the data of the next read, or empty bytes at the end."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -250,15 +252,15 @@ class _BodyReader:
             return self.read_rest(error)
 
     def read_rest(self, error: Exception) -> bytes:
-        """Return the data that arrived before a read failed; the next read fails.
+        """Return the data that arrived before a read failed; the next read raises the failure.
 
-        If there is no such data, this fails at once.
+        If there is no such data, raise the failure at once.
         """
         if isinstance(error, TimeoutError):
             self.failure = timeout_failure()
             raise self.failure from error
         self.failure = connection_failure(error)
-        # Once the connection breaks, aiohttp does not hand out data that arrived before.
+        # After a connection has broken, aiohttp's public methods no longer return data that arrived earlier.
         data = self.content._read_nowait(-1)  # noqa: SLF001
         if not data:
             raise self.failure from error
@@ -266,10 +268,11 @@ class _BodyReader:
 
 
 class IdleTimer:
-    """Limit on the time in which an upstream sends bytes but no output.
+    """Timer that limits how long an upstream may send bytes without any output.
 
-    The socket timeout covers silence.  Comments and partial events reset that one but not this one.
-    The clock is read only after reads without output, so normal reads cost nothing.
+    The socket timeout only applies if no bytes arrive.  Comments and partial events reset the socket
+    timeout, but not this timer.  The timer reads the clock only after reads without output, so normal
+    reads cost nothing.
     """
 
     __slots__ = ("_clock", "_timeout", "started")
@@ -278,14 +281,14 @@ class IdleTimer:
         self._timeout = timeout
         self._clock = clock
         self.started: float | None = None
-        """Time of the first read without output; None if the last read had some."""
+        """Time of the first read without output; None if the last read had output."""
 
     def reset(self) -> None:
         """Record a read with output."""
         self.started = None
 
     def check(self) -> None:
-        """Record a read without output; raise a failure after too many seconds of these."""
+        """Record a read without output; raise a failure if there has been no output for too long."""
         now = self._clock()
         if self.started is None:
             self.started = now
@@ -294,7 +297,7 @@ class IdleTimer:
 
 
 class ForwardedResponse:
-    """Response to pass on unchanged: raw data, or complete events of a stream."""
+    """Response that is passed on unchanged, as raw data or as complete events of a stream."""
 
     def __init__(self, response: aiohttp.ClientResponse, limit: int, idle: float) -> None:
         self._response = response
@@ -302,21 +305,21 @@ class ForwardedResponse:
         self._remaining = limit
         self._idle_timer = IdleTimer(idle)
         self._failure: Failure | None = None
-        """Failure that followed events in the same read; the next call raises it."""
+        """Failure that came after events in the same read; the next call to :meth:`read` raises it."""
         self.ok = response.status == 200 and not _is_compressed(response)
-        """True if the body can be read."""
+        """True if the status is 200 and the body is not compressed."""
         self.content_type = response.content_type
         self.on_close: Callable[[], None] | None = None
-        """Called when the response is closed."""
+        """Function that is called when the response is closed."""
         self._events = EventReader(limit) if self.streams else None
 
     @property
     def streams(self) -> bool:
-        """True for a stream of events."""
+        """True if the response is a stream of server-sent events."""
         return self.content_type == "text/event-stream"
 
     async def read(self) -> bytes:
-        """Return the next data; empty at the end."""
+        """Return the next part of the response, or empty bytes at the end."""
         if self._failure is not None:
             raise self._failure
         while portion := await self._body.read():
@@ -333,7 +336,10 @@ class ForwardedResponse:
         return b"" if self._events is None else self._encode_events(self._events.finish())
 
     def _encode_events(self, events: list[bytes]) -> bytes:
-        """Return events in wire format; invalid JSON and errors become failures."""
+        """Encode events as server-sent events again; raise failures for invalid JSON and error objects.
+
+        If valid events come first, return them; the next read raises the failure.
+        """
         out: list[bytes] = []
         for payload in events:
             try:
@@ -364,7 +370,7 @@ class ForwardedResponse:
         return bytes(data)
 
     async def close(self) -> None:
-        """Release the connection; it is reused if the response is complete."""
+        """Release the connection, which can be reused if the response is complete."""
         if self.on_close is not None:
             self.on_close()
         if self._response.content.at_eof():
@@ -390,14 +396,14 @@ class Events:
         self._reader = LineReader(limit) if lines else EventReader(limit)
         self._finished = False
         self.idle_timer = IdleTimer(idle, clock)
-        """Timer that the caller resets when an event has output."""
+        """Timer that the caller must reset whenever an event has output."""
         self.end_marked = False
         """True once the upstream has marked the end of the stream."""
         self.is_json = response.content_type == "application/json"
-        """True if the response is not a stream: its whole body is one event."""
+        """True if the response is not a stream; its whole body is then read as one event."""
 
     async def read(self) -> list[bytes] | None:
-        """Return the data of the events of the next read, or None at the end."""
+        """Return the data of all events in the next read, or None at the end."""
         if self._finished:
             return None
         if self.is_json:
@@ -405,7 +411,7 @@ class Events:
             return [await self._read_all()]
         body = self._body
         while True:
-            # This repeats body.read(), because another coroutine per read would cost time in every stream.
+            # This code repeats body.read(), because one more coroutine per read would slow down every stream.
             if body.failure is not None:
                 raise body.failure
             try:
@@ -415,7 +421,7 @@ class Events:
             events = self._reader.feed(portion) if portion else self._reader.finish()
             if not portion:
                 self._finished = True
-            if _DONE in events:
+            if _DONE in events:  # ignore everything after the end marker
                 self._finished = self.end_marked = True
                 events = events[: events.index(_DONE)]
             if events or self._finished:
@@ -433,7 +439,7 @@ class Events:
         return bytes(data)
 
     async def close(self) -> None:
-        """Release the connection; it is reused if the response is complete."""
+        """Release the connection, which can be reused if the response is complete."""
         content = self._response.content
         if self.end_marked and not content.at_eof():
             try:

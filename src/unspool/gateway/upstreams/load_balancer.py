@@ -1,12 +1,12 @@
-"""Load balancer: several upstreams of one model as one upstream.
+"""Load balancer, which combines several upstreams for the same model into one upstream.
 
-A request goes to the upstream that its conversation prefers, because that upstream may have the
-start of the prompt in its cache.  If the preferred upstream has many more active requests than the
-least busy one, the request goes to the least busy one.  A request that fails before its first
-delta is tried on another upstream.
+All requests of a conversation prefer the same upstream, because it may have the start of the prompt in
+its cache.  If the preferred upstream has many more active requests than the least busy one, the
+request goes to the least busy one.  A request that fails before its first delta is tried again on
+another upstream.
 
 An upstream that fails several times in a row is *paused*: it gets no requests until a health check
-succeeds.  The first failure after that pauses it again.
+succeeds.  If the next request to it fails, too, the upstream is paused again at once.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MAX_FAILURES: Final = 3
 _CHECK_DELAYS: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each health check of a paused upstream; the last delay repeats."""
 _MAX_IMBALANCE: Final = 4
-"""Active requests that the preferred upstream may have beyond the least busy one."""
+"""Maximum number of active requests by which the preferred upstream may exceed the least busy one."""
 _PREFIX_LENGTH: Final = 1000
-"""Characters of a prompt or message that identify a conversation."""
+"""Number of characters at the start of a prompt or message that identify a conversation."""
 _RETRY_CODES: Final = (
     "upstream_refused",
     "upstream_lost",
@@ -40,7 +40,7 @@ _RETRY_CODES: Final = (
     "upstream_error",
     "upstream_redirect",
 )
-"""Failures that another upstream may not have."""
+"""Codes of failures after which a request is tried on another upstream."""
 
 
 class Member:
@@ -53,13 +53,16 @@ class Member:
         self.failures = 0
         """Number of consecutive failures."""
         self.health_check: asyncio.Task[None] | None = None
-        """Running health check; None unless the upstream is paused."""
+        """Task that checks the health of a paused upstream; None if the upstream is not paused."""
         self.salt = blake2b(self.url.encode(), digest_size=16).digest()
-        """Key for rendezvous hashing.  It depends on the address only, so all workers agree."""
+        """Key for rendezvous hashing.
+
+        It depends only on the upstream's address, so all workers choose the same upstream for a conversation.
+        """
 
     @property
     def url(self) -> str:
-        """Address of the upstream."""
+        """URL of the upstream."""
         return self.upstream.connection.url
 
     @property
@@ -68,20 +71,20 @@ class Member:
         return self.health_check is not None
 
     def record_failure(self, failure: Failure) -> None:
-        """Count a failure, and pause the upstream after too many in a row."""
+        """Count a failure, and pause the upstream after too many failures in a row."""
         if failure.code == "upstream_busy":
-            return
+            return  # an upstream that reports overload still works
         self.failures += 1
         if self.failures >= _MAX_FAILURES and self.health_check is None:
             log(logging.WARNING, "upstream_paused", url=self.url, reason=failure.message)
             self.health_check = asyncio.create_task(self._resume_when_healthy())
 
     def release(self) -> None:
-        """Count one request less."""
+        """Decrease the number of active requests."""
         self.active -= 1
 
     def record_success(self) -> None:
-        """Reset the failure count."""
+        """Reset the number of consecutive failures."""
         self.failures = 0
 
     async def _resume_when_healthy(self) -> None:
@@ -92,13 +95,13 @@ class Member:
             await asyncio.sleep(delay)
             if await self.upstream.connection.reachable():
                 break
-        self.failures = _MAX_FAILURES - 1
+        self.failures = _MAX_FAILURES - 1  # one more failure pauses the upstream again
         self.health_check = None
         log(logging.INFO, "upstream_resumed", url=self.url)
 
 
 class LoadBalancer:
-    """Upstream that distributes requests over several upstreams of one kind."""
+    """Upstream that distributes requests over several upstreams for the same model, called members."""
 
     def __init__(self, upstreams: Sequence[CompletionsUpstream]) -> None:
         self.members = [Member(upstream) for upstream in upstreams]
@@ -126,7 +129,7 @@ class LoadBalancer:
         return any(await asyncio.gather(*(member.upstream.ready() for member in self.members)))
 
     async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
-        """Return the tokens of a text from the first member that can tokenize."""
+        """Return the token ids of a text from the first member that can tokenize."""
         for member in self.members:
             if not member.paused:
                 tokens = await member.upstream.tokenize(text, special=special)
@@ -135,7 +138,7 @@ class LoadBalancer:
         return None
 
     async def detokenize(self, tokens: Sequence[int]) -> str | None:
-        """Return the text of tokens from the first member that can detokenize."""
+        """Return the text for token ids from the first member that can detokenize."""
         for member in self.members:
             if not member.paused and (text := await member.upstream.detokenize(tokens)) is not None:
                 return text
@@ -157,9 +160,10 @@ class LoadBalancer:
     ) -> T:
         """Start a request on the first member that accepts it, or raise the last failure.
 
-        :param chat: request body; its first messages choose the preferred member.
-        :param tried: members to skip.  Every member that is tried is appended, so on return the last
-            one has accepted the request; the caller must release it.
+        :param chat: request body; the preferred member depends on its first messages.
+        :param tried: members to skip.  Every member that this method tries is appended to the list, so
+            the last member in the list has accepted the request; the caller must release that member.
+        :param start: function that starts the request on a member's upstream.
         """
         failure: Failure | None = None
         while (member := self.choose(chat, tried)) is not None:
@@ -179,7 +183,7 @@ class LoadBalancer:
                     raise
         raise failure or Failure(
             "overloaded",
-            "all upstreams are down; try again",
+            "all upstreams are down; retry later",
             code="upstream_refused",
             retry_after=f"{max(1, round(_CHECK_DELAYS[0]))}",
         )
@@ -189,11 +193,11 @@ class LoadBalancer:
         return await BalancedStream(self, request).open()
 
     def choose(self, chat: Mapping[str, Any], tried: Sequence[Member]) -> Member | None:
-        """Return the best member that is neither paused nor tried, or None."""
+        """Return the best member that is not paused and has not been tried, or None if there is none."""
         available = [member for member in self.members if not member.paused and member not in tried]
         if not available:
             return None
-        # Rendezvous hashing: if a member goes away, only its own conversations move.
+        # Rendezvous hashing: when a member is paused, only the conversations of that member move to others.
         key = _conversation_key(chat)
         preferred = max(available, key=lambda member: blake2b(key, key=member.salt).digest())
         least_busy = min(available, key=lambda member: member.active)
@@ -201,7 +205,7 @@ class LoadBalancer:
 
 
 class BalancedStream:
-    """Stream that moves to another member if it fails before its first delta."""
+    """Stream that is started again on another member if it fails before its first delta."""
 
     def __init__(self, balancer: LoadBalancer, request: UpstreamRequest) -> None:
         self._balancer = balancer
@@ -233,7 +237,7 @@ class BalancedStream:
                 continue
             if batch is None or batch.deltas:
                 self._tried[-1].record_success()
-                # From the first delta on, no retry is possible: skip this method for the rest.
+                # After the first delta, no retry is possible, so later calls can skip this method.
                 self.next = self._stream.next  # type: ignore[method-assign]
             return batch
         return None
@@ -247,14 +251,14 @@ class BalancedStream:
 
 
 def _conversation_key(chat: Mapping[str, Any]) -> bytes:
-    """Return bytes that are equal for requests of the same conversation."""
+    """Return bytes that are equal for all requests of a conversation."""
     messages, prompt = chat.get("messages"), chat.get("prompt")
     start = [_message_start(one) for one in messages[:2]] if isinstance(messages, list) else _truncate(prompt)
     return repr(start).encode("utf-8", "replace")
 
 
 def _message_start(message: object) -> list[object]:
-    """Return the role and the first texts of a message."""
+    """Return a message's role and the beginnings of its first content parts."""
     if not isinstance(message, Mapping):
         return []
     content = message.get("content")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 _MIN_LOGPROB: Final = -9999.0
-"""Stands for probability zero, because JSON has no infinity."""
+"""Log probability that represents a probability of zero, because JSON has no infinity."""
 
 
 class TokenLogprob(msgspec.Struct):
@@ -66,8 +66,8 @@ def _token(token: object, value: object, raw: list[int] | None = None) -> dict[s
 
 
 def _clamp(value: object) -> float:
-    """Return a finite log probability; invalid values become the minimum."""
+    """Return a log probability as a finite number; replace invalid values with the minimum."""
     if not isinstance(value, (int, float)) or value != value:  # noqa: PLR0124 - NaN
         return _MIN_LOGPROB
-    # Rounding can lift a log probability slightly over 0, so the limit is generous.
+    # Rounding can raise a log probability slightly above 0, so the upper limit is generous.
     return float(min(max(value, _MIN_LOGPROB), -_MIN_LOGPROB))

@@ -1,9 +1,9 @@
 """Upstream for Ollama's ``/api/generate`` with raw prompts.
 
-Ollama's OpenAI-compatible endpoints do not fit: they render the prompt with their own template,
-refuse tools for models whose template has none, and silently cut long prompts to a context that a
-request cannot set.  ``/api/generate`` with ``raw`` takes the rendered prompt and the context size,
-and reports an error if the prompt does not fit.
+Ollama's OpenAI-compatible endpoints are not suitable.  They render the prompt with Ollama's own
+template, reject tools if this template does not support tools, and silently truncate long prompts to
+a context size that a request cannot set.  ``/api/generate`` with ``raw`` accepts a rendered prompt
+and a context size, and reports an error if the prompt is too long.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class _Chunk(msgspec.Struct):
 
 
 class OllamaUpstream(CompletionsUpstream):
-    """Ollama server."""
+    """Upstream for an Ollama server."""
 
     context: int = 0
-    """Context size of a request in tokens; 0 for the server's default."""
+    """Context size per request in tokens; 0 for the server's default."""
 
     async def start(self) -> None:
-        """Connect, and find out whether Ollama adds a beginning-of-sequence token."""
+        """Connect to Ollama, and find out whether it adds a beginning-of-sequence token to prompts."""
         await super().start()
         reply = await self.connection.post_json("/api/show", {"model": self.model})
         info = reply.get("model_info") if isinstance(reply, Mapping) else None
         if isinstance(info, Mapping):
             adds = info.get("tokenizer.ggml.add_bos_token")
-            # The default is llama.cpp's.
+            # If the model does not say so, Ollama adds the token only for tokenizers of type "llama".
             self._adds_bos = info.get("tokenizer.ggml.model") == "llama" if adds is None else bool(adds)
 
     async def _open_one(self, request: UpstreamRequest) -> Stream:
@@ -59,7 +59,7 @@ class OllamaUpstream(CompletionsUpstream):
             body["options"]["num_ctx"] = self.context
         prompt = await self._without_bos(request.prompt or "")
         body |= {"model": self.model, "prompt": prompt, "raw": True, "stream": True}
-        # Without these, Ollama cuts the middle of a long prompt and the start of a long output.
+        # Without these fields, Ollama cuts out the middle of a long prompt and the start of a long output.
         body |= {"truncate": False, "shift": False}
         if request.on_body is not None:
             request.on_body(body)
@@ -67,7 +67,7 @@ class OllamaUpstream(CompletionsUpstream):
 
 
 class OllamaStream(CompletionStream):
-    """Chunks of one generation."""
+    """Stream of the chunks of one generation."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 

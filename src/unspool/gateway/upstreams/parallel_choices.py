@@ -1,4 +1,4 @@
-"""Parallel requests: n choices from an engine that generates one choice per request."""
+"""Parallel requests, for n choices from an engine that generates only one choice per request."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .base import Batch, Stream, Usage
 
 
 class ParallelStreams:
-    """Stream that merges the streams of several choices."""
+    """Stream that merges the streams of several choices, one stream per choice."""
 
     def __init__(self, streams: list[Stream]) -> None:
         self._streams = streams
-        # One slot per stream: a stream that is ahead waits until its batch is read.
+        # The queue has one place per stream, so the streams cannot run far ahead of the reader.
         self._queue: asyncio.Queue[tuple[int, Batch | BaseException | None]] = asyncio.Queue(len(streams))
         self._open_count = len(streams)
         self._usage: dict[int, Usage] = {}
@@ -22,7 +22,8 @@ class ParallelStreams:
 
     @classmethod
     async def open(cls, n: int, open_choice: Callable[[int], Awaitable[Stream]]) -> Self:
-        """Open n streams; if one fails, close the others and raise its error."""
+        """Open n streams; if one of them fails, close all others and raise the error of that stream."""
+        # Wait for all streams even if one fails, so that every stream that was opened can be closed.
         results = await asyncio.gather(*(open_choice(index) for index in range(n)), return_exceptions=True)
         streams = [one for one in results if not isinstance(one, BaseException)]
         errors = [one for one in results if isinstance(one, BaseException)]
@@ -33,7 +34,7 @@ class ParallelStreams:
         return cls(streams)
 
     async def _pump(self, choice: int, stream: Stream) -> None:
-        """Move batches of one stream to the queue; None marks its end."""
+        """Move the batches of one stream to the queue, followed by None at the end of the stream."""
         try:
             while batch := await stream.next():
                 await self._queue.put((choice, batch))

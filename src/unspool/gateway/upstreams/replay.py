@@ -4,9 +4,9 @@ Each line of the file is one output, as JSON::
 
     {"name": "weather", "chunks": ["<tool_call>", "..."], "finish_reason": "stop"}
 
-The file may also be one recorded completions stream: ``data: {...}`` lines, as ``curl`` writes
-them.  A request whose last message contains the name of a recording gets that recording; other
-requests get the recordings in turn.
+The file may also be a recorded stream of ``/v1/completions``: ``data: {...}`` lines, as ``curl``
+prints them.  If the last message of a request contains the name of a recording, the request gets this
+recording; all other requests get the recordings in turn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReplayedOutput(msgspec.Struct, frozen=True):
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     error: str = ""
-    """Error message that ends the stream in place of a finish reason."""
+    """Error message with which the stream ends instead of a finish reason."""
 
 
 class ReplayUpstream:
@@ -44,7 +44,7 @@ class ReplayUpstream:
 
     renders = False
     constraints = ("native", "json")
-    """All constraints, because no constraint changes a recording."""
+    """All kinds of constraints, because a constraint does not change a recording."""
 
     def __init__(self, path: str, *, delay: float = 0.0) -> None:
         self._recordings = load_recordings(path)
@@ -130,7 +130,10 @@ class _ReplayStream:
 
 
 def _cut_at_stop(chunks: list[str], stops: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """Return the chunks up to the first stop string; the last one names the stop string."""
+    """Return the chunks up to the first stop string, each as a pair of its text and a stop string.
+
+    In all pairs except the last one, the stop string is None.
+    """
     text = "".join(chunks)
     first = min(((text.find(stop), stop) for stop in stops if stop in text), default=None)
     if first is None:
@@ -147,7 +150,7 @@ def _cut_at_stop(chunks: list[str], stops: tuple[str, ...]) -> list[tuple[str, s
 
 
 def load_recordings(path: str) -> list[ReplayedOutput]:
-    """Load the recordings of a file."""
+    """Load all recordings from a file."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -168,7 +171,7 @@ def load_recordings(path: str) -> list[ReplayedOutput]:
 
 
 def _read_event_stream(data: bytes) -> ReplayedOutput:
-    """Return the output of a recorded completions stream."""
+    """Return the output in a recorded stream of ``/v1/completions`` or ``/v1/chat/completions``."""
     reader = EventReader(len(data) + 1)
     chunks: list[str] = []
     reason = "stop"

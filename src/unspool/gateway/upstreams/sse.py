@@ -1,8 +1,8 @@
 """Incremental readers of server-sent events and JSON lines.
 
-Whatever the sizes of the reads, every byte is copied a bounded number of times.  The buffer for an
-incomplete event never exceeds the limit by more than one read.  An event over the limit is an error,
-raised after all complete events before it have been returned.
+Every byte is copied a limited number of times, regardless of the sizes of the reads.  The buffer for
+an incomplete event exceeds the size limit by at most one read.  An event that exceeds the limit
+raises a failure, but only after all complete events before it have been returned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _LineSplitter:
     def __init__(self) -> None:
         self._started = False
         self.rest = bytearray()
-        """Incomplete last line."""
+        """Last line, which is still incomplete."""
 
     def feed(self, portion: bytes) -> list[bytes]:
         """Return the lines that are now complete."""
@@ -57,7 +57,7 @@ class EventReader:
         self._lines = _LineSplitter()
         self._after_return = False
         self._data: bytes | bytearray | None = None
-        """Data of the incomplete event; bytes until a second line arrives."""
+        """Data of the incomplete event: ``bytes`` for one line, ``bytearray`` for several lines."""
 
     def feed(self, portion: bytes) -> list[bytes]:
         """Return the data of the events that are now complete."""
@@ -75,6 +75,7 @@ class EventReader:
                 out.append(bytes(self._data))
                 self._data = None
         buffered = len(self._lines.rest) + (0 if self._data is None else len(self._data))
+        # If there are complete events, return them first: the buffer stays too large for the next call.
         if buffered > self._limit and not out:
             raise Failure(
                 "upstream", "the upstream sent an event over the size limit", code="upstream_protocol"
@@ -82,7 +83,10 @@ class EventReader:
         return out
 
     def _add(self, line: bytes) -> None:
-        """Add another data line to the event; most events have only one, which needs no buffer."""
+        """Add another data line to the event.
+
+        The buffer is created here, because most events have only one line and need no buffer.
+        """
         assert self._data is not None  # noqa: S101 - the caller has checked it
         if isinstance(self._data, bytes):
             self._data = bytearray(self._data)
@@ -92,7 +96,8 @@ class EventReader:
     def _normalise_newlines(self, portion: bytes) -> bytes:
         """Replace all newlines by line feeds.
 
-        A carriage return at the end of a read ends its line at once; a line feed after it is dropped.
+        A carriage return at the end of a read ends its line at once.  If the next read starts with a line
+        feed, that line feed belongs to the same newline and is removed.
         """
         if self._after_return and portion:
             portion = portion.removeprefix(b"\n")
@@ -107,12 +112,12 @@ class EventReader:
         return self._data is not None or bool(self._lines.rest)
 
     def finish(self) -> list[bytes]:
-        """Return the last event at the end of input; some servers omit the empty line after it."""
+        """Return the last event at the end of input, because some servers omit the empty line after it."""
         return self.feed(b"\n\n") if self.incomplete else []
 
 
 class LineReader:
-    r"""Reader of JSON lines, which Ollama sends in place of events.
+    r"""Reader of JSON lines, which Ollama sends instead of server-sent events.
 
     >>> reader = LineReader(100)
     >>> reader.feed(b'{"a": 1}\n{"b"'), reader.feed(b": 2}\n"), reader.finish()
@@ -135,5 +140,5 @@ class LineReader:
         return out
 
     def finish(self) -> list[bytes]:
-        """Return the last line at the end of input."""
+        """Return the last line at the end of input, if it has no newline."""
         return self.feed(b"\n")

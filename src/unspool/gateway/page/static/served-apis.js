@@ -1,4 +1,4 @@
-// A conversation as a request of each of the three APIs, and the answer from the events of their streams.
+// Conversion of a conversation to a request for each of the three APIs, and of stream events to an answer.
 //
 // A turn is {role: "user", text}, {role: "tool", id, text}, or the model's
 // {role: "assistant", reasoning, text, calls: [{id, name, arguments}]}.
@@ -143,5 +143,5 @@ const responses = {
   },
 };
 
-/** The three APIs: `body` makes a request from a conversation, `take` adds an event to an answer. */
+/** The three APIs: `body` converts a conversation to a request, `take` adds a stream event to an answer. */
 export const APIS = { chat, messages, responses };

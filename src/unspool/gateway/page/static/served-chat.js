@@ -86,7 +86,7 @@ class Chat {
             field("Temperature", this.temperature),
             field("Max tokens", this.limit),
           ),
-          fold("Tools", true, field("JSON", this.tools, "in the format of Chat Completions; empty: no tools"), this.wrong),
+          fold("Tools", true, field("JSON", this.tools, "in the format of Chat Completions; leave empty for no tools"), this.wrong),
           fold("System prompt", false, field("Text", this.system)),
         ),
       ),
@@ -111,7 +111,7 @@ class Chat {
     event.preventDefault();
     const text = this.text.value.trim();
     if (!text || this.#stop || this.#readTools() === null) return;
-    // A message that got no answer is not sent again.
+    // Remove messages without an answer, so that they are not sent again.
     while (this.#turns.at(-1)?.role === "user") this.#turns.pop();
     this.#turns.push({ role: "user", text });
     this.log.append(el("li.served-user", {}, text));
@@ -129,7 +129,7 @@ class Chat {
     this.text.focus();
   }
 
-  /** Returns the tools in the editor; null if they are not valid, which the panel then shows. */
+  /** Returns the tools from the editor; if they are not valid, shows an error and returns null. */
   #readTools() {
     this.wrong.hidden = true;
     try {
@@ -231,7 +231,7 @@ class Chat {
       event.preventDefault();
       calls.forEach(({ id }, at) => this.#turns.push({ role: "tool", id, text: inputs[at].value }));
       item.replaceChildren(...inputs.map((input, at) => el("pre", {}, `${calls[at].name} → ${input.value}`)));
-      // With a required call, the model would never answer.
+      // If every answer must be a tool call, the model can never answer with text.
       if (this.choice.value === "required") this.choice.value = "auto";
       this.#answer();
     });
@@ -240,7 +240,7 @@ class Chat {
   }
 }
 
-/** A turn of the model while it arrives. */
+/** View of the model's turn, updated while the turn arrives. */
 class Turn {
   constructor(answer) {
     this.answer = answer;

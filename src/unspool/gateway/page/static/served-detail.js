@@ -1,8 +1,8 @@
-// One request: raw output, message, diagnostics, plan and times.
+// View of one request: raw output, message, diagnostics, plan and times.
 
 import { el, fold, pretty, seconds } from "./served-dom.js";
 
-/** Returns a view of a request; `open` puts an output into the playground. */
+/** Returns a view of a request; `open` is a function that opens an output in the playground. */
 export function detail(request, open) {
   const failed = request.error || (request.status >= 400 ? request.code : "");
   return el(
@@ -42,7 +42,7 @@ function choiceOf(choice, request, open) {
   );
 }
 
-/** Returns what the playground needs to parse an output in the same way. */
+/** Returns the playground's input for parsing an output in the same way as the gateway did. */
 function playable(choice, request) {
   return {
     text: choice.raw,
@@ -54,7 +54,7 @@ function playable(choice, request) {
   };
 }
 
-/** Returns a view of the plan and of the body that the upstream got. */
+/** Returns a view of the plan and of the request that was sent to the upstream. */
 export function plan(request) {
   const decided = request.plan;
   if (!decided) return null;

@@ -1,6 +1,6 @@
-// Elements in one expression.  Strings become text nodes, so output of models and clients never becomes markup.
+// Helpers that create DOM elements.  Strings become text nodes, so text from models and clients never becomes markup.
 
-/** Returns an element with attributes, listeners (such as onclick), properties and children. */
+/** Creates an element with attributes, listeners (such as onclick), properties and children. */
 export function el(name, properties = {}, ...children) {
   const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);

@@ -1,4 +1,4 @@
-// Requests to the gateway that serves this page: the API key, JSON, event streams.
+// Requests to the gateway that serves this page, with an API key, JSON bodies and event streams.
 
 const KEY = "unspool-key";
 
@@ -35,7 +35,7 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
 /** Sends a request and returns the JSON of its response. */
 export const askJson = async (path, options) => (await ask(path, options)).json();
 
-/** Yields the events of a stream as pairs of a name and a text. */
+/** Yields the events of a response as pairs of an event name and its data. */
 export async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const parser = new EventParser();

@@ -1,4 +1,4 @@
-// Panel: a report about a model, with its dialect, the reasons for it, and the doctor's findings.
+// Panel: a report on a model, with its dialect, the evidence for the dialect, and any problems.
 
 import { el, fold } from "./served-dom.js";
 import { askJson } from "./served-gateway.js";

@@ -62,7 +62,7 @@ export function requestsPanel(about, open) {
   }
 
   const workers =
-    about.workers > 1 ? ` This gateway has ${about.workers} workers with a list each: a refresh may show another one.` : "";
+    about.workers > 1 ? ` Each of the gateway's ${about.workers} workers has its own list, so a refresh may show a different list.` : "";
   const element = el(
     "div.served-panel",
     {},

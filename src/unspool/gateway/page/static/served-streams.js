@@ -1,13 +1,13 @@
 // Two streams side by side: the model's output, and the events that the client got.
 //
-// A row is one read of the upstream's stream.  If its right side is empty, the parser holds the
-// text on its left back, because it may still become a marker.
+// Each row is one read of the upstream's stream.  If the right side of a row is empty, the parser is
+// holding back the text on the left, because the text may be the start of a marker.
 
 import { el } from "./served-dom.js";
 
 const MAX_ROWS = 2000;
 
-/** The rows of one answer. */
+/** View of both streams for one answer, row by row. */
 export class Streams {
   constructor() {
     this.count = el("p.served-count", { role: "status" });

@@ -1,4 +1,4 @@
-// Panels that a gateway adds to the playground: a chat with its models, reports about the models,
+// Panels that a gateway adds to the playground: a chat with its models, reports on the models,
 // and the latest requests.
 
 import { chatPanel } from "./served-chat.js";
@@ -9,7 +9,7 @@ import { requestsPanel } from "./served-requests.js";
 
 let about = null;
 
-/** Returns whether the gateway answers this page; if not, adds a panel that says what to do. */
+/** Returns whether the page may use the gateway; if not, adds a panel with the reason or for an API key. */
 export async function admitted({ addPanel, gateway }) {
   document.head.append(el("link", { rel: "stylesheet", href: "served.css" }));
   gateway.headers = () => (key.get() ? { authorization: `Bearer ${key.get()}` } : {});
@@ -43,7 +43,7 @@ function keyPanel() {
       },
     },
     el("h2", {}, "This gateway needs an API key"),
-    el("p", {}, "Enter one of its api_keys. The key stays in this tab, is sent to this gateway only, and is deleted when the tab is closed."),
+    el("p", {}, "Enter one of the gateway's API keys. The key stays in this tab, is sent only to this gateway, and is deleted when the tab is closed."),
     key.get() && el("p.served-problem", { role: "alert" }, "That key is not valid."),
     field("API key", input),
     el("button.primary", { type: "submit" }, "Continue"),
