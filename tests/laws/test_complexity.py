@@ -65,7 +65,7 @@ def test_line_count_is_reproducible() -> None:
 @counted
 def test_quadratic_work_is_detected() -> None:
     assert_linear(work, 10)
-    with pytest.raises(AssertionError, match="lines for 10"):
+    with pytest.raises(AssertionError, match="lines executed for 10"):
         assert_linear(lambda size: work(size * size), 10)
 
 

@@ -1044,7 +1044,7 @@ def test_ids_and_guided_json_combine() -> None:
             found = fold.message()
             assert calls(found) == ([("f", {"a": 1})] if two in text else [])
             assert (found.reasoning or "").strip() == (reasoning or "").strip()
-    with pytest.raises(UsageError, match="created with a tokenizer"):
+    with pytest.raises(UsageError, match="this parser has a tokenizer"):
         decided.parser(ids=True).feed("x")
     with pytest.raises(UsageError, match="takes text"):
         decided.parser().feed(b"x")  # type: ignore[arg-type]
@@ -1169,7 +1169,7 @@ BLANK: dict[str, Any] = {}
         ("harmony", ask(thinking=False), {}, "always reasons; reasoning_effort sets how much"),
         ("harmony", ask(reasoning_effort="none"), {}, "harmony accepts low, medium, high"),
         ("step3", ask(thinking=False), {}, "step3 always reasons"),
-        ("jamba", ask(thinking=True), {}, "jamba has no option"),
+        ("jamba", ask(thinking=True), {}, "jamba has no such option"),
         ("llama3_json", ask(thinking=True), {}, "llama3_json does not reason"),
         ("llama3_json", ask(reasoning_effort="high"), {}, "llama3_json does not reason"),
         ("deepseek_v41", ask(reasoning_effort=101), {}, "or a number from 1 to 100"),
@@ -1240,7 +1240,7 @@ BLANK: dict[str, Any] = {}
             "hermes",
             ask(tools=TOOLS, tool_choice={"type": "allowed_tools", "tools": [{"name": {}}]}),
             {},
-            "which tools lacks",
+            "which is not in tools",
         ),
         ("hermes", ask(functions=[]), {}, "use tools"),
         ("hermes", ask(function_call="auto"), {}, "use tool_choice"),

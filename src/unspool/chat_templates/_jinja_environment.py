@@ -1,7 +1,7 @@
 """Jinja environment for chat templates, like that of Transformers but with limits on each rendering.
 
-The child process (``_render_process.py``) imports only this file, ``_render_job.py``
-and ``_render_limits.py`` of our package, so that it starts quickly.
+From our package, the child process (``_render_process.py``) imports only this file,
+``_render_job.py`` and ``_render_limits.py``, so that it starts quickly.
 """
 
 from __future__ import annotations

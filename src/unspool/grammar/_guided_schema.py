@@ -1,6 +1,6 @@
-"""Schema for guided decoding, if a backend can constrain JSON but not the markup of a dialect.
+"""JSON schema for guided decoding, for backends that cannot constrain the markup of a dialect.
 
-The model then writes a list that the dialect ``generic_json`` reads::
+With this schema, the model writes a list that the dialect ``generic_json`` can read::
 
     [{"name": "get_weather", "parameters": {"city": "Paris"}}]
 """
@@ -22,12 +22,12 @@ def guided_schema(
     parallel: bool = True,
     bare: bool = False,
 ) -> dict[str, Any]:
-    """Return the schema of a list of calls, for backends that constrain JSON only.
+    """Return a JSON schema for a list of calls, for backends that can constrain only JSON.
 
-    If ``choice`` names a function, the list has one call.
+    If ``choice`` names a function, the list has exactly one call.
 
     :param bare: for a named function, return the schema of its arguments alone.  The
-        output then does not contain the name, so its reader must know the function.
+        output then does not contain the function's name.
     """
     offered, is_named = select_functions(tools, choice)
     if choice == "auto":
@@ -60,7 +60,7 @@ def guided_schema(
 
 
 def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a function, and move its definitions to ``definitions``."""
+    """Return a function's schema after moving the definitions in it to ``definitions``."""
     own: Mapping[str, Any] = function.parameters
     inner = own.get("$defs", {})
     if any(name in definitions and definitions[name] != inner[name] for name in inner):

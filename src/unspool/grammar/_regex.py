@@ -33,7 +33,7 @@ MOST: Final = 256
 _DEEPEST: Final = 32
 """Maximum nesting of groups."""
 _HEAVIEST: Final = 4096
-"""Maximum size of a repetition such as ``x{3,5}`` when written out, because engines write it out."""
+"""Maximum size of a repetition such as ``x{3,5}`` after expansion, because engines expand it."""
 
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORD: Final = union(_DIGITS, ((65, 90), (95, 95), (97, 122)))

@@ -1,4 +1,4 @@
-"""Functions that the model may call: those among the tools of a request, or the one that it names."""
+"""Functions that the model may call: all functions among a request's tools, or a named one."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Function:
 
     name: str
     parameters: Mapping[str, Any]
-    """The self-contained schema of the arguments."""
+    """The schema of the arguments; its references point into its own ``$defs``."""
 
 
 def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     """Return the functions among the tools of a request.
 
-    A function that declares no parameters takes none.  A function with
-    ``strict: false`` takes any.
+    A function that declares no parameters accepts none.  A function with
+    ``strict: false`` accepts arbitrary parameters.
     """
     declared = list(tools)
-    Tools(declared)  # raises an error if a declaration has no name
+    Tools(declared)  # only to raise an error if a declaration has no name
     budget = Budget()
     out: list[Function] = []
     for tool in declared:
@@ -65,7 +65,7 @@ def _arguments(schema: object, budget: Budget) -> Mapping[str, Any]:
 
 
 def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:
-    """Return the functions that the model may call, and whether ``choice`` names one of them."""
+    """Return the functions that the model may call, and True if ``choice`` names one function."""
     offered = read_functions(tools)
     if not offered:
         raise UsageError("the tools contain no function, so there is nothing to constrain")

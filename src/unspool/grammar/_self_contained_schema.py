@@ -1,4 +1,4 @@
-"""Self-contained copies of JSON schemas: the schema, with the definitions that it refers to."""
+"""Self-contained copies of JSON schemas, which include all definitions to which they refer."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ PRE.6  which marker is stripped from the content ``_decide_reasoning``
 
 The facts about a family's templates and engines are data (``dialects/_request_facts.py``).
 The rendered prompt takes precedence over these facts, for two reasons: somebody may have
-edited the template, and the model continues the prompt even if the switches contradict it.
+edited the template, and the model continues the prompt even if the options contradict it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _resolve(
 ) -> tuple[str, Dialect, RequestFacts]:
     """Return a name to use in error messages, the dialect, and the request facts.
 
-    A checkpoint shares the dialect of its family, but has its own options for reasoning.
+    A checkpoint uses the dialect of its family, but has its own options for reasoning.
     """
     if isinstance(dialect, Dialect):
         declaration = find(dialect, tokenizer)
@@ -140,7 +140,7 @@ def _dialect_name(name: str) -> str:
 def build_plan(inputs: Inputs) -> Plan:
     """Make all decisions for these inputs, and return the plan.
 
-    The order matters: where the output begins depends on the thinking switch, whether the model
+    The order matters: where the output begins depends on the reasoning options, whether the model
     reasons depends on where the output begins, and all other decisions depend on the reasoning.
     """
     context = PlanContext(inputs)

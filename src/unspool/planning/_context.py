@@ -26,7 +26,7 @@ class PlanContext:
         self.reasoning_options = read_reasoning_options(
             self.family, self.thinking, inputs.request, inputs.defaults
         )
-        """The options for reasoning of the request."""
+        """The request's options for reasoning, reduced to one decision."""
         self.prompt = prompt_text(inputs.prompt, inputs.tokenizer)
         self.continues = self.request.prefill is not None
         """True if the output continues the last message of the request."""

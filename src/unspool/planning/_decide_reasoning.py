@@ -14,10 +14,10 @@ from ._prompt_end import closes_reasoning
 from ._reasoning_options import read_reasoning_options
 
 _DEFAULTS = {
-    "on": "is on unless the request switches it off",
-    "off": "is off unless the request switches it on",
+    "on": "is on unless the request turns it off",
+    "off": "is off unless the request turns it on",
     "model": "is up to the model",
-    "always": "cannot be switched off",
+    "always": "cannot be turned off",
 }
 
 
@@ -61,13 +61,13 @@ def _explain(context: PlanContext, on: bool, why: str) -> bool:
 
 
 def _switch_template(context: PlanContext, on: bool) -> None:
-    """Set the template's switch to a decision that the request did not make."""
+    """Turn reasoning on or off in the template, although the request has no such option."""
     options = read_reasoning_options(context.family, context.thinking, {"thinking": on}, {})
     context.template_kwargs = {**context.template_kwargs, **options.kwargs}
 
 
 def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputStart) -> bool:
-    """Return whether the model reasons; add a warning if the prompt contradicts the switch."""
+    """Return whether the model reasons; add a warning if the prompt contradicts the request."""
     options = context.reasoning_options
     reasoning = switched_on or start == "reasoning"
     if reasoning != switched_on:

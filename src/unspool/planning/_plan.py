@@ -114,7 +114,7 @@ class Plan:
     include_reasoning: bool
     """True if the client gets the reasoning."""
     chat_template_kwargs: Mapping[str, object]
-    """Variables for the chat template, including the thinking switches that this family's template reads."""
+    """Variables for the chat template, including the reasoning options that this family's template reads."""
     start: OutputStart
     """Where the output begins: in content, in reasoning, in the header of a message,
     or inside a call that the prompt has begun."""

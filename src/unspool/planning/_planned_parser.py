@@ -88,7 +88,7 @@ class PlannedParser(Parser):
     def feed(self, text: str) -> list[Event]:
         """Feed the next piece of output, of any length, and return its events."""
         if not isinstance(text, str) or self._tokenizer is not None or self._finished:
-            return super().feed(text)  # raises an error
+            return super().feed(text)  # raises the right error
         self._add_raw(text)
         if self._openers is not None:
             self._first += text

@@ -1,9 +1,9 @@
 """Reader of the options for reasoning in a request: switches, efforts and budgets.
 
-Clients switch reasoning on or off in many ways: ``enable_thinking``, ``thinking``,
+Clients turn reasoning on or off in many ways: ``enable_thinking``, ``thinking``,
 ``reasoning`` or ``thinking_mode``, an effort, or a token budget.  A chat template
-reads one or two of these.  ``read_reasoning_options`` reduces them to one decision, and sets
-the variables that the family's template reads.
+reads one or two of these.  ``read_reasoning_options`` reduces them to one decision,
+and sets the variables that the family's template reads.
 
 An option that the family does not support is an error, because otherwise the client would
 not notice that the option has no effect.  The error names the supported options.
@@ -48,10 +48,10 @@ _OWN_OPTIONS: Final = frozenset({"force_nonempty_content"})
 
 @dataclass(frozen=True, slots=True)
 class ReasoningOptions:
-    """The options for reasoning of a request, reduced to one decision."""
+    """A request's options for reasoning, reduced to one decision."""
 
     on: bool | None
-    """True if the request options reasoning on, False if it options reasoning off, otherwise None."""
+    """True if the request turns reasoning on, False if it turns reasoning off, otherwise None."""
     source: str
     """The option that made the decision, such as ``enable_thinking=false``; empty if there is none."""
     kwargs: dict[str, object]
@@ -63,10 +63,10 @@ class ReasoningOptions:
 def read_reasoning_options(
     family: str, thinking: Thinking, request: Mapping[str, object], defaults: Mapping[str, object]
 ) -> ReasoningOptions:
-    """Return the reasoning options of a request as one decision, with variables for the template.
+    """Return a request's options for reasoning as one decision, with variables for the family's template.
 
-    :param defaults: the deployment's default template variables; options for reasoning in it are used
-        only if the request has none.
+    :param defaults: the deployment's default template variables; options for reasoning in it are
+        used only if the request has none.
     """
     warnings: list[str] = []
     variables = _Variables()
@@ -103,7 +103,7 @@ class _Variables:
             elif key == "thinking" and isinstance(value, Mapping):
                 self._add_thinking(value, thinking)
                 if value.get("budget_tokens") is not None and "thinking_budget" not in thinking.switches:
-                    warnings.append("thinking.budget_tokens is not enforced: the model has no option for it")
+                    warnings.append("thinking.budget_tokens is not enforced: the model has no such option")
             else:
                 self._add(key, value, "the request")
         self._check_spelling(request)
@@ -158,14 +158,14 @@ class _Variables:
 
 
 def _normal(value: object) -> object:
-    """Return an option value in a form in which ``True``, ``1``, ``"on"`` and so on are equal."""
+    """Return an option's value in a form in which ``True``, ``1``, ``"on"`` and so on are equal."""
     if isinstance(value, str):
         return _WORDS.get(value.lower(), value.lower())
     return bool(value) if value in (0, 1) else value
 
 
 def near_efforts(word: object) -> tuple[str, ...]:
-    """Return the other efforts that do not switch reasoning off, the closest one first.
+    """Return the other efforts that do not turn reasoning off, the closest one first.
 
     >>> near_efforts("max")[:2]
     ('xhigh', 'high')
@@ -236,7 +236,7 @@ class _OptionReader:
             depth = f"; {thinking.effort_name} sets how much" if thinking.switches else ""
             return f"{self.family} always reasons{depth}; leave it out"
         if not thinking.switches:
-            return f"{self.family} has no option, because the model decides; leave it out"
+            return f"{self.family} has no such option, because the model decides; leave it out"
         return f"{self.family} supports {', '.join(thinking.switches)}"
 
     def _boolean(self, key: str, value: object) -> bool:
@@ -255,8 +255,8 @@ class _OptionReader:
         if not self.source:
             self.on, self.source = on, source
 
-    def _can_switch(self, on: bool, supported: bool) -> bool:
-        """Return whether the family's reasoning can be switched on (or off), or is always on (or off)."""
+    def _can_turn(self, on: bool, supported: bool) -> bool:
+        """Return whether the family's reasoning can be turned on (or off), or is always on (or off)."""
         default = self.thinking.default
         if default == "n/a":
             return not on
@@ -274,7 +274,7 @@ class _OptionReader:
                 self.kwargs.setdefault("thinking_mode", value)
                 continue
             on = self._boolean(key, value)
-            if not self._can_switch(on, any(name in self.thinking.switches for name in BOOLEANS)):
+            if not self._can_turn(on, any(name in self.thinking.switches for name in BOOLEANS)):
                 raise UsageError(f"{key}={str(on).lower()} has no effect: {self._advice()}")
             self._decide(on, f"{key}={str(on).lower()}")
 
@@ -294,7 +294,7 @@ class _OptionReader:
             if on is not None and on != self.on:
                 self.warnings.append(f"{self.source} takes precedence over {source}")
             return False
-        if on is not None and not self._can_switch(on, bool(self.thinking.switches)):
+        if on is not None and not self._can_turn(on, bool(self.thinking.switches)):
             raise UsageError(f"{source} has no effect: {self._advice()}")
         self._decide(on, source)
         return on is None
@@ -325,7 +325,7 @@ class _OptionReader:
         source = f"{key}={value}"
         off = str(value).strip().lower() in thinking.effort_off or value == 0
         supported = "reasoning_effort" in thinking.switches or any(n in thinking.switches for n in BOOLEANS)
-        if not self._can_switch(not off, supported) or not (supported or off):
+        if not self._can_turn(not off, supported) or not (supported or off):
             raise UsageError(f"{source} has no effect: {self._advice()}")
         if self.source and self.on is False and not off:
             self.warnings.append(f"{self.source} takes precedence over {source}")
