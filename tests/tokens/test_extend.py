@@ -332,13 +332,9 @@ def test_dropped_reasoning_is_reported() -> None:
     ("written", "new", "why"),
     [
         ("", [NEXT], "nothing after it"),
-        ("<think>Rain?", [NEXT], "cut inside its reasoning"),
+        ("<think>Rain?", [NEXT], "truncated inside its reasoning"),
         ("It is raining.<|endoftext|>", [NEXT], "The ids end with <|endoftext|>"),
-        (
-            '<tool_call>\n{"name": "get',
-            [RESULT],
-            "do not end with the text that the template writes after calls",
-        ),
+        ('<tool_call>\n{"name": "get', [RESULT], "that the template writes after calls"),
         (
             "It is raining.",
             [{"role": "assistant", "content": "It is raining."}],

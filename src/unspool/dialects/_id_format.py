@@ -39,9 +39,9 @@ class IdFormat:
     length: int = 24
     """Number of random alphanumeric characters that replace ``{random}``."""
     native_length: int | None = None
-    """Required length of ids that the model wrote, which must also be ASCII letters and digits.
+    """Required length of ids that the model wrote; such ids must also be ASCII letters and digits.
 
-    If None, ids of any form are accepted that APIs can use.
+    If None, every id that APIs accept is valid.
     """
 
     def __post_init__(self) -> None:

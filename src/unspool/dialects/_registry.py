@@ -79,6 +79,7 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     """
     if not isinstance(dialect, Dialect):
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
+    # Built-in dialects are registered first, so that their aliases take precedence.
     _load_built_ins()
     facts = facts_of(dialect)
     check_facts(dialect, facts)
@@ -203,7 +204,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
 
 @lru_cache(maxsize=1024)
 def _found(name: str, changes: int) -> Dialect:
-    """Return the dialect with this name, from a cache because every new parser looks up its dialect."""
+    """Return the dialect with this name.  The result is cached, because every new parser needs it."""
     del changes
     return get_dialect(name)
 

@@ -146,6 +146,7 @@ def _marks(
     text = decoder.whole(ids)
     starts = list(accumulate(widths, initial=0))
     found = [_Mark("system", 0, 0, False, len(ids))]
+    # Longer openers are tried first, because an opener may be the beginning of another one.
     for match in re.finditer("|".join(map(re.escape, sorted(roles, key=len, reverse=True))), text):
         role = roles[match[0]]
         opener_start, opener_end = (

@@ -1,7 +1,7 @@
 """Next prompt of a multi-turn conversation, which consists of the sampled ids and a suffix.
 
-Encoding the whole conversation again would change sampled ids.  The tokenizer may choose other tokens
-for the same text than the model did, and the template may format arguments in another way.  So this
+Encoding the whole conversation again would change sampled ids.  For the same text, the tokenizer may
+choose tokens that the model did not choose, and the template may format arguments differently.  So this
 module keeps the sampled ids.  It renders a conversation that has a placeholder in place of the model's
 turn, followed by the new messages.  The text after the placeholder is the suffix.
 
@@ -338,6 +338,8 @@ class _Extender:
         gap, rest = self.split(found)
         ending = list(self.tokenizer.encode(rest))
         usual = list(self.tokenizer.encode(found.end.removeprefix(gap).rstrip()))
+        # `run` is the length of the part of the ending that the ids may already contain: the usual end of a
+        # turn, and any whitespace and special tokens after it.
         run = len(usual) if ending[: len(usual)] == usual else 0
         while run < len(ending) and (ending[run] in special or self.is_whitespace(ending[run])):
             run += 1

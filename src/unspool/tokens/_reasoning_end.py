@@ -58,6 +58,7 @@ class ReasoningIds:
         if not self._compiled.has_reasoning:
             return True
         window = ids[-(_WINDOW + len(delta)) :]
+        # Fast path: without a token that may begin a marker, reasoning cannot have ended.
         if not any(map(self._may_end_reasoning, window)):
             return False
         before = window[: len(window) - len(delta)]

@@ -71,7 +71,7 @@ def to_html(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "T
     body: list[str] = []
     for id, text, label in pieces(ids, labels, tokenizer):
         kind = Label(label & KIND)
-        flags = [word for flag, word in ((SHARED, "and what follows"), (BROKEN, "broken")) if label & flag]
+        flags = [word for flag, word in ((SHARED, "and the next part"), (BROKEN, "broken")) if label & flag]
         said = ", ".join((f"{id}: {_WORDS[kind]}", *flags))
         classes = f"t{int(kind)}" + (" b" if label & BROKEN else "") + (" s" if label & SHARED else "")
         shown = _html.escape(text or _BEGUN).replace("\n", "⏎<br>")

@@ -105,6 +105,7 @@ class _Patterns:
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
     """Return the end of the text before an incomplete marker, or the end of the buffer."""
     n = len(buf)
+    # An incomplete marker can only be in the last `longest - 1` characters.
     at = max(pos, n - markers.longest + 1)
     while True:
         at, literal = markers.seek(buf, at, False)
@@ -362,6 +363,8 @@ class BareKeyObject(Codec):
             if not closing.startswith(expected):
                 return _NO
         if after == limit:
+            # The whole look-ahead consists of whitespace and matching brackets.  Brackets are enough to end
+            # the string; whitespace alone is not.
             if limit == at + BOUND:
                 return _YES if closing else _NO
             return _YES if self._final else _MORE

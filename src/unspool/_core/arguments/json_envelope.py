@@ -388,9 +388,9 @@ class EnvelopeCodec(NamedPayload):
 
 
 class UnnamedArguments(NamedPayload):
-    """Codec for arguments of a call without a name, whose function must be identified by the argument keys.
+    """Codec for the arguments of a call without a name, whose function is identified by the argument keys.
 
-    Identifying the function takes all keys, so the arguments are held back until the object is complete.
+    This requires all keys, so the arguments are held back until the object is complete.
     """
 
     __slots__ = ("_held", "_json")

@@ -261,6 +261,7 @@ class JsonValue(Value):
         self._attempts = _MAX_ATTEMPTS
         begin = start
         while pos < n and not self.done and not self.error:
+            # After a comma that is held back, and in single-quoted strings, only _repair_at can continue.
             if not self._held_comma and self._state < _SINGLE_STRING:
                 pos = self._read(buf, pos, begin)
                 if pos == n or self.done or self.error:
@@ -442,7 +443,7 @@ class JsonValue(Value):
         return end
 
     def _limit_number(self, end: i64) -> i64:
-        """Return ``end``, or set an error and return the end of the digits that the limit allows."""
+        """Check the length of a number; return ``end``, or the end of its valid part if it is too long."""
         excess: i64 = len(self._partial) - MOST_DIGITS - (self._partial[0] == "-")
         if excess <= 0:
             return end
@@ -716,7 +717,7 @@ def json_kind(text: str) -> str:
 
 
 def _is_value(value: JsonValue, text: str) -> bool:
-    """Feed ``text`` to a codec, and return whether it consists of one value and surrounding whitespace."""
+    """Feed ``text`` to a codec; return whether ``text`` is one JSON value, apart from outer whitespace."""
     end = value.step(text, 0, True)
     if value.error or (not value.done and value.finish(cut=False) != "complete"):
         return False

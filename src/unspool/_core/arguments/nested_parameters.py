@@ -6,12 +6,12 @@ Theory of operation:
 
 * A list holds the open elements, so that only memory limits the nesting.
 * The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a
-  scalar (``_TEXT``); a child makes it an object or a list.  An attribute or the schema determines
-  whether it is an object or a list, and otherwise the child's name: list items have the name ``list_key``
-  of the dialect.
+  scalar (``_TEXT``), and a child makes it an object or a list.  An attribute or the schema determines
+  which of the two it is.  Without these, the name of the child does: the items of a list have the name
+  ``list_key`` of the dialect.
 * Whitespace before the first content is held back, because it is part of the value only in a scalar.
-* A closing tag inside text ends the value only if the text after the tag can follow a value.
-  Strings are output as they arrive.  Both are the same as in ``tagged_parameters``.
+* As in ``tagged_parameters``, a closing tag ends a value only if the text after the tag can follow a
+  value, and strings are output as they arrive.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Parameters(Codec):
         return not self._tools.required(self._function) <= keys
 
     def _wait_for_turn_end(self, buf: str, end: int, final: bool) -> None:
-        """Treat a call as truncated if its turn ends at ``end`` before a required parameter.
+        """Treat a call as truncated if the turn ends at ``end`` and a required parameter is missing.
 
         If more text follows, the turn did not end there, and the call is malformed.
         """

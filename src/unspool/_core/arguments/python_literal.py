@@ -773,7 +773,7 @@ def _is_word(text: str) -> bool:
 
 
 def _literal_to_json(text: str) -> str:
-    """Return JSON for a number, or for true, false or null in Python or JSON; else an empty string.
+    """Return JSON for a number, or for a word such as ``True`` or ``null``; else an empty string.
 
     Numbers that JSON cannot express become strings.
     """

@@ -15,7 +15,7 @@ call.  Three rules determine where a value ends:
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
 2. A value without a closing tag ends at the next parameter, if the function declares this parameter
-   and the call does not have it yet, or at the certain end of the call.
+   and the call does not have it yet, or at a marker that certainly ends the call.
 3. All tags of a call that the value quotes are data.  ``_level`` tracks such calls.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
@@ -130,6 +130,7 @@ class TaggedParameters(Parameters):
         if matcher is None:
             follow = syntax.follow
             in_spelled_break = self._in_spelled_break(buf, pos)
+            # The buffer may end inside a marker, which cannot be identified before the rest has arrived.
             if not final and (in_spelled_break or follow.after_value.pending(buf, pos)):
                 self._held = True
                 return pos
@@ -200,7 +201,7 @@ class TaggedParameters(Parameters):
     def _skip_head(self, buf: str, pos: int, matcher: Matcher, final: bool) -> int:
         """Skip the opening tag of a parameter without a value, and add a note.
 
-        If text other than markup follows the tag, set an error instead.  Otherwise the call would run without
+        If text other than markup follows the tag, set an error instead, because the call would run without
         that text.
         """
         at = -1

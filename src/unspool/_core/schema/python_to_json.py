@@ -64,7 +64,8 @@ _AFTER_COMMA: Final = {
     "pair": "key",
 }
 _AFTER_COLON: Final = {"brace": "pair", "key": "pair"}
-# JSON brackets, by Python's closing bracket, its kind, and whether a value precedes the closing bracket.
+# Pairs of JSON brackets.  The key consists of Python's closing bracket, the kind of the bracket, and whether
+# a value precedes the closing bracket.
 _JSON_BRACKETS: Final = {
     ("]", "list", True): ("[", "]"),
     ("]", "list", False): ("[", "]"),

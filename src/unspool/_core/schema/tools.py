@@ -256,6 +256,7 @@ class ValueType:
         """Return the names of the properties that every value must have."""
         found: list[object] = []
         todo: list[object] = [self._schema]
+        # The loop also visits the schemas that it appends.  The limit ends it if schemas refer to each other.
         for part in todo:
             if isinstance(part, (dict, Mapping)) and len(todo) <= _DEEPEST:
                 found += _list(part.get("required"))
@@ -402,6 +403,7 @@ def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
     todo: list[object] = [schema]
     seen: set[int] = set()
     parts: list[Mapping[str, object]] = []
+    # The loop also visits the schemas that it appends; `seen` ends it if schemas refer to each other.
     for part in todo:
         if isinstance(part, (dict, Mapping)) and id(part) not in seen:
             seen.add(id(part))

@@ -31,7 +31,10 @@ class Alignment:
     __slots__ = ("_expected", "_length", "_literals", "_positions", "_text", "_unmatched", "offsets")
 
     def __init__(self, back: Mapping[str, str]) -> None:
-        """Start an alignment; ``back`` contains the text of each special token, by code point."""
+        """Start an alignment.
+
+        :param back: text of each special token, by its code point.
+        """
         self.offsets = OffsetMap()
         """Map from offsets in the returned text to offsets in the plain text, without code points."""
         self._literals = back
@@ -50,6 +53,7 @@ class Alignment:
         """Add text and decoded ids; return the text that is final, with code points for special tokens."""
         if not text.isascii():
             text = PRIVATE.sub("\ufffd", text)  # a code point in text must not become a special token
+        # Fast path: text and ids agree, and nothing is held back.
         if text == expected and not (self._expected.piece or self._unmatched.piece or self._text):
             self._length += len(text)
             return text
@@ -96,7 +100,7 @@ class Alignment:
             literal = self._literals.get(code_point, "")
             if literal:
                 start = skip_whitespace(text, at)
-                if start - at <= BOUND:  # after more whitespace than this, the token was omitted
+                if start - at <= BOUND:  # more whitespace means that the token was omitted
                     if text.startswith(literal, start):
                         at = self._release(at, start, out) + len(literal)
                     elif literal.startswith(text[start : start + len(literal)]):

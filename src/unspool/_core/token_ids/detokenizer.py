@@ -75,7 +75,7 @@ class OffsetMap:
         return position + self._before[cursor]
 
     def move(self, event: Event) -> bool:
-        """Set an event's span to the plain text, and return whether the span contains a code point."""
+        """Convert an event's span to offsets in the plain text; return whether it contains a code point."""
         start: i64 = event.start
         end: i64 = event.end
         first = self.to_text(start)
@@ -159,6 +159,7 @@ class Detokenizer:
                 try:
                     known = self._decode_other(id, passed + len(out), length, special, others)
                 except UsageError:
+                    # Restore the state before this call, so that none of its ids has an effect.
                     self._incomplete = before
                     raise
                 incomplete = len(self._incomplete) > 0

@@ -90,6 +90,7 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
             broken = 0 if event.status == "complete" else BROKEN
             name = [(head.name_start, _CALL + broken), (head.name_end, _NAME + broken)]
             arguments = [(event.args_start, _CALL + broken), (event.args_end, _ARGUMENTS + broken)]
+            # The offsets must ascend, but some models write the arguments before the name.
             out += arguments + name if event.args_start < head.name_start else name + arguments
             out.append((event.end, _CALL + broken))
     return out
@@ -124,6 +125,8 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
                 continue  # this stretch ends in the same token as the one before it
             out.append(_ALIKE[shared])
             shared = -1
+        # Find the tokens that begin before the end of the stretch.  A token without width belongs to the
+        # token before it, because it continues a character of that token.
         first = token
         while token < total:
             width: i64 = widths[token]

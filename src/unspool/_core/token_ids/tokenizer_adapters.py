@@ -189,9 +189,9 @@ def pattern_of_tokens(tokens: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Return GPT-2's byte alphabet, which maps a printable character to each byte.
+    """Return GPT-2's byte alphabet, which assigns a printable character to each byte.
 
-    The character of a byte is the one with the same number in Latin-1, if this character is printable.
+    A byte whose Latin-1 character is printable is assigned this character.
     """
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in printable]

@@ -41,7 +41,7 @@ HY_THINKING = Thinking(
     effort_off=("no_think", "none"),
 )
 SUFFIXES = ("", ":opensource", ":6124c78e")
-"""Suffixes in the released checkpoints.  Only the tokenizer of a model shows which suffix it uses."""
+"""Suffixes in the released checkpoints.  Only the tokenizer shows which suffix a model uses."""
 
 
 def with_suffixes(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]:
