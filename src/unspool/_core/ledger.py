@@ -8,13 +8,14 @@ of the input is (text, markup, arguments), and call one ledger method for each p
 piece of input is to emit an event whose span is this piece.  The ledger does not depend on dialects and never
 calls the machine.
 
-A *silent* call is not reported as a call: its input becomes markup or text.  Calls are silent if the request
-offered no tools, if the called tool is not one of them, or if the call means "no call".
+A *silent* call is not reported as a call: its input becomes markup or text.  Depending on the policies, a
+call is silent if the request did not offer the called tool or any tools.  A call that means "no call" is
+always silent.
 
 ====================  ==================================================================
 ``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
-``buffer``            input that no event accounts for yet; the part before ``position``
-                      is already accounted for
+``buffer``            input, in which events already account for the part before
+                      ``position``
 ``position``          index of the next input to account for; 0 between two feeds
 ``_events``           events since ``begin_feed``
 ``_set_aside``        input that was taken out of the buffer without an event; see

@@ -447,9 +447,9 @@ class Machine:
             at, literal = markers.seek(buffer, at, False)
             if at < 0:
                 break
-            # There are three cases.  Either a complete literal was found; or the buffer ends with the
-            # beginning of a literal, so that more input is needed; or there is no more input, so that this
-            # beginning is text, unless it looks like a marker that was cut off.
+            # There are three cases.  A complete literal was found.  Or the buffer ends with the beginning of
+            # a literal, so more input is needed.  Or the input ends there; the beginning of the literal is
+            # then text, unless it looks like a marker that was cut off.
             if final and not literal:
                 if CONTROL_TOKEN.match(buffer, at):  # of another family
                     self._show_text(at)

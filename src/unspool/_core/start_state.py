@@ -216,7 +216,7 @@ def _last_header(text: str, compiled: CompiledDialect) -> str:
     assert frame is not None  # noqa: S101 - only frames have headers
     header = ""
     at = len(text)
-    # A header may contain several opening markers, so extend it to the left as long as it is a header.
+    # A header may contain several opening markers, so search further back for a longer header.
     while True:
         at = max(text.rfind(opener, 0, at) for opener in frame.openers)
         if at < 0 or not frame.is_header(text[at:]):

@@ -352,7 +352,7 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
 def _call_markers(dialect: Dialect) -> frozenset[str]:
     """Return the literals that occur only in calls, not in wrappers of text.
 
-    Return none if a call ends with a literal of a wrapper.  Calls then have the same markers as other
+    Return an empty set if a call ends with a literal of a wrapper.  Calls then have the same markers as other
     messages.
     """
     of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)

@@ -91,7 +91,7 @@ class Step:
         self.fields: Final = fields or {}
         """``ATTRIBUTES``: the field for each attribute."""
         self.stop: Final = stop
-        """``CAPTURE``: a literal that also ends the text.  ``HEADER``: the separator."""
+        """``CAPTURE``: a literal at which the text ends.  ``HEADER``: the separator after the header."""
         self.markers: Final = markers or _NO_MARKERS
         """``HEADER``: literals that end the header.  ``FOLLOWED`` and ``UNLESS``: the literals to check
         for."""

@@ -436,7 +436,7 @@ def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
 
 
 def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
-    """Return whether one of these literals or the end of the input follows, after optional whitespace.
+    """Check whether one of these literals or the end of the input follows, after optional whitespace.
 
     The answers are ``MATCH``, ``FAIL`` and ``NEED_MORE``, as those of a matcher.
     """
