@@ -81,7 +81,7 @@ from unspool.testing._prompt_laws import every_policy
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
-# The strategies of 80 dialects are slow to build and quick to use.
+# The strategies are slow to build but quick to draw from.
 patient = [HealthCheck.too_slow]
 
 
@@ -90,8 +90,8 @@ def cases(name: str) -> tuple[ModelOutput, ...]:
     """Return outputs of a dialect; for a dialect with few in the corpus, rendered messages."""
     dialect = get_dialect(name)
     found = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
-    # The standard patterns are much alike, and have laws of their own in test_standard_scenarios.py.
-    found = [vector for vector in found if not vector.file.endswith("/standard_scenarios.md")]
+    # The standard scenarios resemble each other and have their own laws in test_standard_scenarios.py.
+    found = [vector for vector in found if not vector.file.endswith("/standard.md")]
     if len(found) <= 8:
         found = (found + standard_scenarios.vectors_of(name))[:20]
     if found:
@@ -110,7 +110,7 @@ def _plain_messages(dialect: Dialect) -> Iterator[Message]:
         try:
             render(dialect, message)
         except UsageError:
-            continue  # not every dialect can say everything
+            continue  # some dialects cannot express this message
         yield message
 
 
@@ -149,7 +149,7 @@ def invented(name: str) -> st.SearchStrategy[SampleMessage]:
     return messages(name)
 
 
-# -- texts
+# -- laws of texts
 
 
 @each_dialect
@@ -297,7 +297,7 @@ def test_arguments_are_an_object(name: str) -> None:
     wording = SampleCall(get_dialect(name))
     text = wording.write()
     for value in ("[1]", "5", "true", '"Oslo"', '"[1]"', '[{"city": "Oslo"}]'):
-        # Where nothing else ends the call, a number may go on.
+        # Without a closing marker, a number at the end may be incomplete.
         policies = Policies(truncated_call="text")
         case = ModelOutput(
             text.replace(wording.arguments, value), wording.tools(city="string"), policies=policies
@@ -372,7 +372,7 @@ def test_present_argument_is_not_reported_missing(name: str) -> None:
                 assert not missing or twice, (broken_text, arguments)
 
 
-# -- messages
+# -- laws of messages
 
 
 @each_dialect
@@ -456,7 +456,7 @@ def test_finished_framed_message_of_the_prompt_has_no_effect(name: str, long: in
     written = [dialect.prompt.start + render(dialect, message) for message in _plain_messages(dialect)]
     for before in written:
         prompt = before.replace("Hello", "Hello" + " there" * (long // 6))
-        # Without an end of its own a message is over where the turn is.
+        # A message without an end marker ends with its turn.
         ends = (*dialect.stop, "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n")
         for end in ("", *ends) if dialect.frame.ends else ends:
             for text in (*written, *(text.removeprefix(dialect.prompt.start) for text in written), "Hello."):
@@ -511,7 +511,7 @@ def test_raw_text_of_a_malformed_call_is_complete(name: str, policy: str) -> Non
     """The raw text is kept in pieces, which are joined when there are many."""
     shown = assert_policy(name, policy)
     if shown is None:
-        return  # it has no calls
+        return  # the dialect has no calls
     for size in (BLOCK + 1, 3 * BLOCK + 7):
         value = "Oslo" * (size // 4)
         case = replace(shown, text=shown.text.replace("Oslo", value))
@@ -524,7 +524,7 @@ def test_raw_text_of_a_malformed_call_is_complete(name: str, policy: str) -> Non
             assert value in ends[0].raw
 
 
-# -- the tests themselves
+# -- tests of the laws
 
 
 @each_dialect
@@ -539,7 +539,7 @@ def test_corpus_has_calls(name: str) -> None:
 def test_check_dialect_finds_violations() -> None:
     good = Dialect("good", call=("<c>{envelope}</c>",))
     check_dialect(good, ["Hi <c>", ModelOutput('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
-    # A model that thinks "H" would write "<<HmH", of which "Hm" is dropped, and nothing closes it.
+    # Reasoning "H" is written as "<<HmH", in which "Hm" is dropped, so nothing closes it.
     ambiguous = Dialect("ambiguous", reasoning=("<<{text}mH",), drop=("Hm",))
     with pytest.raises(AssertionError, match="round trip"):
         check_dialect(ambiguous, examples=300)
@@ -608,5 +608,5 @@ def test_changed_arguments_are_not_a_prefix() -> None:
 
 def test_policies_cover_every_choice() -> None:
     for field in Policies.__slots__:
-        if field not in ("reasoning_field", "forced_finish_reason"):  # of the wire
+        if field not in ("reasoning_field", "forced_finish_reason"):  # policies of the wire format
             assert len({getattr(policies, field) for policies in POLICIES.values()}) > 1, field
