@@ -49,7 +49,7 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-# -- wrong use
+# -- usage errors
 
 
 def test_every_error_has_one_base() -> None:
@@ -209,11 +209,11 @@ def test_register_needs_a_dialect_with_unique_names() -> None:
     assert get_dialect("hermes").call != CALL
 
 
-# -- declarations that contradict themselves
+# -- contradictory declarations
 
 PARAMS = ("<c>{name}{params}</c>",)
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    # what is wrong: the declaration, whose last entry is to blame, and what the message says
+    # fault: the declaration, whose last entry causes the error, and the text of the message
     "a string instead of a tuple": ({"call": "<call>{envelope}</call>"}, "tuple"),
     "a list instead of a tuple": ({"stop": ["</s>"]}, "tuple"),
     "something else in the tuple": ({"call": (5,)}, "strings"),
@@ -362,7 +362,7 @@ def test_dialect_may_have_only_a_frame() -> None:
     ]
 
 
-# -- strict
+# -- the strict policy
 
 
 def strict(text: str, dialect: str = "hermes", **options: Any) -> MalformedOutput:

@@ -178,7 +178,7 @@ def test_calls_of_one_section_are_separate(dialect: str, raw: str) -> None:
     assert calls(reading.message) == [("f", '{"a": 1}'), ("g", "{}")]
 
 
-# -- 4: recovery after an error in mid-stream
+# -- 4: recovery after an error in the middle of a stream
 
 
 def test_text_reasoning_and_calls_continue_after_an_error() -> None:
@@ -201,7 +201,7 @@ def test_error_in_a_tagged_call_ends_with_it() -> None:
     assert calls(reading.message) == [("g", '{"k": "v"}')]
 
 
-# -- 5: the marker is split
+# -- 5: split markers
 
 
 @pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "kimi_k2", "glm47"])
@@ -254,7 +254,7 @@ def test_call_end_and_next_call_start_may_share_a_delta() -> None:
     assert arguments(out[1], 1) == '{"city": "Ro'
 
 
-# -- 7: integers stay integers, strings strings
+# -- 7: integers stay integers, strings stay strings
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_tagged_values_have_the_type_of_their_schema(type_: str, raw: str, value
     assert calls(reading.message) == [("f", f'{{"v": {value}}}')]
 
 
-# -- 8: the marker is absent where it is expected
+# -- 8: missing markers
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_missing_closing_markers_do_not_lose_the_call() -> None:
     assert "missing_closer" in [diagnostic.kind for diagnostic in reading.message.diagnostics]
 
 
-# -- 9: nothing twice, nothing missing
+# -- 9: no duplicated or missing text
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_last_characters_arrive(ending: str) -> None:
         assert isinstance(reading.events[-1], Finish)
 
 
-# -- text is not held without need
+# -- streaming latency
 
 
 def test_text_before_a_possible_marker_arrives_at_once() -> None:
@@ -403,7 +403,7 @@ def test_whitespace_in_a_head_is_bounded(opener: str) -> None:
     assert parser.pending <= 2 * 512
 
 
-# -- markers as data
+# -- quoted markers
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_prose_about_markers_stays_prose(prose: str) -> None:
         assert reading.message.diagnostics == ()
 
 
-# -- arguments stream
+# -- streaming of arguments
 
 
 STREAMS = [
@@ -472,7 +472,7 @@ def test_argument_text_streams_before_the_call_is_complete(dialect: str, head: s
         new = arguments(parser.feed(word))
         assert new, f"{word!r} was held"
         seen += new
-    # Only blanks may wait: they could belong to what closes the value.
+    # Only whitespace may wait: it could belong to the closing marker.
     assert seen.rstrip().endswith("brown fox jumps")
     rest = parser.feed(tail) + parser.finish()
     assert json.loads(seen + arguments(rest)) == {"s": "The quick brown fox jumps "}
@@ -627,7 +627,7 @@ def test_content_ending_like_an_opener_is_content() -> None:
     assert [call.name for call in message.tool_calls] == ["now"]
 
 
-# -- as far as a head may reach
+# -- length of headers
 
 ARGUMENTS = "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
 
@@ -666,13 +666,13 @@ def test_unambiguous_marker_opens_at_once() -> None:
     assert [type(event).__name__ for event in parser.feed("</think>")] == ["Markup"]
 
 
-# -- what is remembered of texts that have come before
+# -- caching of repeated texts
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_known_false_alarm_releases_its_closing_marker(times: int) -> None:
     pieces = [HERMES, "So ", *["<tool_call>!", "a", "</tool_call>", "."] * times]
-    for _ in range(2):  # the second one finds what the first remembered
+    for _ in range(2):  # the second pass uses the cache
         parser = Parser("hermes")
         events = [event for piece in pieces for event in parser.feed(piece)]
         assert text(events) == "So " + "<tool_call>!a</tool_call>." * times
@@ -688,7 +688,7 @@ def test_tag_like_text_in_a_string_is_data(marker: str) -> None:
     )
 
 
-# -- dialects as nobody has written them yet
+# -- generated dialects
 
 
 def test_marker_may_be_long() -> None:
@@ -722,7 +722,7 @@ def test_late_message_opener_hides_no_marker() -> None:
 def test_nested_false_alarm_is_found_again() -> None:
     dialect = Dialect(name="inside", call=("<a<b>{envelope}</a>", "<b>{envelope}</b>"), reasoning=())
     call = '<b>{"name": "f", "arguments": {}}</b>'
-    for _ in range(2):  # the second one finds what the first remembered
+    for _ in range(2):  # the second pass uses the cache
         events = in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
         assert text(events) == "So <a<b>!</b>.</a>"
 

@@ -128,7 +128,7 @@ def test_type_attribute_may_have_any_name() -> None:
     assert assert_policy(dialect, "schemaless_value") is not None
 
 
-# -- like another engine
+# -- presets of other engines
 
 ENGINES = ("vllm", "sglang", "dynamo", "llamacpp", "ollama")
 HEADINGS = {"vllm": "vLLM and SGLang", "sglang": "vLLM and SGLang", "llamacpp": "llama.cpp"}
@@ -142,7 +142,8 @@ def test_docs_list_the_presets(engine: str) -> None:
     (section,) = (text for text in sections if text.startswith(heading))
     if engine in ("vllm", "sglang"):
         section = section.partition(f"<!-- /{engine} -->")[2].partition("<!-- sglang")[0]
-    # Advice comes after what is said of the set.
+    # Each section describes the preset first and gives advice after it; `dict(reversed(...))` keeps the
+    # description.
     said = dict(reversed(re.findall(r'`(\w+)="(\w+)"`', section.partition("What no policy gives")[0])))
     like = Policies.preset(engine)
     differing = {

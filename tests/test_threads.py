@@ -90,7 +90,7 @@ def test_parsers_share_dialect_caches_safely() -> None:
     assert len(given) > 5
 
     def work(number: int) -> dict[str, str]:
-        # Each in another order, so that what one finds out first another finds out second.
+        # Each thread uses another order, so that threads fill the caches for each other.
         names = sorted(given, key=lambda name: hash((name, number)))
         return {name: events_of(name, given[name]) for name in names}
 

@@ -92,7 +92,7 @@ def files(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
 
-# -- every kind of file
+# -- input formats
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow", ".arrows"])
@@ -156,7 +156,7 @@ def test_parallel_run_writes_same_output(tmp_path: Path) -> None:
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
-# -- what rows look like
+# -- output rows
 
 
 def test_no_part_of_a_line_is_lost(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
     assert "100%  60 rows  1 bad  " in shown[-2]
 
 
-# -- mistakes
+# -- usage errors
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_missing_part_is_redone(tmp_path: Path) -> None:
     assert files(out) == before
 
 
-# -- files from elsewhere
+# -- hostile and damaged files
 
 
 @pytest.mark.parametrize("size", [0.0005, 32])
@@ -434,7 +434,7 @@ def test_line_over_the_limit_is_an_error_of_its_row(
 def test_endless_line_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_inputs, "_MAX_LINE_BYTES", 1 << 20)
     source = tmp_path / "rows.jsonl.gz"
-    source.write_bytes(gzip.compress(bytes(64 << 20)))  # not one newline
+    source.write_bytes(gzip.compress(bytes(64 << 20)))  # contains no newline at all
     (one,) = find_inputs([str(source)])
     tracemalloc.start()
     try:
@@ -470,7 +470,7 @@ def test_text_that_is_not_utf_8_is_an_error_of_its_row(tmp_path: Path, column: s
     assert [row["ok"] for row in parsed] == [True, not bad, True]
     if bad:
         assert parsed[1]["error"] == f"{column!r} is not UTF-8: invalid start byte 0xff at byte 0"
-    if form == "parquet":  # what is kept is what it was
+    if form == "parquet":  # the kept columns must be unchanged
         assert pq.read_table(path, columns=[column]).column(0).chunk(0).equals(table[column])
     elif column == "note":
         assert [row["note"] for row in parsed] == ["Hi.", "\ufffd\ufffd.", "Hu."]
@@ -530,7 +530,7 @@ def test_truncated_input_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [row["id"] for row in rows_of(out) if row["id"]] == [row["id"] for row in ROWS]
 
 
-# -- a directory that somebody changed
+# -- output folders that were modified between runs
 
 
 def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -615,7 +615,7 @@ def test_invalid_output_directory_is_a_one_line_error(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-# -- killed
+# -- interrupted runs
 
 KILLED = """
 import os, signal, sys

@@ -47,7 +47,7 @@ def batch(**columns: Any) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-# -- the law: a batch is `parse` in a loop
+# -- law: a batch equals `parse` in a loop
 
 
 @cache
@@ -106,7 +106,8 @@ def row_of(message: Message) -> dict[str, Any]:
 
 def test_batch_equals_parse_in_a_loop() -> None:
     found = cases()
-    assert {vector.dialect for vector in found} == set(NAMES) - {"passthrough"}  # which has no markup
+    # Passthrough has no markup, so the corpus has no cases for it.
+    assert {vector.dialect for vector in found} == set(NAMES) - {"passthrough"}
     table = corpus(found)
     parsed = parse_batch(
         table,
@@ -173,7 +174,7 @@ def test_batch_size_does_not_change_result() -> None:
         assert cut.equals(whole)
 
 
-# -- a row never raises
+# -- errors within a row
 
 
 @settings(max_examples=30)
@@ -297,7 +298,7 @@ def test_padding_is_not_output() -> None:
     assert parsed["labels"].to_pylist() == [bytes([1, 1, 8, 8])] * 2
 
 
-# -- callers' mistakes
+# -- usage errors
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def test_conversion_is_verified_or_explained(source: str) -> None:
     for message in MESSAGES:
         try:
             texts.append(render(source, message))
-        except UsageError:  # it has no words for this
+        except UsageError:  # the target dialect cannot express the message
             continue
     read = parse_batch(batch(text=texts), source)
     for to in DOZEN:
@@ -390,7 +391,8 @@ def test_conversion_is_verified_or_explained(source: str) -> None:
                 assert row["converted"] is None
                 assert "cannot express" in row["error"], row["error"]
                 continue
-            # Between tags a number and its text look alike: the proof's tools say which it is.
+            # Between tags the number 5 and the text "5" look alike; the schemas of the tools distinguish
+            # them.
             after = parse(row["converted"], to, tools=tools_for(before))
             assert said(after) == said(parse(text, source)), (source, to, text)
 

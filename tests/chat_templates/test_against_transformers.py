@@ -155,7 +155,7 @@ def test_rendering_matches_transformers() -> None:
     for (title, case), theirs in zip(given, results, strict=True):
         mine = ours(case)
         if "error" in theirs and any(None in message.values() for message in case["messages"]):
-            continue  # since 5.23 it leaves out what is None, and some templates ask for it
+            continue  # since 5.23 Transformers omits variables that are None, but some templates require them
         if mine.get("text") != theirs.get("text"):
             wrong[title] = (mine, theirs)
     assert sum("text" in each for each in results) > len(results) // 2, "most of it can be rendered"

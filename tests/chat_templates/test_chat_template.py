@@ -116,7 +116,7 @@ def test_messages_are_not_modified() -> None:
     assert messages == before
 
 
-# -- the last message continued
+# -- continuing the last message
 
 CHAT = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
@@ -183,12 +183,12 @@ def test_continuation_that_is_impossible_is_an_error(
         ),
         ("{% if x %}", "Unexpected end of template", "could not read this Jinja template"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError", "cannot handle"),
-        # The sandbox
+        # The sandbox rejects these.
         ("{{ messages.append(1) }}", "unsafe", "refuses"),
         ("{{ ''.__class__.__mro__ }}", "unsafe", "refuses"),
         ("{{ namespace(_x=1) }}", "_x", "refuses"),
         ("{% set n = namespace() %}{% set n._x = 1 %}", "_x", "refuses"),
-        # The bounds
+        # These exceed a limit.
         ("{% for i in range(9999) %}{{ 'a' }}{% endfor %}", "more than 1000 characters", "Raise the limit"),
         ("{{ ('a' * 1001) | length }}", "more than 1000 characters", "Raise the limit"),
         ("{{ (9999 * [0]) | length }}", "more than 1000 characters", "Raise the limit"),
@@ -241,7 +241,7 @@ def test_missing_jinja_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None
         ChatTemplate("")
 
 
-# -- the history
+# -- history
 
 CALLS = "{% for c in m.tool_calls %}[{{ c.id }} {{ c.function.name }} {{ ARGUMENTS }}]{% endfor %}"
 OBJECT = "{{ c.function.arguments | tojson }}"
@@ -290,7 +290,7 @@ def test_arguments_have_the_type_the_template_wants(written: str, form: str) -> 
         found = arguments_of(message)
         if form == "object":
             assert found == {"a": 1.0}
-        else:  # verbatim where it was text
+        else:  # a template that wants text gets the arguments verbatim
             assert found == (given_arguments if isinstance(given_arguments, str) else '{"a": 1.0}')
 
 
@@ -356,7 +356,8 @@ def test_call_ids_fit_the_dialect(dialect: str | None, given_id: str | None, pat
     found = normalise_history(history, template(), dialect=dialect)
     assert re.fullmatch(pattern, found[1]["tool_calls"][0]["id"])
     assert found[2]["tool_call_id"] == found[1]["tool_calls"][0]["id"]
-    assert found == normalise_history(history, template(), dialect=dialect)  # prompts extend each other
+    # Normalisation is stable, so each prompt extends the previous one.
+    assert found == normalise_history(history, template(), dialect=dialect)
 
 
 def test_repeated_call_ids_become_unique() -> None:
@@ -411,7 +412,7 @@ def test_reasoning_and_content_are_split_where_they_exclude_each_other() -> None
 @pytest.mark.parametrize(
     ("content", "empty"),
     [
-        ("{{ m.content }}", ""),  # None is written as a word
+        ("{{ m.content }}", ""),  # Jinja would print None as a word
         ("{{ m.content.strip() }}", ""),
         ("{% if m.content is not none %}<text>{{ m.content }}</text>{% endif %}", None),
         ("{% if m.content == '' %}{{ raise_exception('empty') }}{% endif %}", None),
@@ -494,9 +495,9 @@ def test_calls_the_template_ignores_become_content() -> None:
         "role": "assistant",
         "content": written,
     }
-    # Without a dialect nobody knows how they are written.
+    # Without a dialect, nothing says how to write the calls.
     assert "tool_calls" in normalise_history([turn], wanting)[0]
-    # Reasoning goes along where the template knows its markers.
+    # Reasoning is kept where the template itself removes its markers.
     knowing = template(calls="", content="{{ m.content.split('</think>')[-1] }}")
     content = normalise_history([turn], knowing, dialect="hermes")[0]["content"]
     assert content == f"<think>\nHm\n</think>\n\n{written}"
@@ -577,7 +578,8 @@ def test_invalid_messages_are_an_error(message: object, match: str) -> None:
 
 
 def test_probes_need_no_variables_or_tools() -> None:
-    # Neither a variable that only render() will give nor tools that it cannot write stand in the way.
+    # Template variables that are known only to render(), and tools that the template cannot write, cause no
+    # error.
     source = template().source
     assert ChatTemplate("{{ functions + 'x' + today }}" + source).capabilities.calls == "many"
     assert (

@@ -57,7 +57,7 @@ THINKING = {"enable_thinking": True}
 ALWAYS: Mapping[str, Any] = {}
 
 FAMILIES = {
-    # Its reasoning comes in blocks of its own: see below.
+    # Reasoning is a separate kind of block: see `test_reasoning_blocks_are_rendered`.
     "Apertus-8B-Instruct": Family("apertus", "<|tools_suffix|>"),
     "ByteDance-Seed-OSS": Family("seed_oss", "<seed:eos>", reasoning=ALWAYS),
     "CohereForAI-c4ai-command-r-plus-tool_use": Family("command_r", "]```\n", schemas="flat"),
@@ -273,7 +273,7 @@ def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[s
     prompt = template.render([USER], tools, **variables)
     whole = template.render(history, tools, add_generation_prompt=False, **variables)
     if not whole.startswith(prompt):
-        # The prompt opens or closes reasoning and the history does not: go back behind the header.
+        # The prompt opens or closes reasoning, but the history does not: go back to the end of the header.
         same = next(at for at, (one, other) in enumerate(zip(prompt, whole, strict=False)) if one != other)
         header = re.match(r"(?s).*[\n>\]]", prompt[:same])
         assert header, "prompt and history have nothing in common"
@@ -289,7 +289,7 @@ def expected(name: str, turn: Turn) -> Reading:
     content = turn.content
     reasoning = turn.reasoning if family.reasoning is not None else None
     if family.content == "alone" and content:
-        calls, reasoning = (), None  # they are in the next message: see below
+        calls, reasoning = (), None  # these templates write calls and reasoning in the next message
     elif family.content == "reasoning":
         reasoning = "\n\n".join(text for text in (reasoning, content) if text) or None
     if family.content == "reasoning":
@@ -351,7 +351,7 @@ CASES = [
     for thinking in (False, True)
     for followed in (False, True)
     if (family.followed if followed else family.last)
-    # Without variables that switch it on, thinking on and off are the same.
+    # Without a switch in the template, the prompts with and without thinking are equal.
     and (thinking if turn.reasoning else not thinking or family.reasoning)
 ]
 
@@ -416,14 +416,14 @@ def test_calls_are_written_into_content_where_needed(name: str, dialect: str, ti
     history = normalise_history([USER, turn.messages()[0]], template, dialect=dialect)
     prompt = template.render([USER], TOOLS)
     text = template.render(history, TOOLS, add_generation_prompt=False).removeprefix(prompt)
-    # Where a template does not know the markers of reasoning, they would stay in the history for good.
+    # A template that does not know the reasoning markers would leave them in the history forever.
     reasoning = turn.reasoning if name == "LFM2.5-Instruct" else None
     calls = [(function, canonical(arguments)) for function, arguments in turn.calls]
     assert_reads(dialect, prompt, text.rstrip("\n"), Reading(reasoning, turn.content, calls))
 
 
 def test_reasoning_blocks_are_rendered() -> None:
-    # Apertus reads reasoning only from content in a form of its own.
+    # Apertus reads reasoning only from structured content.
     function, arguments = PARIS
     blocks = [
         {"type": "thoughts", "text": THOUGHT},
@@ -448,7 +448,7 @@ def test_parallel_calls_survive_in_the_history(name: str) -> None:
 
 
 def test_sandbox_refusal_is_reported() -> None:
-    # Transformers cannot render this one either; written into the content, the calls get through.
+    # Transformers cannot render this template either, but calls written into the content are kept.
     name = "Kimi-K2-Thinking"
     template = ChatTemplate(TEMPLATES[name].read_text("utf-8"))
     messages = [USER, *TURNS["two calls"].messages()]
@@ -493,5 +493,5 @@ def test_quoted_calls_have_no_effect(name: str, role: str) -> None:
         try:
             plain = events("it", policy)
         except ChatTemplateError:
-            return  # it has no such role
+            return  # the template does not support this role
         assert events(f"What is {quotation}, or {quotation}", policy) == plain, quotation

@@ -61,7 +61,7 @@ def run(script: str) -> str:
     return done.stdout
 
 
-# -- bombs
+# -- templates that exhaust time or memory
 
 DOUBLING = "{% set n = namespace(x=START) %}{% for i in range(99) %}{% set n.x = STEP %}{% endfor %}"
 
@@ -139,7 +139,7 @@ def test_every_use_of_a_template_has_limits(monkeypatch: pytest.MonkeyPatch) -> 
         asked.conversation(USER)
 
 
-# -- the same as in this process
+# -- equality with rendering in this process
 
 VALUES: dict[str, Any] = {
     "tuple": ((), (1, ("a",))),
@@ -227,7 +227,7 @@ print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
     assert run(script) == "[] False\n"
 
 
-# -- processes that end, and those who start them
+# -- crashes and shutdown of processes
 
 
 def test_killed_process_is_replaced(one: RenderPool) -> None:
@@ -288,7 +288,7 @@ def test_invalid_reply_discards_the_process(one: RenderPool, sent: bytes) -> Non
     with theirs:
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
-        assert one.render(job("2")).text == "2"  # by another
+        assert one.render(job("2")).text == "2"  # a new process renders this one
     assert child._process.returncode is not None
 
 
@@ -415,13 +415,13 @@ def test_client_templates_use_their_own_processes() -> None:
         theirs = process()
         assert theirs == process() != usual
         priorities = [os.getpriority(os.PRIO_PROCESS, one) for one in (usual, theirs)]
-        assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher number is a lower priority
+        assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher nice value is a lower priority
     with _render_pool.isolated_renderer():
         assert process() not in (theirs, usual)
     assert process() == usual
 
 
-# -- those who wait
+# -- the queue
 
 
 def test_waiting_for_a_process_counts_towards_the_timeout(

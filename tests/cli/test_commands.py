@@ -126,7 +126,7 @@ def test_events_are_printed_while_input_is_open() -> None:
         process.stdin.write("Zü".encode()[:2])
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["text"] == "Z"
-        process.stdin.write("ü".encode()[1:] + b"rich")  # a character may be cut in two
+        process.stdin.write("ü".encode()[1:] + b"rich")  # a chunk may end inside a character
         process.stdin.close()
         assert json.loads(process.stdout.readline())["text"] == "ürich"
 
@@ -183,7 +183,7 @@ def test_lone_surrogate_still_gives_json() -> None:
     assert json.loads(done.stdout)["tool_calls"][0]["name"] == "\ud800"
 
 
-# -- mistakes
+# -- usage errors
 
 HERMES = ["parse", "--dialect", "hermes"]
 MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
@@ -223,7 +223,7 @@ def test_usage_error_is_one_line_with_exit_code_2(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
     try:
         code: object = main(arguments)
-    except SystemExit as exit_:  # how argparse ends
+    except SystemExit as exit_:  # argparse exits like this
         code = exit_.code
     shown = capsys.readouterr()
     assert code == 2
@@ -248,7 +248,7 @@ def test_closed_pipe_is_not_an_error() -> None:
         assert process.wait(60) == 0
 
 
-# -- the rest
+# -- help and other options
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -361,7 +361,7 @@ def test_cli_imports_only_the_standard_library() -> None:
     assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
 
 
-# -- the demo
+# -- the demo command
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -388,7 +388,8 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
     (recording,) = sample_outputs.list_samples([name])
     show = demo.Show(recording)
     for _ in show.play():
-        assert show.pending <= show.parser.pending  # which counts what it holds of the prompt, too
+        # The parser's count includes text that it keeps from the prompt.
+        assert show.pending <= show.parser.pending
     message = parse(
         recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
     )
@@ -446,7 +447,7 @@ def test_demo_shows_diagnostics() -> None:
     assert out.getvalue().endswith("finish_reason length\n")
 
 
-# -- what comes from elsewhere
+# -- escaping of untrusted text
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\u202egpj\u2069"
 ESCAPED = r"\u001b]0;owned\u0007\u001b[2J\u009b31m\u007f"
@@ -517,10 +518,10 @@ def test_control_characters_are_escaped_on_a_terminal(hostile_weights: str) -> N
     for sequence in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x7f", "\u202e", "\u2069"):
         assert sequence not in shown
     assert r"\u001b[2J" in shown
-    assert "\x1b[1" in shown  # our own headings are bold all the same
+    assert "\x1b[1" in shown  # our own headings stay bold
 
 
-# -- in a terminal
+# -- output to a terminal
 
 
 def in_terminal(
@@ -547,7 +548,7 @@ def in_terminal(
             if ready:
                 try:
                     portion = os.read(ours, 1 << 16)
-                except OSError:  # how Linux says that the other end is closed
+                except OSError:  # Linux raises this when the other end is closed
                     break
                 if not portion:
                     break
@@ -604,7 +605,7 @@ def test_explain_is_formatted_on_a_terminal() -> None:
 def without_rich(tmp_path: Path) -> dict[str, str]:
     """Return an environment without rich."""
     (tmp_path / "rich.py").write_text("raise ImportError")
-    # What was there stays: the tests may run over a build that is found that way.
+    # Keep the existing path: the tests may run against a build that is found there.
     places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, places))}
 

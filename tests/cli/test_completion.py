@@ -90,7 +90,7 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
         "source script.zsh\n"
         "compadd() {\n"
         '    builtin compadd "$@" || return\n'
-        "    (( ${@[(I)-[OAD]]} )) && return\n"  # it only asked which would match
+        "    (( ${@[(I)-[OAD]]} )) && return\n"  # the caller only asks whether there is a match
         "    local -a matched\n"
         '    builtin compadd -O matched "$@"; print -l -- $matched >> found\n'
         "}\n"
@@ -116,7 +116,7 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     written += os.read(ours, 1 << 16)
-                except OSError:  # how Linux says that the other end is closed
+                except OSError:  # Linux raises this when the other end is closed
                     break
             if not sent and b"READY\r" in written:
                 os.write(ours, typed.encode() + b"\x14")

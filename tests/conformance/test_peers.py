@@ -179,7 +179,7 @@ def test_missing_environment_names_the_install_command(
         peers.command("nobody")
 
 
-# -- the protocol, with a parser that is none
+# -- the protocol, with a fake parser
 
 FAKE = """
 import sys
@@ -300,7 +300,7 @@ def test_hung_parser_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
         sum(1 for _ in count())
 
 
-# -- the peers
+# -- real parsers
 
 UNSEEN = {("sglang", "mistral_v3")}
 """Calls that a peer does not find in its own dialect; see docs/conformance.md."""

@@ -196,7 +196,7 @@ def test_cells_agree_with_the_results(results: dict[str, Any]) -> None:
         )
     assert seen == page.cells.keys()
     kinds = {kind.split()[0] for kind, _, _ in page.cells.values()}
-    assert kinds >= {"fail", "policy", "pass"}  # or nothing much was tested
+    assert kinds >= {"fail", "policy", "pass"}  # otherwise the sample tests little
 
 
 def test_summary_adds_up(results: dict[str, Any]) -> None:
@@ -227,7 +227,7 @@ def test_page_states_what_was_run(results: dict[str, Any]) -> None:
     assert "--parser unspool --command" in text
 
 
-# -- every case
+# -- details of every case
 
 
 def test_every_entry_can_be_opened(results: dict[str, Any]) -> None:
@@ -323,7 +323,7 @@ def test_every_class_is_explained() -> None:
     assert re.findall(r"<dt>(\w+)</dt>", page) == list(CLASSES[1:])
 
 
-# -- one file, and no text becomes markup
+# -- escaping in the single file
 
 
 def test_page_loads_nothing_external(results: dict[str, Any]) -> None:
@@ -396,7 +396,7 @@ def test_text_that_is_not_utf8_can_be_written(results: dict[str, Any]) -> None:
     assert html_report(results).encode("utf-8")
 
 
-# -- the command
+# -- the report command
 
 
 def test_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -409,7 +409,7 @@ def test_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert page.read_text("utf-8") == first
 
 
-# -- the script
+# -- the page's script
 
 HARNESS = """
 const fs = require("fs");

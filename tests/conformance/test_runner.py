@@ -49,7 +49,7 @@ def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
     return case
 
 
-# -- programs
+# -- external programs
 
 PROGRAM = """
 import json, os, sys
@@ -288,7 +288,7 @@ def test_long_texts_are_abbreviated() -> None:
     assert short[1:] == [1, None]
 
 
-# -- shrinking
+# -- minimising
 
 
 class DislikesUmlauts(Sabotage):
@@ -462,7 +462,7 @@ def test_usage_errors_are_one_line(
     assert error.count("\n") == 1
 
 
-# -- the plug-in
+# -- the pytest plug-in
 
 TINY = '''
 """A parser for Hermes that knows calls and text, and nothing else."""
@@ -524,7 +524,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
-    # Before the package is installed anew, the entry point is not known.
+    # The entry point is registered only once the package has been installed again.
     installed = any(entry.value == "unspool.conformance.plugin" for entry in entry_points(group="pytest11"))
     done = subprocess.run(
         [

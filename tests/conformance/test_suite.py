@@ -58,7 +58,7 @@ def cases_of(name: str) -> list[TestCase]:
     return [case for case in suite(name) if isinstance(case, TestCase)]
 
 
-# -- unspool
+# -- unspool passes
 
 
 def complaints(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
@@ -74,7 +74,7 @@ def test_unspool_conforms(name: str) -> None:
     chosen = cases_of(name)
     quick = Runner(unspool_adapter(), (BATCH, "whole"), minimise=False)
     finely = Runner(unspool_adapter(), ("characters",), minimise=False)
-    # Another third of the scenarios for every dialect, the same in every run.
+    # Test a different third of the scenarios for each dialect, the same third in every run.
     third = [
         case for case in chosen if crc32(case.key.encode()) % 3 == 0 and len(case.model_output) < MAX_PIECES
     ]
@@ -107,7 +107,7 @@ def test_ruling_has_a_reason() -> None:
         assert ruling.reason in docs, f"docs/conformance.md does not have the ruling {ruling.name!r}"
 
 
-# -- the cases
+# -- cases
 
 
 def test_suite_is_large_and_has_every_group() -> None:
@@ -156,7 +156,7 @@ def test_scenario_parts_match_render(name: str) -> None:
             try:
                 whole = render(dialect, Message(parts=chosen), check=False)
             except UsageError:
-                continue  # not every dialect can say everything
+                continue  # some dialects cannot express this message
             tried += 1
             assert "".join(piece.text for piece in render_pieces(dialect, chosen)) == whole
     assert tried
@@ -249,7 +249,7 @@ def test_token_chunking_uses_a_real_tokenizer_if_available() -> None:
     assert _tokenizer() is not None
 
 
-# -- parsers that are wrong
+# -- faulty parsers fail
 
 
 class Sabotage(UnspoolSession):

@@ -44,7 +44,7 @@ def test_only_the_ledger_modifies_its_state() -> None:
         for file, tree in trees()
         if file != LEDGER
         for node in written(tree)
-        # What a call means is the machine's business.
+        # The machine may set these two: they concern the call, not the buffer.
         if of_the_ledger(node) and node.attr not in ("silent_channel", "call_is_silent")
     ]
     assert found == []
@@ -57,7 +57,7 @@ def test_only_the_ledger_makes_span_events() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACCOUNTING
     }
-    # These stages hand on events of the machine in another shape.
+    # These stages derive events from the machine's events.
     assert made_by == {"ledger.py", "commit_buffer.py", "start_state.py", "whitespace_filter.py"}
 
 

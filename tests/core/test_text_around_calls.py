@@ -61,7 +61,7 @@ def test_stray_closing_marker_takes_its_fence_along() -> None:
     assert (found.content, kinds(found)) == ("One.Two. ``` Three.", ["stray_closer"])
 
 
-# -- text that is for nobody
+# -- dropped text
 
 WITH_RESULTS = Dialect(
     name="with_results",
@@ -103,7 +103,7 @@ def test_tool_results_in_the_prompt_are_not_output() -> None:
     assert (found.reasoning, found.content, kinds(found)) == (None, "It rains.", [])
 
 
-# -- the suffixes of Hy
+# -- marker suffixes of Hy
 
 
 @pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
@@ -131,7 +131,7 @@ def test_plan_for_the_base_dialect_reads_every_variant_prompt(suffix: str) -> No
     assert plan("hy_v4", request, prompt=prompt).start == "reasoning"
 
 
-# -- openers that are missing
+# -- missing opening markers
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
 UNOPENED = {
@@ -166,7 +166,7 @@ def test_answer_openers_in_a_prompt_have_no_effect() -> None:
     assert (found.reasoning, found.content) == (None, "It rains.")
 
 
-# -- calls that are repeated
+# -- repeated calls
 
 ECHOING = Dialect(
     name="echoing",

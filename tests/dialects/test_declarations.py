@@ -52,7 +52,7 @@ def test_families_contain_only_data(module: Path) -> None:
     assert len(code) <= 6, "\n".join(code)
 
 
-# -- what the page says of odd formats
+# -- examples of unusual formats in the documentation
 
 ODD: dict[str, dict[str, Any]] = {
     "blanks before a parameter": {

@@ -95,7 +95,7 @@ def unregistrable() -> list[str]:
 def unknown_release() -> dict[str, Any]:
     """Return what serves our names where a class is missing, and what is logged."""
     register()
-    for name in ("hermes", "kimi_k2"):  # what vLLM itself needs is loaded before it is taken away
+    for name in ("hermes", "kimi_k2"):  # load what vLLM itself needs before hiding it
         ToolParserManager.get_tool_parser(name)
         ParserManager.get_parser(name, "kimi_k2", enable_auto_tools=True)
     params = vllm.sampling_params.StructuredOutputsParams
@@ -195,7 +195,7 @@ def _abstract(ours: type, theirs: type) -> Iterator[str]:
             yield name
 
 
-# -- reading
+# -- parsing
 
 
 def detected(tokenizer: Any) -> dict[str, Any]:
@@ -317,7 +317,8 @@ def _whole(made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list
     text = tokenizer.decode(ids, skip_special_tokens=False).rstrip("\ufffd")
     half = parser.reasoning_parser
     if made.__name__ != "UnspoolParser" and (half.reasoning_end_str or "<|end|>") not in text:
-        # vLLM shows the halves no prompt but in streams: that it opened reasoning, a cut answer cannot tell.
+        # Outside streams, vLLM does not pass the prompt; a cut answer alone does not show that it opened
+        # reasoning.
         half.adjust_initial_state_from_prompt(prompt)
     thought, content, calls = parser.parse(text, request, True, ids)
     return thought or "", content or "", [(call.name, call.arguments) for call in list(calls or ())]

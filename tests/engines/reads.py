@@ -67,7 +67,7 @@ def vllm() -> tuple[dict[str, Any], Read]:
         written = [[call.name, call.arguments] for call in calls or ()]
         return {"reasoning": reasoning, "content": content, "calls": written}
 
-    # To build its command line, packages are needed that few have.
+    # Building vLLM's command line needs packages that are rarely installed, so read its source.
     root = Path(str(vllm.__file__)).parent
     flags = re.findall(r'"(--[a-z][a-z-]+)"', (root / "engine" / "arg_utils.py").read_text("utf-8"))
     fields = (root / "entrypoints" / "launchers" / "cli_args.py").read_text("utf-8")
@@ -118,7 +118,7 @@ def sglang() -> tuple[dict[str, Any], Read]:
 
 
 def main() -> None:
-    # Packages print what they like; the answer has standard output for itself.
+    # Packages may print anything, so reserve standard output for the result.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     given = json.load(sys.stdin)

@@ -109,7 +109,7 @@ def sglang() -> Callable[[Case], Read]:
         tools = [Tool(**tool) for tool in case["tools"]]
         given = {"response_template": case["template"], "prefix": case["prefix"]}
         reasoning = ResponseTemplateReasoningDetector(**given)
-        # The reasoning half has read the prompt: what it hands on begins an output.
+        # The reasoning detector has already consumed the prefix, so calls are parsed without it.
         calls = (
             ResponseTemplateToolDetector(response_template=case["template"])
             if "tool_calls" in case["template"]["fields"]
@@ -143,7 +143,7 @@ def sglang() -> Callable[[Case], Read]:
 
 def main(engine: str) -> None:
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the packages print
+    os.dup2(2, 1)  # send what packages print to standard error
     read = {"transformers": transformers, "vllm": vllm, "sglang": sglang}[engine]()
     results: list[Read] = []
     for case in json.load(sys.stdin):

@@ -111,7 +111,7 @@ def test_template_without_tools_is_reported(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     path = write_gguf(tmp_path / "m.gguf", template)
     settled = resolve_sources(Settings(source=str(path)))
-    assert settled.settings.dialect == "auto"  # what it is told in words decides
+    assert settled.settings.dialect == "auto"  # left for the gateway to decide from the template
     assert settled.notes[2].startswith("The template has no place for tools")
     hinted = write_gguf(tmp_path / "h.gguf", template + "{# <tool_call> </tool_call> #}")
     assert (
@@ -216,7 +216,7 @@ def test_remote_ollama_is_used_through_its_chat_api() -> None:
         assert changed(source=url) == {**expected, "dialect": "hermes"}
 
 
-# -- where it may be said
+# -- where the source may be given
 
 
 def test_each_model_of_a_file_may_have_a_source(tmp_path: Path) -> None:

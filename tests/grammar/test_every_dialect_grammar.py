@@ -72,7 +72,7 @@ def written(dialect: Dialect, *calls: tuple[str, dict[str, Any]], **text: str) -
         for index, (name, arguments) in enumerate(calls)
     ]
     out = unspool.render(dialect, Message(tool_calls=tuple(made), **text))  # type: ignore[arg-type]
-    if dialect.name == "sarashina":  # its envelope is a Python literal
+    if dialect.name == "sarashina":  # the envelope is a Python literal
         out = out.replace(": true", ": True").replace(": null", ": None")
     return out
 
@@ -234,7 +234,7 @@ def test_rendered_reasoning_is_what_xgrammar_expects(name: str) -> None:
         assert match(text) or not match.explain(white_space + text)
 
 
-# --- what a grammar is asked
+# --- grammar options
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_prompt_may_have_opened_content() -> None:
     grammar = grammar_for(dialect, TOOLS, choice="required", start="content")
     accepts(grammar, "<|close|>response<|sep|>" + call, "Hm.<|close|>response<|sep|>" + call)
     rejects(grammar, call)
-    # Kimi K3 writes an answer before its calls, if only an empty one.
+    # Kimi K3 writes an answer before its calls, even an empty one.
     accepts(
         grammar_for(dialect, TOOLS, choice="required"),
         "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|>" + call,
@@ -324,7 +324,7 @@ def test_union_of_string_and_array_is_accepted() -> None:
         dialect = unspool.get_dialect(name)
         grammar = grammar_for(dialect, tools, choice="required")
         accepts(grammar, *(written(dialect, ("f", {"x": x})) for x in ("", "a [b]", ["a"], [])))
-        # It would be read as a list, and one of the wrong items.
+        # Such text would parse as a list with items of the wrong type.
         rejects(grammar, *(written(dialect, ("f", {"x": x})) for x in ("[1]", " [1]", '{"a": 1}')))
 
 
@@ -388,7 +388,7 @@ def test_names_are_escaped_where_the_dialect_does() -> None:
     )
 
 
-# --- what cannot be asked
+# --- unsupported combinations
 
 
 @pytest.mark.parametrize("name", ["kimi", "passthrough", "minimax_append_think"])

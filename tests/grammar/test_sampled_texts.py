@@ -109,7 +109,7 @@ def read_back(dialect: Dialect, choice: ToolChoice, start: Start, count: int, se
         check(message, sampler.called, texts[-1])
         if choice != "auto":
             assert message.tool_calls, texts[-1]
-            # A prompt that ends inside a framed message does not say of what kind it is.
+            # A prompt that ends inside a framed message does not show the kind of the message.
             seeded = start == "content" or (start == "reasoning" and dialect.frame is not None)
             assert message.content is None or seeded, texts[-1]
     return texts

@@ -139,7 +139,7 @@ def test_sglang_names_are_replaced_only_on_request(tmp_path: Path) -> None:
         if name not in OURS and any(kind.startswith("unspool") for kind in kinds)
     }
     assert ours == {("tools", "hermes"), ("reasoning", "qwen3")}
-    # What stood there is still asked for everything but reading.
+    # The original class still handles everything except parsing.
     assert any(kind.endswith("hermes_detector") for kind in found["tools"]["hermes"])
 
 
@@ -186,14 +186,14 @@ def test_streamed_equals_whole_in_every_dialect(plain: Inside) -> None:
             assert answer == expected, case
 
 
-# -- SGLang's servers
+# -- SGLang servers
 
 
 @cache
 def _facts() -> Mapping[str, Any]:
     found: dict[str, Any] = peers.dialects()
     for name, facts in found.items():
-        # A vocabulary that has the tokens of every variant is that of none.
+        # No real vocabulary has the tokens of every variant.
         variants = {token for token, _ in get_dialect(name).family.variants}
         facts["controls"] = [marker for marker in facts["controls"] if marker not in variants]
     return found
@@ -226,7 +226,7 @@ FRAMED = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>f
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 OSLO = {"name": "get_weather", "arguments": '{"city": "Oslo"}'}
 
-# Where SGLang does something by name, and its servers can be made without its models' packages.
+# Dialects that SGLang treats specially by name and whose servers start without their models' packages.
 BY_NAME = {
     "apertus": ("apertus2509", "apertus2509"),
     "deepseek_v3": ("deepseekv3", "deepseek-r1"),
@@ -339,7 +339,7 @@ def test_request_options_are_honoured(plain: Inside) -> None:
         assert json.loads(answer["asked"]["structural_tag"])["type"] == "structural_tag"
         assert answer["asked"]["json_schema"] is None
     assert not special["asked"]["skip_special_tokens"], "reasoning is marked by special tokens"
-    # A grammar waits for the end of reasoning, so it must be known whether there is any.
+    # The grammar starts after reasoning, so SGLang must know whether there is any.
     assert (inside["require_reasoning"], off["require_reasoning"]) == (True, False)
 
 
@@ -364,7 +364,7 @@ def test_broken_call_never_looks_complete(plain: Inside) -> None:
     for answers in (long, stopped):
         assert answers["chat whole"]["finish"] == answers["chat stream"]["finish"] == "length"
         assert answers["responses whole"]["finish"] == answers["responses stream"]["finish"] == "incomplete"
-        # An object cannot be spoilt, and an empty one would look complete.
+        # Object-valued arguments cannot be poisoned, and an empty object would look complete.
         assert answers["messages whole"]["calls"] == []
         assert answers["messages whole"]["finish"] == "max_tokens"
     assert wrong["chat whole"]["finish"] == wrong["chat stream"]["finish"] == "tool_calls"
@@ -389,7 +389,7 @@ def test_dialect_comes_from_the_template_or_is_refused(plain: Inside) -> None:
         assert "unspool_DIALECT" in found[name][1]
 
 
-# -- an SGLang that we do not know
+# -- unknown releases of SGLang
 
 
 OTHER = {

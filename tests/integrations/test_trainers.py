@@ -138,7 +138,7 @@ def test_verl_without_a_registry_is_reported(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("dialect", [None, "hermes"])
 def test_trl_gets_a_message(dialect: str | None) -> None:
     tokenizer = trl.attach(Tokenizer("hermes"), dialect)
-    assert tokenizer.response_template is not None  # or TRL would not ask
+    assert tokenizer.response_template is not None  # otherwise TRL would not use our parser
     expected = {
         "role": "assistant",
         "content": "Let me look.",

@@ -21,7 +21,7 @@ DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 pytestmark = [
     pytest.mark.skipif("vllm" not in peers.available(), reason="no vLLM: make peer-vllm"),
     pytest.mark.skipif(not (ROOT / ".tokenizers" / "node_modules").exists(), reason="make tokenizers"),
-    pytest.mark.xdist_group("vllm"),  # one process tells everything
+    pytest.mark.xdist_group("vllm"),  # these tests share one process
 ]
 
 

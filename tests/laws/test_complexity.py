@@ -148,13 +148,13 @@ def test_plan_stages_cost_linear_work() -> None:
     assert_linear(read_planned, 200)
 
 
-# -- what is held
+# -- memory
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_endless_name_is_not_held(name: str) -> None:
     forms = compiled_dialect(get_dialect(name)).forms.calls
-    nameless = any(form.unnamed for form in forms)  # an object of arguments that tell the function
+    nameless = any(form.unnamed for form in forms)  # a call without a name, which the parameters identify
     heads = {head for state, head in states(name).items() if "trial" in state}
     for before, key in product(heads, ("name", "id", "other", "a" * 900)):
         parser = Parser(name)
@@ -190,7 +190,7 @@ def test_second_call_may_have_its_arguments_first() -> None:
     assert (parser.pending > 2000, parser.max_pending) == (True, None)
 
 
-# -- numbers of calls
+# -- complexity by number of calls
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -207,7 +207,7 @@ def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None
         assert_wires(name, case, [[output]])
 
 
-# -- schemas
+# -- complexity of schemas
 
 
 @counted
@@ -235,7 +235,7 @@ def test_many_diagnostics_are_all_reported() -> None:
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["malformed_call"] * 50
 
 
-# -- ids and their text
+# -- complexity of ids and text
 
 
 def test_spaces_around_omitted_special_tokens_are_shown() -> None:
@@ -252,7 +252,7 @@ def test_spaces_around_omitted_special_tokens_are_shown() -> None:
     assert shown > 2000
 
 
-# -- what only instructions tell
+# -- number of executed instructions
 
 COPIED = {
     "blanks between thoughts": HostileText("hermes", "content", "Hello.", "<think></think>\n", step=16),

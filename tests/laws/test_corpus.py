@@ -72,7 +72,7 @@ def dialect_of(vector: Vector) -> Dialect | None:
         return from_response_template(vector.response_template)
     found = _registered(vector)
     if found is not None and isinstance(vector.tool_choice, dict):
-        # Guided output of a named choice: the whole object is the arguments.
+        # For guided output of a named choice, the whole object is the arguments.
         return replace(
             found, call=("{args}",), section=("^{calls}",), names=Names(fixed=vector.tool_choice["name"])
         )

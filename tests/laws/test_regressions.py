@@ -125,7 +125,7 @@ def check(row: Row, case: Case, reading: ParseRun) -> None:
 @pytest.mark.parametrize(("row", "case"), NAMED)
 def test_reported_bug_is_absent(row: Row, case: Case) -> None:
     check(row, case, run_parser(case.dialect, request(case)))
-    assert_laws(case.dialect, request(case), ways(case))  # the same events, however it is cut
+    assert_laws(case.dialect, request(case), ways(case))  # every chunking gives the same events
     if case.ids is not None:
         for chunks in ways(case):
             check(row, case, run_parser(case.dialect, request(case), chunks))
@@ -137,7 +137,7 @@ def test_reported_bug_is_absent_on_the_wire(row: Row, case: Case) -> None:
     text = request(case).text
     message = run_parser(case.dialect, request(case)).message
     assert message is not None
-    # What was sent of a call stays on the wire; only the end tells that it is no call.
+    # A call that was already sent cannot be withdrawn; only the finish reason shows that it is incomplete.
     tells = ("finish_reason",) if {diagnostic.kind for diagnostic in message.diagnostics} & CUT else FIELDS
     for chunks in ([text], list(text), case.raw.split(BORDER)):
         found = differences(client(stream(case, chunks)), case, tells)
@@ -543,7 +543,7 @@ def test_l10_both_reasoning_fields_are_read() -> None:
         assert message["reasoning_content"] == "Hm."
 
 
-# -- ids
+# -- token ids
 
 
 def test_m01_mistral_ids_are_nine_alphanumerics() -> None:
@@ -627,13 +627,13 @@ def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
     case = Case(dialect, raw)
     for chunks in chunkings(raw):
         sent = stream(case, chunks)
-        json.dumps(sent, ensure_ascii=False).encode()  # raises if there is a lone surrogate
+        json.dumps(sent, ensure_ascii=False).encode()  # raises on a lone surrogate
         message = client(sent)
         assert (message.reasoning, message.content) == ("😀", "😀")
         assert json.loads(message.tool_calls[0].arguments) == {"t": "😀"}
 
 
-# -- no arguments
+# -- missing arguments
 
 
 def test_o04_input_of_a_call_without_arguments_is_an_object() -> None:
@@ -648,7 +648,7 @@ def test_o04_input_of_a_call_without_arguments_is_an_object() -> None:
         assert "".join(pieces) in {"", "{}", "{}{}"}
 
 
-# -- tools that were not declared
+# -- undeclared tools
 
 
 @pytest.mark.parametrize("dialect", CALLERS)
@@ -688,7 +688,7 @@ def test_q02_reasoning_markers_are_kept() -> None:
     assert not plan("gemma4", {"messages": USER}).skip_special_tokens
 
 
-# -- work: it grows as its input does
+# -- linear complexity
 
 
 def test_r01_endless_arguments_are_linear() -> None:
@@ -771,7 +771,8 @@ def test_r05_long_text_is_joined_once() -> None:
         assert fold.message().content == "word" * deltas
         return time.process_time() - start
 
-    # Eight times the text takes eight times as long, and 64 times if every delta copies what came before.
+    # Linear work takes 8 times as long for 8 times the text; copying on every delta would take 64 times as
+    # long.
     assert seconds(240_000) < 32 * seconds(30_000)
 
 

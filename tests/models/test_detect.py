@@ -108,10 +108,10 @@ SEEDS = {
 """Templates that open reasoning in the prompt of a request without options."""
 
 BEYOND_INFERENCE = {
-    "Kimi-K3",  # content and reasoning are blocks of the same kind as calls
-    "google-gemma-4-31B-it",  # a notation of its own
+    "Kimi-K3",  # content and reasoning are written in the same kind of block as calls
+    "google-gemma-4-31B-it",  # its own notation of arguments
     "meetkai-functionary-medium-v3.2",  # messages with headers
-    "openai-gpt-oss-120b",  # likewise
+    "openai-gpt-oss-120b",  # messages with headers
 }
 
 
@@ -486,7 +486,7 @@ def test_template_that_reads_text_gets_text() -> None:
     assert not any("list of parts" in sentence for sentence in detect(source).evidence)
 
 
-# -- look-alikes
+# -- similar dialects
 
 
 def test_copy_of_another_dialect_loses() -> None:
@@ -558,7 +558,7 @@ def test_vocabulary_selects_the_variant(tokens: tuple[str, ...], variant: str) -
     assert found.dialect.name == variant
 
 
-# -- sources
+# -- kinds of sources
 
 
 def test_every_kind_of_source_is_read(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def found(report: Diagnosis, level: str) -> list[str]:
     return [finding.text for finding in report.findings if finding.level == level]
 
 
-# -- a healthy model
+# -- a working setup
 
 
 def test_healthy_model_has_no_findings(make: Make) -> None:
@@ -143,7 +143,7 @@ def test_checkpoint_with_prefilled_reasoning_is_planned_so(make: Make) -> None:
     assert any("does not see the prompt" in finding.text for finding in report.breaks)
 
 
-# -- what does not fit
+# -- mismatched settings
 
 
 def test_missing_tokenizer_is_reported(make: Make) -> None:
@@ -265,7 +265,7 @@ def test_unreadable_calls_are_reported(make: Make) -> None:
     assert "No dialect reads these calls" in report.markdown()
 
 
-# -- what would break
+# -- settings that break output
 
 
 def breaks(report: Diagnosis, text: str) -> Finding:
@@ -309,7 +309,7 @@ def test_parser_of_another_family_is_reported(make: Make) -> None:
 def test_missing_reasoning_parser_is_reported(make: Make) -> None:
     report = diagnose(make())
     assert breaks(report, "No --reasoning-parser").level == "warning"
-    # SGLang's parser of the same name waits for the marker.
+    # SGLang's parser of the same name requires the marker.
     assert breaks(report, "reported as reasoning").text.startswith("--reasoning-parser qwen3 of vLLM: ")
 
 

@@ -62,7 +62,7 @@ class Right(NamedTuple):
     calls: list[tuple[str, object]]
 
 
-# -- the table
+# -- the engine table
 
 
 def test_every_dialect_has_a_row_for_every_engine() -> None:
@@ -200,7 +200,7 @@ def test_reasoning_caveats_concern_reasoning_models() -> None:
         assert any("<response>" in note for note in given["vllm"].notes) == reasons
 
 
-# -- the engines
+# -- comparison with real engines
 
 
 def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
     """Return what differs from the written output."""
     if "error" in result:
         return {"error"}
-    # vLLM gives a call of Cohere's without arguments an empty text, which is not JSON.
+    # For a Cohere call without arguments, vLLM returns an empty text, which is not JSON.
     calls = [(name, json.loads(arguments) if arguments else arguments) for name, arguments in result["calls"]]
     return {
         kind
@@ -253,7 +253,7 @@ def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
 
 
 UNTRIED = {
-    ("vllm", "harmony"),  # its parser wants a vocabulary that is downloaded
+    ("vllm", "harmony"),  # the parser needs a vocabulary that must be downloaded
     ("vllm", "response_template"),
     ("sglang", "response_template"),
 }
@@ -270,14 +270,15 @@ SHORTCOMINGS: Mapping[tuple[EngineName, str], set[str]] = {
     ("vllm", "hy_v3"): {"reasoning", "content"},
     ("vllm", "hy_v3:opensource"): {"reasoning", "content"},
     ("vllm", "internlm2"): {"error"},
-    ("vllm", "mimo"): {"calls"},  # we write Qwen's line feeds around values, which it keeps
+    ("vllm", "mimo"): {"calls"},  # we render Qwen's newlines around values, which this parser keeps
     ("vllm", "minicpm5"): {"content"},
     ("vllm", "phi4mini"): {"content"},
     ("vllm", "poolside_v1"): {"reasoning", "content"},
     ("vllm", "pythonic"): {"calls", "content"},
-    ("vllm", "step3"): {"reasoning"},  # it expects the marker in the prompt
+    ("vllm", "step3"): {"reasoning"},  # the parser expects the marker in the prompt
     ("sglang", "cohere"): {"content"},
-    ("sglang", "ernie45"): {"content"},  # a parser of another family: there is none for its reasoning
+    # The parser of another family, because SGLang has none for this reasoning.
+    ("sglang", "ernie45"): {"content"},
     ("sglang", "gigachat3"): {"calls", "content"},
     ("sglang", "internlm2"): {"calls", "content"},
     ("sglang", "mimo"): {"calls"},
@@ -459,7 +460,7 @@ def test_llama_cpp_accepts_what_the_family_writes(name: str) -> None:
     written = [render(dialect, message)]
     if EXPECTED[name]:
         written.append(TemplateProbe(source, {}).render_turn(message).turn)
-    # The token that ends a turn is not for a grammar.
+    # The grammar does not include the token that ends a turn.
     texts = {each for text in written for each in (text, text.rstrip(), re.sub(r"<[^<>\s]+>\s*$", "", text))}
     taken = any(grammar(lead + text) for text in texts)
     assert taken == (name not in UNREAD)

@@ -82,7 +82,8 @@ def test_inexpressible_feature_is_named(name: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("dialect", "given", "pattern"),
     [
-        ("hermes", "", r"<\|im_start\|>assistant\s*"),  # what ends its turns says whose they are
+        # Without an anchor, the end-of-turn token implies ChatML.
+        ("hermes", "", r"<\|im_start\|>assistant\s*"),
         ("hermes", "[|assistant|]", r"\[\|assistant\|\]\s*"),
         ("glm45", "", r"<\|assistant\|>\s*"),
         ("hy_v4:opensource", "", r"<｜hy_Assistant:opensource｜>\s*"),
@@ -111,7 +112,7 @@ def test_object_in_place_of_a_name_is_not_a_call() -> None:
 
 
 def test_opener_that_prefixes_another_is_left_out() -> None:
-    # A reader that has seen half of the longer one takes the shorter one.
+    # A reader that has received half of the longer marker would match the shorter one.
     assert template(get_dialect("gemma4"))["fields"]["thinking"]["open"] == "<|channel>thought"
 
 
@@ -124,7 +125,7 @@ def test_docs_have_a_row_for_each_dialect() -> None:
         assert rows[dialect.name] == (f"refused: {reason}" if reason else str(len(tool.written(dialect))))
 
 
-# -- patterns that others write
+# -- patterns in third-party templates
 
 
 def _read(**fields: Any) -> Dialect:

@@ -79,7 +79,7 @@ def test_different_end_of_turn_breaks_the_prefix() -> None:
     assert found.difference.was.endswith("Unspool's answer.<|return|>")
 
 
-# -- marks
+# -- labels
 
 
 def test_generation_marks_cover_their_content() -> None:
@@ -117,11 +117,12 @@ REAL = {
     "Qwen-Qwen3-0.6B": (BROKEN, BROKEN, BROKEN, KEPT, KEPT, BROKEN),
     "Qwen-Qwen2.5-7B-Instruct": (KEPT, KEPT, KEPT),
     "ByteDance-Seed-OSS": (KEPT,) * 6,
-    "CohereForAI-c4ai-command-r-plus-tool_use": (BROKEN,) * 3,  # instructions that stay at the end
+    "CohereForAI-c4ai-command-r-plus-tool_use": (BROKEN,) * 3,  # the instructions always come last
     "GLM-4.6": (KEPT, KEPT, KEPT, KEPT, KEPT, BROKEN),
     "MiniMax-M2": (OPENS, OPENS, OPENS, KEPT, KEPT, BROKEN),
-    "Mistral-Small-3.2-24B-Instruct-2506": (KEPT, KEPT, BROKEN),  # tools stand before the last question
-    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": (KEPT, BROKEN, KEPT),  # a line feed behind a result
+    # Tool definitions stand before the last question.
+    "Mistral-Small-3.2-24B-Instruct-2506": (KEPT, KEPT, BROKEN),
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": (KEPT, BROKEN, KEPT),  # a newline after a tool result
     "deepseek-ai-DeepSeek-V3.1": (KEPT, KEPT, KEPT, KEPT, KEPT, BROKEN),
     "google-gemma-4-31B-it": (BROKEN, KEPT, BROKEN, KEPT, KEPT, BROKEN),
     "meta-llama-Llama-3.2-3B-Instruct": (KEPT, KEPT, KEPT),
@@ -156,7 +157,7 @@ def test_report_shows_the_checks(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert all(len(case["difference"]["was"]) <= 60 for case in broken)
 
 
-# -- hostile renderings: each of these takes hours where a run of tags is looked at from each of its tags
+# -- hostile renderings: quadratic scanning would take hours
 
 
 def test_long_run_of_tags_is_linear() -> None:

@@ -128,7 +128,7 @@ def assert_span(event: object, at: int, text: str) -> int:
         return at
     start, end = getattr(event, "start", -1), getattr(event, "end", -1)
     assert start == at
-    if isinstance(event, (Text, Markup)) and end:  # before the input stands only an echo of the prompt
+    if isinstance(event, (Text, Markup)) and end:  # events before the input only repeat the prompt
         assert event.text == text[start:end]
     return int(end)
 
@@ -152,7 +152,7 @@ def tokenizer(special: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> Hug
 
 def test_tokenizer_decides_which_markers_are_special() -> None:
     tagged = ask(tools=TOOLS)
-    assert plan("hermes", tagged).skip_special_tokens is False  # some vocabularies flag the tags
+    assert plan("hermes", tagged).skip_special_tokens is False  # some vocabularies flag the tags as special
     qwen = tokenizer(special=("<|im_end|>",), added=("<tool_call>", "</tool_call>", "<think>"))
     assert plan("hermes", tagged, tokenizer=qwen).skip_special_tokens is True
     other = tokenizer(special=("<|im_end|>", "<tool_call>", "</tool_call>"))
@@ -216,12 +216,12 @@ def test_tokenizer_may_declare_skipped_tokens() -> None:
     class Processor:
         tokenizer = Telling()
 
-    assert skipped_tokens(Vocabulary()) == {"<tool_call>"}  # to keep one too many does no harm
+    assert skipped_tokens(Vocabulary()) == {"<tool_call>"}  # keeping an additional token does no harm
     assert skipped_tokens(Telling()) == frozenset()
     assert skipped_tokens(Processor()) == frozenset()
 
 
-# --- PRE.2: the gate
+# --- PRE.2: reasoning switch
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,8 @@ def test_tokenizer_may_declare_skipped_tokens() -> None:
         ("kimi_k25", {"thinking": 0}, False),
         ("kimi_k25", {"enable_thinking": False}, False),
         ("nemotron_v3", {"enable_thinking": False}, False),
-        ("nemotron_nano", {"force_nonempty_content": True}, True),  # the taxonomy's 1.2.0 switched it off
+        # Version 1.2.0 of the taxonomy turned reasoning off here.
+        ("nemotron_nano", {"force_nonempty_content": True}, True),
         ("deepseek_r1", {"thinking": False}, False),
         ("deepseek_r1", {"thinking_mode": "chat"}, False),
         ("deepseek_v4", {"thinking_mode": "chat"}, False),
@@ -354,11 +355,11 @@ def test_other_template_options_pass() -> None:
     assert kwargs.items() <= plan("glm47", with_kwargs(**kwargs)).chat_template_kwargs.items()
 
 
-# --- PRE.3: where the output begins
+# --- PRE.3: start channel
 
 BAR = "｜"
 TAILS = [
-    # family, what is asked of it, end of the prompt, where the output begins
+    # family, request options, end of the prompt, start channel
     ("qwen3", {}, "<|im_start|>assistant\n<think>\n", "reasoning"),
     ("qwen3", {"thinking": False}, "<|im_start|>assistant\n<think>\n\n</think>\n\n", "content"),
     ("qwen3", {}, "<|im_start|>assistant\n", "content"),
@@ -428,7 +429,7 @@ TAILS = [
 
 @pytest.mark.parametrize(("name", "request_", "tail", "start"), TAILS)
 def test_prompt_decides_the_start_channel(name: str, request_: dict[str, Any], tail: str, start: str) -> None:
-    history = "<think>old</think><tool_call>{}</tool_call>"  # decides nothing
+    history = "<think>old</think><tool_call>{}</tool_call>"  # earlier turns must not influence the result
     decided = plan(name, ask(**request_), prompt=history + tail)
     assert decided.start == start
     assert decided.why["start"].startswith(f"{start}: the prompt ends with ")
@@ -475,7 +476,7 @@ def test_call_opened_by_the_prompt_continues() -> None:
         decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
         assert decided.start == "call"
         assert calls(message(decided.parser(), ['"a": 1}}\n</tool_call>'])) == [("f", {"a": 1})]
-        # Where the request does not continue a turn, whoever wrote that, it is not the model's.
+        # Unless the request continues a turn, the text before the output is not the model's.
         other = plan("hermes", ask(tools=TOOLS), prompt=prompt)
         assert other.start == "content"
         assert message(other.parser(), ["Hello world"]).content == "Hello world"
@@ -486,7 +487,7 @@ def test_only_the_continued_message_continues() -> None:
     said = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
     for begun, prompt in (
         ("Sure.", f"{said} Sure."),
-        (" Sure. ", f"{said} Sure."),  # as some templates and engines write it
+        (" Sure. ", f"{said} Sure."),  # some templates and engines write it like this
         ("Sure.", f"{said}<think>\n\n</think>\n\nSure."),
     ):
         decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
@@ -506,7 +507,7 @@ def test_only_the_continued_message_continues() -> None:
         ({"content": ""}, ""),
         ({"content": " \n"}, " \n"),
         ({"content": None}, ""),
-        ({"content": "", "reasoning_content": "Hm."}, ""),  # the template drops it
+        ({"content": "", "reasoning_content": "Hm."}, ""),  # the template drops the reasoning
         ({"content": "Sure."}, "SURE."),
         ({"content": [{"type": "text", "text": "Well,"}, {"type": "text", "text": "sure."}]}, "Well,\nsure."),
         ({"content": [{"type": "text", "text": "Sure."}]}, "[{'type': 'text', 'text': 'Sure."),
@@ -585,7 +586,7 @@ def test_tool_result_default_can_be_overridden() -> None:
     assert on.start == "reasoning"
     assert read(on, "Hm.</think>Hi").reasoning == "Hm."
     assert plan("harmony", request_, tool_continuation_reasoning="off").start == "header"
-    # Only after a tool.
+    # This option applies only after a tool result.
     assert plan("kimi_k25", ask(), prompt=seeded, tool_continuation_reasoning="off").start == "reasoning"
 
 
@@ -650,7 +651,7 @@ def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_too
     prompt = template.render(history, TOOLS, **kwargs)
     decided = guessed.with_prompt(prompt)
     if thinking.caution and on is False and decided.reasoning:
-        assert decided.start == "reasoning"  # the template has no switch, and the plan noticed
+        assert decided.start == "reasoning"  # the template has no switch, so the plan follows the prompt
         return
     assert decided.start == guessed.start
     assert decided.reasoning is guessed.reasoning
@@ -790,7 +791,8 @@ def test_mistral_needs_the_vocabulary_for_its_grammar() -> None:
     v3 = tokenizer(special=("[TOOL_CALLS]",))
     decided = plan("mistral", forced, tokenizer=v3)
     assert (decided.dialect.name, decided.constraint.kind) == ("mistral_v3", "guided_json")
-    assert decided.skip_special_tokens is True  # no [THINK] in this vocabulary, and no [TOOL_CALLS] in JSON
+    # This vocabulary has no [THINK], and guided JSON has no [TOOL_CALLS].
+    assert decided.skip_special_tokens is True
 
 
 def test_markup_is_text_without_tools() -> None:
@@ -876,7 +878,7 @@ def test_response_template_can_be_planned() -> None:
     assert (decided.start, decided.constraint.kind) == ("reasoning", "native")
 
 
-# --- PRE.5: the end
+# --- PRE.5: stop tokens
 
 
 def test_end_of_turn_tokens_are_planned() -> None:
@@ -886,7 +888,7 @@ def test_end_of_turn_tokens_are_planned() -> None:
     decided = plan("harmony", ask(), tokenizer=vocabulary)
     assert set(decided.eos_token_ids or ()) >= {ids["<|return|>"], ids["<|call|>"]}
     assert ids["<|end|>"] not in (decided.eos_token_ids or ())
-    # A generation config that lists the end of a message would cut every answer short.
+    # Some generation configs list the end-of-message token, which would cut every answer short.
     given = plan("harmony", ask(), tokenizer=vocabulary, eos_token_ids=[ids["<|return|>"], ids["<|end|>"], 3])
     assert given.eos_token_ids is not None
     assert set(given.eos_token_ids) >= {ids["<|return|>"], ids["<|call|>"], 3}
@@ -911,7 +913,7 @@ def test_stop_string_that_is_markup_warns() -> None:
     assert not plan("qwen3", ask(stop="END")).warnings
 
 
-# --- PRE.6: what is taken off the beginning
+# --- PRE.6: leading markers
 
 OFF = with_kwargs(enable_thinking=False)
 
@@ -1013,7 +1015,7 @@ def test_text_cut_by_a_stop_string_stays_cut() -> None:
     assert (fold.message().reasoning, fold.message().content) == (None, None)
 
 
-# --- what else a request may ask for
+# --- other request options
 
 
 def test_ids_and_guided_json_combine() -> None:
@@ -1138,7 +1140,7 @@ def test_forced_call_wins_over_a_json_response() -> None:
     assert both.warnings == (*call.warnings, "response_format has no effect: tool_choice requires a call")
 
 
-# --- refusals
+# --- rejected requests
 
 BLANK: dict[str, Any] = {}
 
@@ -1146,7 +1148,7 @@ BLANK: dict[str, Any] = {}
 @pytest.mark.parametrize(
     ("name", "request_", "options", "why"),
     [
-        # Unknown switches, and words that they do not know.
+        # Unknown switches and unknown values.
         (
             "qwen3",
             with_kwargs(enable_reasoning=True),
@@ -1176,7 +1178,7 @@ BLANK: dict[str, Any] = {}
         ("hy_v3", ask(reasoning_effort="medium"), {}, "takes no_think, none, low, high"),
         ("kimi_k3", ask(reasoning_effort="medium"), {}, "takes none, low, high, max"),
         ("qwen3", ask(chat_template_kwargs=[1]), {}, "chat_template_kwargs is a list"),
-        # Contradictions.
+        # Contradictory options.
         ("qwen3", with_kwargs(thinking=True, enable_thinking=False), {}, "contradict each other"),
         ("qwen3", ask(thinking=True, chat_template_kwargs={"thinking": False}), {}, "keep one of them"),
         (
@@ -1211,7 +1213,7 @@ BLANK: dict[str, Any] = {}
             {"tool_continuation_reasoning": "on"},
             "reasoning is off: .*; switch it on",
         ),
-        # Wrong templates.
+        # Prompts of another template.
         ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "use the template of this"),
         ("harmony", ask(), {"prompt": "User: Hi\nAssistant: "}, "outside any message"),
         ("deepseek_v4", ask(), {"prompt": "<|im_start|>assistant\n<think>\n"}, "prompts of deepseek_v4 end"),
@@ -1221,7 +1223,7 @@ BLANK: dict[str, Any] = {}
         # Missing tokenizers.
         ("hermes", ask(), {"prompt": [1, 2, 3]}, "pass the model's tokenizer"),
         ("hy_v4", ask(tools=TOOLS, tool_choice="required"), {}, "pass tokenizer=, or name hy_v4:opensource"),
-        # Other mistakes.
+        # Other usage errors.
         ("hermes", [], {}, "request is a list"),
         ("hermes", ask(), {"prompt": 7}, "prompt is a int"),
         ("hermes", ask(), {"prompt": b"abc"}, "pass the model's tokenizer"),

@@ -178,7 +178,7 @@ def test_every_dialect_has_sample_outputs() -> None:
         )
 
 
-# -- cases
+# -- corpus cases
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "harmony", "kimi_k2", "pythonic"])
@@ -195,7 +195,7 @@ def test_copied_case_passes(name: str) -> None:
     assert len(report.results) == len(copied)
 
 
-# -- detection, labels
+# -- detection and labels
 
 
 @real
@@ -251,7 +251,7 @@ def test_tokenizer_file_is_read_without_its_package() -> None:
     assert [ours.token_bytes(id) for id in (0, 1)] == [theirs.token_bytes(id) for id in (0, 1)]
 
 
-# -- errors are answers
+# -- errors
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 40), st.text(max_size=20), st.lists(st.integers(), max_size=2),

@@ -52,7 +52,7 @@ def test_compiler_training_runs() -> None:
     runpy.run_path(str(ROOT / "hatch_training.py"))["read_answers"]()
 
 
-# -- in an empty environment
+# -- installation into an empty environment
 
 
 def empty_environment(place: Path, *, pip: bool) -> Path:

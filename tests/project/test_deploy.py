@@ -76,7 +76,7 @@ def test_images_run_unprivileged_and_receive_signals() -> None:
     for name in ("gateway", "llamacpp"):
         steps = dict(stages()[name])
         assert int(steps["USER"]) > 0
-        # As a list: a shell between would keep signals from them.
+        # In exec form: a shell in between would not forward signals.
         assert isinstance(ast.literal_eval(steps["ENTRYPOINT"]), list)
         assert "/health" in steps["HEALTHCHECK"]
     environment = dict(stages()["gateway"])["ENV"]
@@ -107,7 +107,7 @@ def test_systemd_unit_is_valid() -> None:
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert service["Environment"].partition("=")[0] in SETTINGS
     settings = load_settings(environment={}, config=str(DEPLOY / "gateway.toml"))
-    assert settings.workers > 1  # else SIGHUP would end it
+    assert settings.workers > 1  # with a single worker, SIGHUP would stop the server
     assert int(service["TimeoutStopSec"]) > settings.shutdown_timeout
 
 

@@ -53,7 +53,7 @@ def wheel(
     digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()) for name, data in files.items()}
     lines = [f"{name},sha256={digest.rstrip(b'=').decode()},1" for name, digest in digests.items()]
     with zipfile.ZipFile(path, "w") as archive:
-        archive.mkdir("unspool")  # as some tools write them, and others do not
+        archive.mkdir("unspool")  # some tools add entries for folders
         for name, content in files.items():
             archive.writestr(name, content)
         archive.writestr(f"{INFO}/RECORD", record or "\n".join([*lines, f"{INFO}/RECORD,,"]))

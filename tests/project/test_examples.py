@@ -87,7 +87,8 @@ def test_stream_example_works_through_the_gateway(
     )
     run("stream_from_the_gateway")
     lines = capsys.readouterr().out.splitlines()
-    said = "".join(line[8:-1] for line in lines if line.startswith("says"))  # joined, if it came at once
+    # Chunks that arrive together are printed as one.
+    said = "".join(line[8:-1] for line in lines if line.startswith("says"))
     assert (lines[0], said) == ("thinks 'I look.'", "One moment.")
     assert "calls  get_weather" in lines
     assert lines[-1] == "ends   tool_calls"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# Start-up hooks of the environment may load modules of their own, so only what comes on top counts.
+# Start-up hooks of the environment may load modules, so count only additional ones.
 PROBE = """
 import sys
 before = set(sys.modules)

@@ -46,7 +46,7 @@ def python(code: str, path: Path | None) -> subprocess.CompletedProcess[str]:
 
 
 def execute(arguments: list[str], path: Path | None, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    # What was there stays: the tests may run over a build that is found that way.
+    # Keep the existing path: the tests may run against a build that is found there.
     places = [str(path or ""), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     return subprocess.run(

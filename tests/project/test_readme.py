@@ -76,7 +76,7 @@ def run(page: Path, module: ModuleType) -> int:
     for block in found:
         printed = io.StringIO()
         try:
-            # The line feeds in front make the lines of the code those of the page.
+            # The leading newlines make line numbers agree with the page.
             code = compile("\n" * block.line + block.code, str(page), "exec", dont_inherit=True)
             with contextlib.redirect_stdout(printed):
                 exec(code, vars(module))  # noqa: S102  the page is ours

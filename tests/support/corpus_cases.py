@@ -36,7 +36,7 @@ class Call:
     name: str
     text: str | None = None  # exact arguments; None if only their value matters
     value: Any = None  # value of the arguments; None for a truncated call
-    cut: bool = False  # the output ends inside the call; `text` is what a stream has sent so far
+    cut: bool = False  # the output ends inside the call; `text` is what a stream has sent by then
     id: str | None = None  # id that the model wrote
 
     def accepts(self, arguments: str) -> bool:
@@ -58,7 +58,7 @@ class Vector:
     content: str | None
     reasoning: str | None
     calls: tuple[Call, ...]
-    start: str = "content"  # parser state after the prompt
+    start: str = "content"  # channel in which the output starts
     finish: str | None = None
     tools: tuple[dict[str, Any], ...] | None = None  # None if unknown
     tool_choice: Any = None

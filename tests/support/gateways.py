@@ -379,7 +379,7 @@ def template_file(directory: Path) -> str:
     return str(path)
 
 
-# -- scenarios: what every client library is put through
+# -- scenarios for every client library
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ _STRING: Final = 100
 """Characters of a string per element of a list of the same size."""
 
 
-# -- the measure
+# -- measurement
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ async def ask(app: Any, method: str, path: str, body: object = None, *, measure:
     return Answered(status, b"".join(out), len(data), work, meter.longest)
 
 
-# -- values of a size
+# -- values of a given size
 
 
 def small(type_: msgspec.inspect.Type) -> Any:
@@ -222,7 +222,7 @@ def small(type_: msgspec.inspect.Type) -> Any:
             return small(type_.type)
         case msgspec.inspect.StructType():
             found = {field.encode_name: small(field.type) for field in type_.fields if field.required}
-            # A tagged object usually has its value under the name of the tag.
+            # The name of a tag is usually also the name of the field that holds its value.
             named = {field.encode_name: field.type for field in type_.fields[1:2]}
             if found.get("type") == "x" and named:
                 found |= {"type": next(iter(named)), **{name: small(one) for name, one in named.items()}}
@@ -296,7 +296,7 @@ def distinct(value: Any, number: int) -> Any:
     }
 
 
-# -- bodies that are read by hand: kinds and keys in the code
+# -- kinds and keys in the code that reads untyped objects
 
 
 def kinds_of(*modules: ModuleType) -> list[str]:

@@ -188,11 +188,11 @@ def check_template(name: str, dialect: str) -> None:
     ids, ours = spelt(rounds, tokenizer)
     found = conversation(ids, dialect, tokenizer=tokenizer, openers=openers, tools=EXAMPLE_TOOLS)
     wrong = [at for at, label in enumerate(found.labels) if (label & KIND != Label.CONTEXT) != ours[at]]
-    # The end of the first turn may be what begins the second.
+    # The token that ends one turn may also begin the next.
     assert all(found.labels[at] == Label.END for at in wrong), wrong
     assert found.turns[-1].reading is not None
     said = found.turns[-1].reading.message
-    assert "It is noon." in f"{said.content} {said.reasoning}"  # what a prompt began goes on
+    assert "It is noon." in f"{said.content} {said.reasoning}"  # the output continues what the prompt began
 
 
 @real

@@ -144,9 +144,9 @@ class Rollout:
         except ChatTemplateError:
             return None
         if not turn.startswith(prompt):
-            return None  # no model would write such a turn behind this prompt
+            return None  # the model could not have written this turn after the prompt
         if prompt == bare and turn.endswith(prompt[-12:]):
-            return None  # it has a header behind every turn
+            return None  # the template writes the generation header after every turn
         finale = "</s>" if bare.endswith("</s>") and not prompt.startswith(bare) else ""
         return prompt, turn[len(prompt) :].removesuffix(finale).rstrip(), after
 

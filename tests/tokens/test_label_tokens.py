@@ -117,10 +117,10 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
         ([2, 2], [(2, 1), (4, 2)], [1, 2]),
         ([3, 1], [(2, 1), (4, 2)], [1 + SHARED, 2]),
         ([3, 1], [(2, 1), (4, 1)], [1, 1]),
-        ([4, 1], [(1, 1), (2, 1), (3, 2), (5, 2)], [1 + SHARED, 2]),  # the flag is not lost on the way
+        ([4, 1], [(1, 1), (2, 1), (3, 2), (5, 2)], [1 + SHARED, 2]),  # the SHARED flag is kept
         ([4, 1], [(1, 1), (2, 2), (3, 1), (5, 1)], [1 + SHARED, 1]),
-        ([1, 0, 0, 1], [(1, 1), (2, 2)], [1, 1, 1, 2]),  # parts of one character
-        ([3], [(2, 1)], [1]),  # nothing follows
+        ([1, 0, 0, 1], [(1, 1), (2, 2)], [1, 1, 1, 2]),  # tokens that are parts of one character
+        ([3], [(2, 1)], [1]),  # no span follows
         ([], [(0, 1)], []),
     ],
 )
@@ -170,7 +170,7 @@ def test_real_token_is_labelled_by_its_first_character(dialect: str, model: str)
             assert bool(label & SHARED) == (len(set(wanted[start:end])) > 1), text[start:end]
 
 
-# -- what a token may hold
+# -- text of a token
 
 
 def test_split_character_is_labelled_where_it_begins() -> None:

@@ -39,7 +39,7 @@ from unspool.policies import Policies
 from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, sse
 from unspool.wire._poisoned_calls import make_poison
 
-# Spans play no part on the wire.
+# The wire has no spans.
 
 KEEP = Policies(malformed_call="keep", truncated_call="keep")
 """Parts of a broken call stay on the wire, so the expected message keeps them."""
@@ -208,7 +208,7 @@ def deltas(chunks: Iterable[Chunk]) -> list[Any]:
     return out
 
 
-# The shape, to the key.
+# The exact keys of every chunk.
 
 
 def test_step_gives_chunks() -> None:
@@ -350,7 +350,7 @@ def test_ids_and_timestamps_are_generated() -> None:
     assert one.created > 1_700_000_000
 
 
-# Server-sent events, through the decoder of the openai client.
+# Server-sent events, decoded by OpenAI's client.
 
 
 def test_sse_framing_survives_any_text() -> None:
@@ -364,7 +364,7 @@ def test_sse_framing_survives_any_text() -> None:
     assert len(body.splitlines()) == 2 * (len(chunks) + 1)
 
 
-# Replayed into the accumulators of clients.
+# Accumulators of client libraries.
 
 
 def openai_completion(chunks: Iterable[Chunk]) -> Any:
@@ -374,7 +374,7 @@ def openai_completion(chunks: Iterable[Chunk]) -> Any:
     try:
         return state.get_final_completion()
     except (LengthFinishReasonError, ContentFilterFinishReasonError):
-        return state.current_completion_snapshot  # the client's way to report these reasons
+        return state.current_completion_snapshot  # the client raises for these finish reasons
 
 
 @cases
@@ -417,7 +417,7 @@ def is_complete(event: Event) -> bool:
 def test_langchain_reads_the_stream(case: Case) -> None:
     message, reason = langchain_message(case.stream())
     assert reason == case.reason
-    assert message.content == case.joined("content")  # it has no place for reasoning
+    assert message.content == case.joined("content")  # this client has no field for reasoning
     sent = [(call["id"], call["name"], call["args"]) for call in message.tool_call_chunks]
     assert sent == case.calls
     assert len(message.tool_calls) == len([end for end in case.events if is_complete(end)])
@@ -450,7 +450,7 @@ def test_decoder_reads_each_reasoning_field(
     assert reconstruct(case.stream(Policies(reasoning_field=field))) == case.message
 
 
-# The whole response, as the client's own model reads it.
+# Complete responses, validated by the client's own model.
 
 
 @cases

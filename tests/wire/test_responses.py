@@ -256,7 +256,7 @@ def test_custom_tool_input_that_is_not_an_object_is_handled() -> None:
     assert (deltas, item["input"]) == (['["x"]'], '["x"]')
 
 
-# -- any stream at all
+# -- arbitrary streams
 
 
 @st.composite

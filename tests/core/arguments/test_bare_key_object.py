@@ -54,7 +54,7 @@ def read(
     pending = ""
     for chunk in (*chunks, None):
         buf = pending + (chunk or "")
-        # What stands before `pos` is none of the codec's business.
+        # The codec must not look at text before `pos`.
         shift = len(buf) % 3
         at = codec.step("{" * shift + buf, shift, chunk is None) - shift
         assert 0 <= at <= len(buf)
@@ -67,7 +67,7 @@ def read(
         out.error = codec.error
         if codec.error:
             out.status = "malformed"
-            # It stays there, whatever follows.
+            # The codec stays in the error state, whatever follows.
             assert codec.step(pending + "}", 0, False) == 0
             assert not codec.text
             assert codec.error == out.error
@@ -103,10 +103,10 @@ def assert_chunking(text: str, *chunkings: Sequence[str], **options: Any) -> Out
     return whole
 
 
-# -- what is read
+# -- syntax
 
 EXAMPLES = [
-    # the notation
+    # well-formed objects
     ("{}", {}),
     ("{city:Q~Q}", {"city": "~"}),
     ("{city:QParisQ,n:1,ok:true,l:[1,QaQ],o:{k:null}}", None),
@@ -125,7 +125,7 @@ EXAMPLES = [
     ("{e:QQ,l:[QQ,QQ]}", {"e": "", "l": ["", ""]}),
     ("{a.b-c:1,my key:QxQ,other key:2}", {"a.b-c": 1, "my key": "x", "other key": 2}),
     ("\n{ a : 1 ,\n b : [ 1 , QxQ ] ,\n c : QyQ ,\n d : QzQ\n}", {"a": 1, "b": [1, "x"], "c": "y", "d": "z"}),
-    # museum C02, C04: words and numbers
+    # regressions C02, C04: words and numbers
     ("{p:null}", {"p": None}),
     ("{left:108.0,right:22.8}", {"left": 108.0, "right": 22.8}),
     ("{l:108.,r:.5,s:-.5,e:1.e2}", {"l": 108.0, "r": 0.5, "s": -0.5, "e": 100.0}),
@@ -142,7 +142,7 @@ EXAMPLES = [
         "{a:nul,b:nulls,c:true story,d:5 apples}",
         {"a": "nul", "b": "nulls", "c": "true story", "d": "5 apples"},
     ),
-    # museum E08: delimiters inside a string
+    # regression E08: delimiters inside a string
     ("{code:Qsql(QQQ S QQQ)Q,n:1}", {"code": "sql(QQQ S QQQ)", "n": 1}),
     ("{code:Qprint(QaQ, end=QQ)Q}", {"code": "print(QaQ, end=QQ)"}),
     ("{code:Qf(QaQ, g(x)): passQ}", {"code": "f(QaQ, g(x)): pass"}),
@@ -153,19 +153,19 @@ EXAMPLES = [
         "{json:Q{QaQ:{QbQ:[QcQ]}}Q,o:{json:Q[{QaQ:QbQ},{QaQ:QcQ}]Q}}",
         {"json": "{QaQ:{QbQ:[QcQ]}}", "o": {"json": "[{QaQ:QbQ},{QaQ:QcQ}]"}},
     ),
-    # museum H04: parentheses, no opening delimiter
+    # regression H04: parentheses in place of the opening delimiter
     ("(a=1)", {"a": 1}),
     ("()", {}),
     ("(a=QxQ, b=QyQ, c=[1], d={k:2})", {"a": "x", "b": "y", "c": [1], "d": {"k": 2}}),
     ("(a='x, y', b=\"z\", c=True)", {"a": "x, y", "b": "z", "c": True}),
     ("{city:ParisQ,n:1}", {"city": "Paris", "n": 1}),
     ("{city:New York, NY Q,n:42Q,l:[aQ,bQ]}", {"city": "New York, NY ", "n": "42", "l": ["a", "b"]}),
-    # Q02: no delimiters at all
+    # regression Q02: no delimiters at all
     ("{city:Austin}", {"city": "Austin"}),
     ("{city:San Francisco, CA,state:,n:5}", {"city": "San Francisco, CA", "state": "", "n": 5}),
     ("{a:f(x, y),b:x[0],c:{d:g({1})}}", {"a": "f(x, y)", "b": "x[0]", "c": {"d": "g({1})"}}),
     ("{l:[f(1, 2), b]}", {"l": ["f(1, 2)", "b"]}),
-    # other notations
+    # spellings of other notations
     (
         '{"a": "x\\n\\u00e9\\"", "b": [1, "y"], "c": {"d": null}}',
         {"a": 'x\né"', "b": [1, "y"], "c": {"d": None}},
@@ -229,7 +229,7 @@ def test_delimiter_may_have_any_shape() -> None:
         assert_chunking(f"{{a:{quote}x{quote},b:1}} ", quote=quote)
 
 
-# -- as early as possible
+# -- streaming latency
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_close_completes_the_object(text: str, expected: str | None) -> None:
     assert [kind for kind, _, _ in codec.notes] == ["repaired"]
 
 
-# -- what the schema says
+# -- types from the schema
 
 SCHEMA = ValueType(
     {
@@ -490,7 +490,7 @@ def assert_laws(data: st.DataObject) -> None:
     out = assert_chunking(text, chunks, cut(text, 7), quote=quote, ends=ends, repair=repair, kind=kind)
     if out.status == "complete":
         assert isinstance(json.loads(out.text), dict)
-    # What was decided on a prefix is decided: what is out stays, an error or the end stays where it is.
+    # A decision made on a prefix is final: emitted text, an error and the end position do not change.
     part = text[: data.draw(st.integers(0, len(text)))]
     codec = BareKeyObject(quote, ends, repair=repair, kind=kind)
     at = codec.step(part, 0, False)
@@ -500,7 +500,7 @@ def assert_laws(data: st.DataObject) -> None:
         assert (out.end, out.error, out.text) == (at, codec.error, codec.text)
 
 
-# -- writing
+# -- encoding
 
 text_of = st.text(st.characters(codec="utf-8"), max_size=8)
 pieces_of = st.sampled_from(
@@ -585,7 +585,7 @@ def test_encoding_needs_an_object(arguments: str) -> None:
         encode_bare(arguments, GEMMA)
 
 
-# -- work
+# -- complexity
 
 
 LINES = 'line "x" {1}, é\n' * 4_096

@@ -48,7 +48,7 @@ def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[s
 
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
-    # Long enough for the look ahead that whole values are read with.
+    # The padding exceeds the lookahead of the fast path for complete values.
     text = json.dumps({"padding": "x" * 64, "value": draw(VALUES)}, ensure_ascii=draw(st.booleans()))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(text)))

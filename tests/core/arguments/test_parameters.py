@@ -9,7 +9,7 @@ import pytest
 from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
 from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkings
 
-# In a nested value tags are its members.
+# In a nested value, tags are the members of the value.
 TAGGED = [
     dialect
     for dialect in list_dialects()

@@ -51,7 +51,7 @@ def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
         buf, base, pos = buf[pos:] + chunk, base + pos, 0
         if not buf and not begun:
             continue
-        # What stands before `pos` is none of the codec's business.
+        # The codec must not look at text before `pos`.
         shift = len(buf) % 3
         pos = codec.step("(" * shift + buf, shift, final) - shift
         begun = True
@@ -89,7 +89,7 @@ def value(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-# -- rules
+# -- syntax
 
 COMPLETE: list[tuple[str, str]] = [
     ("()", "{}"),
@@ -99,7 +99,7 @@ COMPLETE: list[tuple[str, str]] = [
     ("(a: 1, b : 2)", '{"a": 1, "b": 2}'),
     ("(from=1, class=2, None=3, größe=4, हिन्दी=5, r=6)",
      '{"from": 1, "class": 2, "None": 3, "größe": 4, "हिन्दी": 5, "r": 6}'),
-    # an escape and something that has to be escaped, in one piece
+    # an escape next to a character that JSON must escape
     ('(a="some\\"\0)text")', '{"a": "some\\"\\u0000)text"}'),
     # words
     ("(a=True, b=False, c=None)", '{"a": true, "b": false, "c": null}'),
@@ -150,11 +150,11 @@ COMPLETE: list[tuple[str, str]] = [
     ("(a={1: 2, -0x10: 3, None: 4, 5: 6}, b={True: 1, 'x': 2})",
      '{"a": {"1": 2, "-16": 3, "null": 4, "5": 6}, "b": {"true": 1, "x": 2}}'),
     ("(a={null: 1, false: 2, 1_0 : 3})", '{"a": {"null": 1, "false": 2, "10": 3}}'),
-    # an object in place of the arguments (museum D13)
+    # an object in place of the arguments (regression D13)
     ('({"url":"u"})', '{"url": "u"}'),
     ("( { 'a': [1], b: (2), } , )", '{"a": [1], "b": 2}'),
     ("({})", "{}"),
-    # the first one counts
+    # the first of two equal names counts
     ("(a=1, a=2, b=3)", '{"a": 1, "b": 3}'),
     ("(a=1, a=[(2), {3}, {'x': 'y'}], a='z')", '{"a": 1}'),
 ]  # fmt: skip
@@ -318,7 +318,7 @@ def test_invalid_or_cut_values_are_not_complete(text: str) -> None:
     assert read(text, PythonValue).status != "complete"
 
 
-# -- closing what was left open
+# -- repair of unclosed values
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_close_needs_a_complete_element(text: str) -> None:
     assert not codec.close()
 
 
-# -- strings that are not escaped
+# -- strings with unescaped quotes
 
 LOOSE: list[tuple[str, str]] = [
     ("(command='sed -n '360,450p' /a/b.py')", '{"command": "sed -n \'360,450p\' /a/b.py"}'),
@@ -408,7 +408,7 @@ def test_loose_string_may_be_undecided() -> None:
     assert not codec.done
 
 
-# -- what is shown, and when
+# -- streaming latency
 
 STEPS: list[tuple[str, str]] = [
     ("(", "{"),
@@ -451,7 +451,7 @@ def test_text_is_emitted_as_soon_as_it_is_certain() -> None:
     assert not buf
 
 
-# -- Python is the judge
+# -- comparison with Python
 
 
 def judged(node: ast.AST) -> Any:
@@ -581,7 +581,8 @@ def test_arguments_agree_with_python(text: str) -> None:
 @given(literals)
 def test_values_agree_with_python(text: str) -> None:
     expected = judged(ast.parse(f"({text})", mode="eval").body)
-    outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)  # for adjacent ones
+    # Parentheses join adjacent strings.
+    outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)
     assert outcome.status == "complete"
     assert same(value(outcome.text), expected)
 
@@ -622,12 +623,12 @@ def test_agrees_with_python_where_both_accept(text: str) -> None:
         try:
             expected = judge(text[: outcome.end])
         except (SyntaxError, ValueError, AssertionError, TypeError):
-            return  # we accept more
+            return  # the codec accepts more than Python does
         if not any(isinstance(item, bytes) or item is ... for item in expected.values()):
             assert same(value(outcome.text), expected)
 
 
-# -- the laws of a codec
+# -- codec laws
 
 MAKERS: list[Make] = [
     PythonArguments,
@@ -674,7 +675,7 @@ def test_chunking_does_not_matter(make: Make, data: st.DataObject) -> None:
     assert feed(make(), cut(text, data.draw)) == whole
     if text:
         codec = make()
-        codec.step(text, 0, True)  # all of it known to be all of it
+        codec.step(text, 0, True)  # a single final step
         codec_text = codec.text
         assert (codec.error or codec.finish(cut=False)) == (whole.error or whole.status)
         assert codec_text + ("" if codec.error else codec.text) == whole.text
@@ -734,7 +735,7 @@ def test_repaired_arguments_are_json(make: Make, text: str) -> None:
         value(out + codec.text)
 
 
-# -- time and depth
+# -- complexity and depth
 
 LONG: dict[str, str] = {
     "string": "(a='" + "text and " * 110_000 + "')",
@@ -806,7 +807,7 @@ def test_depth_does_not_recurse() -> None:
     )
 
 
-# -- writing
+# -- encoding
 
 ENCODED: list[tuple[str, str]] = [
     ("{}", "()"),

@@ -54,7 +54,7 @@ def assert_proved(name: str, *parts: Part) -> None:
     try:
         text = render(name, message, check=False)
     except UsageError:
-        return  # there are no words for it
+        return  # the dialect cannot express this message
     tools = [{"name": part.name} for part in parts if isinstance(part, ToolCall)]
     comes_back = shape(parse(text, name, tools=tools or None).parts) == shape(parts)
     if comes_back:

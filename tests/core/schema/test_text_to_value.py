@@ -51,7 +51,7 @@ def infinite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-# -- which types a schema allows
+# -- types that a schema allows
 
 REFERENCES: dict[str, object] = {
     "$defs": {
@@ -71,7 +71,7 @@ REFERENCES: dict[str, object] = {
 }
 
 SCHEMAS: list[tuple[object, set[str]]] = [
-    # by name
+    # from `type`
     ({"type": "string"}, {"string"}),
     ({"type": ["string", "null"]}, {"string", "null"}),
     ({"type": ("integer",)}, {"integer"}),
@@ -88,7 +88,7 @@ SCHEMAS: list[tuple[object, set[str]]] = [
         }.items()
         for alias in aliases.split()
     ),
-    # by values
+    # from `enum` and `const`
     ({"enum": ["a", "b"]}, {"string"}),
     (
         {"enum": [1, 2.5, True, None, "a", [], ()]},
@@ -99,7 +99,7 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"const": None}, {"null"}),
     ({"const": 3}, {"integer"}),
     ({"type": "string", "enum": [1, 2]}, {"string"}),
-    # by shape
+    # from keywords of a type
     ({"properties": {}}, {"object"}),
     ({"additionalProperties": False}, {"object"}),
     ({"items": {}}, {"array"}),
@@ -134,13 +134,13 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"$ref": "#/$defs/count", "nullable": True}, {"integer", "null"}),
     ({"$ref": "#/$defs/count", "description": "n"}, {"integer"}),
     ({"anyOf": [{"$ref": "#/$defs/count"}, {"type": "null"}]}, {"integer", "null"}),
-    # cycles add nothing to themselves
+    # cycles add no types
     ({"$ref": "#/$defs/self"}, set()),
     ({"anyOf": [{"$ref": "#/$defs/self"}, {"type": "null"}]}, {"null"}),
     ({"$ref": "#/$defs/ping"}, {"string"}),
     ({"$ref": "#/$defs/pong"}, {"string"}),
     ({"$ref": "#/$defs/tree"}, {"array", "null"}),
-    # schemas that say nothing
+    # schemas without constraints
     ({}, EVERYTHING),
     (True, EVERYTHING),
     ({"description": "anything"}, EVERYTHING),
@@ -161,7 +161,7 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"$ref": "#/$defs/list/" + "9" * 5000}, EVERYTHING),
     ({"type": ["string", "whatever"]}, {"string"}),
     ({"type": "whatever", "enum": ["a"]}, {"string"}),
-    # no schemas
+    # values that are not schemas
     (False, set()),
     (None, set()),
     ("string", set()),
@@ -201,7 +201,7 @@ def test_schema_of_any_depth_does_not_raise() -> None:
         schema = {"anyOf": [schema]}
     assert ValueType(schema).is_any
     assert ValueType(schema).member("key") is UNKNOWN
-    while isinstance(schema, dict):  # in steps: its own destruction would recurse
+    while isinstance(schema, dict):  # unlink level by level, because freeing a deep object recurses
         schema = schema["anyOf"].pop() if "anyOf" in schema else None
 
 
@@ -222,7 +222,7 @@ def test_shared_branches_are_visited_once() -> None:
     assert kind.member("n").types == {"null"}
 
 
-# -- members and items
+# -- types of members and items
 
 NESTED: dict[str, object] = {
     "$defs": {
@@ -412,15 +412,15 @@ def test_invalid_tools_are_a_usage_error(tools: Any, message: str) -> None:
         Tools(tools)
 
 
-# -- converting
+# -- conversion of text
 
 HUGE = "9" * 4300
 STAYS = None
 """Expected result: the text stays a string although the schema does not allow one."""
 
 RULES: list[tuple[str, str, str | None]] = [
-    # types, text, JSON
-    # 1: exactly a string: verbatim
+    # columns: types, text, JSON
+    # 1: only string: verbatim
     ("string", "null", '"null"'),
     ("string", " 5 ", '" 5 "'),
     ("string", '"abc"', r'"\"abc\""'),
@@ -461,8 +461,8 @@ RULES: list[tuple[str, str, str | None]] = [
     ("integer", "5 5", STAYS),
     ("integer", "--5", STAYS),
     ("integer", "1_000", STAYS),
-    ("integer", "\u0665", STAYS),  # a digit, but not JSON's
-    ("integer", "\u00a05", STAYS),  # white space, but not ASCII's
+    ("integer", "\u0665", STAYS),  # a digit, but not an ASCII digit
+    ("integer", "\u00a05", STAYS),  # whitespace, but not ASCII whitespace
     ("integer", "", STAYS),
     # 5: number
     ("number", "5", "5"),
@@ -510,7 +510,7 @@ RULES: list[tuple[str, str, str | None]] = [
     ("array object", "", "{}"),
     ("array null", "", STAYS),
     ("array string", "", '""'),
-    # 7: a string among others: verbatim
+    # 7: string among other types: verbatim
     ("string null", " x ", '" x "'),
     ("string integer", "5 apples", '"5 apples"'),
     ("string integer", " 5 ", "5"),
@@ -519,18 +519,18 @@ RULES: list[tuple[str, str, str | None]] = [
     ("string array", "[1]", "[1]"),
     ("string object", '"x"', r'"\"x\""'),
     ("string number", "1e999", '"1e999"'),
-    # ... and where it may stay one, a number does not lose its padding
+    # 8: string among other types: padding and signs of a number are kept
     ("string integer", "01234", '"01234"'),
     ("string integer", "+4930123456", '"+4930123456"'),
     ("string number", "-007.5", '"-007.5"'),
     ("string number", "0.5", "0.5"),
     ("string integer", "0", "0"),
-    # the order: null, boolean, integer, number
+    # 9: order of attempts: null, boolean, integer, number
     ("number integer", "5.0", "5"),
     ("number integer", "5.5", "5.5"),
     ("string null boolean integer array", "null", "null"),
     ("string null boolean integer array", "false", "false"),
-    # anything: JSON unless that is a string
+    # 10: any type: JSON, unless the text is a string
     ("any", "5", "5"),
     ("any", " [1] ", "[1]"),
     ("any", "null", "null"),
@@ -546,7 +546,7 @@ RULES: list[tuple[str, str, str | None]] = [
     ("any", "NaN", '"NaN"'),
     ("any", "123abc", '"123abc"'),
     ("any", "", '""'),
-    # no schema: a string
+    # 11: no schema: string
     ("unknown", "5", '"5"'),
     ("unknown", " null ", '" null "'),
     ("unknown", "[1, 2.5]", '"[1, 2.5]"'),
@@ -612,7 +612,7 @@ def test_order_of_a_union_does_not_matter() -> None:
         assert coerce("x", branches, python_values=False) == ('"x"', True)
 
 
-# -- bugs others had
+# -- reported bugs of other parsers
 
 OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 MUSEUM: list[tuple[str, object, str, str]] = [
@@ -848,7 +848,7 @@ PIECES = [*"[](){},:'\"\\ \nnd1", "'''", "None", "True", "1.5", "-1", "x41", "u0
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example("{'''\\x41''':[1.5,{-1,},],}")
-@pytest.mark.filterwarnings("ignore:.*invalid:Warning")  # escapes that Python leaves as they are
+@pytest.mark.filterwarnings("ignore:.*invalid:Warning")  # Python keeps unknown escapes, but warns
 def test_python_literals_agree_with_python(text: str) -> None:
     found = python_to_json(text)
     if found is not None:

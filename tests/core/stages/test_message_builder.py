@@ -477,7 +477,7 @@ def test_seeded_ids_are_reproducible(name: str) -> None:
     try:
         text = render(dialect, Message(tool_calls=(call, call)), check=False)
     except UsageError:
-        return  # there is only a frame
+        return  # only the message frame is held
     policies = Policies(call_ids="generated")
 
     def ids(seed: str | int) -> list[str]:
@@ -509,7 +509,7 @@ def test_invalid_native_id_is_replaced() -> None:
     assert kinds(message) == ["bad_id"]
 
 
-# -- white space
+# -- whitespace
 
 
 @pytest.mark.parametrize(
@@ -698,7 +698,7 @@ def test_adjacent_parts_have_different_channels() -> None:
     assert fold_.message().parts == (TextPart("content", "Hello there."),)
 
 
-# -- one fold
+# -- one builder for every path
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_feed_methods_cannot_be_mixed() -> None:
         Parser("hermes").feed_decoded("a", [97])
 
 
-# -- where reasoning ends
+# -- end of reasoning
 
 
 def thoughtful() -> list[str]:

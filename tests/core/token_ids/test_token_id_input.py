@@ -238,13 +238,13 @@ def test_ids_give_the_same_result_as_text(name: str) -> None:
     assert found == expected
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
-        # Without text before them, so that calls which must come first count, too.
+        # Render without text, because some dialects accept calls only at the beginning.
         found, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
         assert found == expected
         assert [call.name for call in found.tool_calls] == ["get_weather", "now"]
 
 
-# -- control tokens that are no markup of the dialect
+# -- control tokens that are not markup of the dialect
 
 OTHERS = (
     "<tool_call>",

@@ -86,7 +86,7 @@ def ollama_client(gateway: GatewayThread) -> Iterator[Any]:
     found._client.close()
 
 
-# -- what the clients get
+# -- responses
 
 
 def chat_arguments(client: openai.OpenAI, *, stream: bool) -> list[str]:
@@ -149,7 +149,7 @@ def test_clients_get_the_arguments_that_the_model_wrote(
     assert chat_arguments(openai_client, stream=stream) == [arguments]
     assert response_items(openai_client, stream=stream) == [(arguments, "completed")]
     assert ollama_arguments(ollama_client, stream=stream) == [value]
-    if not (stream and "ud800" in arguments):  # half a character, at which this client's reader fails
+    if not (stream and "ud800" in arguments):  # this client fails on half a surrogate pair
         assert message_inputs(anthropic_client, stream=stream) == [value]
 
 
@@ -178,7 +178,7 @@ def test_arguments_with_a_number_out_of_range_are_not_run(
     assert ollama_arguments(ollama_client, stream=stream) == []
 
 
-# -- the bytes of the answers that carry objects
+# -- bytes of object-valued arguments
 
 
 def as_numbers_are_spelled(data: bytes) -> Any:
@@ -213,7 +213,7 @@ def test_lone_surrogate_beside_raw_json_is_escaped() -> None:
     assert msgspec.json.decode(encode_json({"a": raw_json("[1e2]")})) == {"a": [100.0]}
 
 
-# -- the way back
+# -- history
 
 
 @refused
@@ -249,7 +249,7 @@ def test_stored_thread_keeps_the_spelling_of_arguments() -> None:
     assert asyncio.run(kept_message())["content"][0]["input"] == KEPT["spelling"]
 
 
-# -- what is told of a key that is given twice
+# -- duplicate keys
 
 
 def test_parse_reports_duplicate_keys(gateway: GatewayThread) -> None:

@@ -117,7 +117,7 @@ def test_error_has_the_form_of_each_api(
             assert (found[-1]["type"], found[-1]["error"]["type"]) == ("error", "api_error")
 
 
-# -- the way back
+# -- history
 
 
 def turn(number: int) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ def test_model_that_keeps_failing_is_stopped(engine: EngineProcess, gateway: Gat
             assert found[-1]["error"]["code"] == "malformed_call"
         else:
             assert found[-1]["choices"][0]["finish_reason"] == ended
-        # A person who speaks up begins anew.
+        # A new user message starts a new series of attempts.
         engine.script(MALFORMED)
         asked = post(url, body("chat/completions", [*history, *ASK]))
         assert list_arguments(asked) == [SPOILT]

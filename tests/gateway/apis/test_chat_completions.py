@@ -120,7 +120,7 @@ def test_engine_receives_what_the_plan_says(engine: EngineProcess, gateway: Gate
 def test_response_without_limit_is_not_limited(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hi")
     ask(gateway)
-    assert engine.last()["max_tokens"] is None  # left out, it would be 16
+    assert engine.last()["max_tokens"] is None  # the engine's default would be 16 tokens
 
 
 # -- tools
@@ -195,7 +195,7 @@ def test_json_schema_response_format_is_enforced(engine: EngineProcess, gateway:
     assert engine.last()["structured_outputs"] == {"json": {"type": "object"}}
 
 
-# -- choices, tokens, stops
+# -- choices, token counts, stop strings
 
 
 def test_choices_do_not_mix(engine: EngineProcess, gateway: GatewayThread) -> None:
@@ -347,7 +347,7 @@ def test_unfinished_reasoning_is_continued(engine: EngineProcess, gateway: Gatew
     assert (message["reasoning_content"], message["content"]) == (" thinking", "Done")
 
 
-# -- what is refused
+# -- rejected requests
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,8 @@ def test_engines_receive_their_own_options(name: str, engine: EngineProcess, tmp
         engine.script(*CALL)
         answer = ask(gateway, tools=[WEATHER], tool_choice="required", top_k=3)
         seen = engine.last()
-        for _ in range(1 if name in ("sglang", "openai") else 2):  # the others generate one at a time
+        # The other engines generate one choice at a time.
+        for _ in range(1 if name in ("sglang", "openai") else 2):
             engine.script("a")
         choices = ask(gateway, n=2)["choices"]
     assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"city": "Paris"}'
@@ -446,7 +447,7 @@ def test_engine_is_recognised_by_its_model_list(gateway: GatewayThread) -> None:
     assert gateway.gateway.upstream.engine.name == "vllm"  # type: ignore[attr-defined]
 
 
-# -- a chat endpoint that leaves markup in its text
+# -- chat upstreams that leave markup in the text
 
 
 def test_markup_from_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
@@ -456,7 +457,7 @@ def test_markup_from_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
         seen = engine.seen()[-1]
     assert seen["path"] == "/v1/chat/completions"
     assert seen["body"]["messages"] == ASK
-    assert seen["body"]["tool_choice"] == "none"  # vLLM then leaves the text alone
+    assert seen["body"]["tool_choice"] == "none"  # so that vLLM does not parse the text itself
     assert seen["body"]["temperature"] == 0
     assert message["reasoning_content"] == "hm"
     assert message["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}

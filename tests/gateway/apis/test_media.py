@@ -35,7 +35,7 @@ def parts(*content: dict[str, Any]) -> Any:
     return read_responses_request({"input": [{"role": "user", "content": list(content)}]}).chat["messages"]
 
 
-# -- what blocks and parts are
+# -- blocks and content parts
 
 
 def test_text_documents_are_read() -> None:

@@ -128,7 +128,7 @@ def test_only_a_continued_message_can_continue_a_call(
     content: Any = said if isinstance(said, str) else [{"type": "text", "text": text} for text in said]
     body["messages"] = [{"role": "user", "content": BEGUN}, {"role": "assistant", "content": content}]
     body["continue_final_message"] = True
-    if api == "messages":  # there it is so whenever the last message is the assistant's
+    if api == "messages":  # in the Messages API, a final assistant message is always continued
         del body["continue_final_message"]
     engine.script(" Hello", " world")
     assert answer(api, streamed(api, f"{gateway.url}{path}", body)) == (" Hello world", [])

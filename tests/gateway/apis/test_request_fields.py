@@ -109,7 +109,7 @@ DOCUMENTED = {
 def test_every_documented_field_is_handled(api: str) -> None:
     """A field in none of the tables goes to the engine, or the log says that it does not."""
     documented, shape = DOCUMENTED[api]
-    fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan refuses these
+    fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan rejects these two
     assert len(fields) > 15
     for field in fields - set(shape.__struct_fields__) - WITHOUT_EFFECT - set(REFUSED[api]):
         found = job(api, **{field: "x"})
@@ -119,7 +119,7 @@ def test_every_documented_field_is_handled(api: str) -> None:
             assert any(field in told for told in found.ignored)
 
 
-# -- what engines are told
+# -- upstream requests
 
 
 @pytest.fixture(scope="module")

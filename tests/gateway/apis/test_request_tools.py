@@ -105,7 +105,7 @@ def test_calls_return_in_the_client_namespace(
     assert getattr(item, field) == text
 
 
-# -- tools of the vendor's
+# -- vendor tools
 
 
 def test_vendor_tool_does_not_stop_a_session() -> None:
@@ -136,7 +136,7 @@ def test_ignored_tool_is_logged_once(gateway: GatewayThread) -> None:
     assert heard == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
 
 
-# -- tools of the vendor's that the client runs
+# -- vendor tools that the client runs
 
 
 @pytest.mark.parametrize(

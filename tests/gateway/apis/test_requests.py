@@ -42,7 +42,7 @@ def job(api: str, body: dict[str, Any]) -> GenerationRequest:
     return read_messages_request({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **body})
 
 
-# -- responses
+# -- the Responses API
 
 
 def items(*given: dict[str, Any]) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ def test_bad_request_names_the_field(api: str, body: dict[str, Any], param: str)
     assert failure.value.param == param
 
 
-# -- messages
+# -- the Messages API
 
 
 def test_blocks_become_messages() -> None:
@@ -213,7 +213,7 @@ def test_images_are_kept_for_upstreams_that_take_them() -> None:
     assert found.chat["messages"][0]["content"][0]["image_url"]["url"] == "data:image/png;base64,AAAA"
 
 
-# -- switches
+# -- recorded upstreams
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
         {"name": "plain", "chunks": ["One, ", "two, ", "three"], "prompt_tokens": 9},
         {"name": "failing", "chunks": ["One"], "error": "out of memory"},
     ]
-    # JSON allows a carriage return inside a line.
+    # JSON allows a carriage return inside a line of JSON Lines.
     file.write_text("\n".join(json.dumps(line, separators=(",\r", ":")) for line in lines), newline="")
     with serving(upstream="replay", file=str(file), dialect="mistral_v3", model="m") as found:
         yield found
@@ -263,7 +263,7 @@ def test_recorded_upstream_replays(replay: GatewayThread) -> None:
     assert limited["choices"][0]["finish_reason"] == "length"
     assert ask("failing")["error"]["message"] == "the upstream failed: out of memory"
     found = [ask("?")["choices"][0]["message"]["content"] for _ in range(2)]
-    assert len(set(found)) == 2  # in turn
+    assert len(set(found)) == 2  # the recordings replay in turn
 
 
 def test_curl_recording_replays(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_parse_endpoint_reads_chunks(replay: GatewayThread) -> None:
     found = post(
         f"{replay.url}/v1/parse", {"chunks": ["[TOOL", '_CALLS][{"name": "f", ', '"arguments": {}}]']}
     )
-    assert found["dialect"] == "mistral_v3"  # the gateway's own
+    assert found["dialect"] == "mistral_v3"  # the dialect of the gateway's own model
     assert found["message"]["tool_calls"][0]["function"]["name"] == "f"
     assert {event["chunk"] for event in found["events"]} <= {0, 1, 2, 3}
 
@@ -453,7 +453,7 @@ def test_every_setting_and_metric_is_documented() -> None:
         assert f"`{metric.name}`" in page
 
 
-# -- waiting
+# -- the progress line
 
 
 class Terminal(io.StringIO):
@@ -467,7 +467,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
     shown = terminal.getvalue()
     assert "working" in shown
-    assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the line that moved is gone
+    assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the progress line is erased
 
 
 def test_progress_is_one_line_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ pytest.importorskip("msgspec")
 from gateways import EngineProcess, GatewayThread, serving, template_file
 from unspool import get_dialect, parse
 
-# LangChain leaves its connections to the collector, and agents that give up theirs.
+# LangChain leaves connections to the garbage collector, as do agents that give up.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -57,7 +57,7 @@ Agent = Callable[[str, Ran], None]
 """Runs an agent against the gateway at an address, and records the tool's arguments."""
 
 
-# -- agents, each with the loop of its own library, or the one that its documentation shows
+# -- agents, each with the loop of its library or of its documentation
 
 
 def wipe_with(ran: Ran) -> Callable[..., str]:
@@ -219,7 +219,7 @@ AGENTS: Mapping[str, Agent] = {
 
 each_agent = pytest.mark.parametrize("name", AGENTS)
 
-# -- what the model writes
+# -- model outputs
 
 GOOD = {
     "hermes": '<tool_call>\n{"name": "wipe", "arguments": {"target": "tmp"}}\n</tool_call>',
@@ -269,7 +269,7 @@ def run(name: str, engine: EngineProcess, gateway: GatewayThread, text: str, rea
     engine.clear()
     engine.script(*(text[at : at + 7] for at in range(0, len(text), 7)), finish=reason)
     ran: Ran = []
-    with suppress(Exception):  # to give up is one way not to run it
+    with suppress(Exception):  # giving up is also a way not to run the call
         AGENTS[name](gateway.url, ran)
     return ran
 

@@ -217,13 +217,13 @@ def test_client_receives_the_model_output(
     expected = SCENARIOS[name].seen
     seen = run(client, engine, gateway)[name, stream]
     if expected.ended == "length" and seen.ended == "error":
-        assert "JSON" in seen.reasoning  # Anthropic's client refuses a call that it cannot read
+        assert "JSON" in seen.reasoning  # Anthropic's client rejects a call that it cannot parse
         return
     assert (seen.text, seen.ended) == (expected.text, expected.ended), seen
     if expected.ended == "error":
-        assert "broke" in seen.reasoning  # the error that it raised
+        assert "broke" in seen.reasoning  # the error that the client raised
         return
     assert seen.reasoning == ("" if client in WITHOUT_REASONING else expected.reasoning)
     if expected.ended == "length":
-        return  # the call is there, and cannot be read; what a client makes of it is its own
+        return  # the call is present but cannot be parsed, and clients handle this differently
     assert seen.calls == expected.calls

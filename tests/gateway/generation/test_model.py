@@ -50,7 +50,7 @@ def test_model_directory_provides_everything(engine: EngineProcess, directory: P
         seen = engine.last()
         assert seen["prompt"].startswith("<s><|im_start|>")
         assert set(seen["stop_token_ids"]) >= {50, 51}
-        assert seen["skip_special_tokens"] is False  # its tokenizer flags the markers
+        assert seen["skip_special_tokens"] is False  # this tokenizer flags the markers as special
         engine.script("Hi")
         ask(gateway, ignore_eos=True)
         assert engine.last()["ignore_eos"] is True

@@ -28,8 +28,8 @@ from unspool.wire import ChatStreamDecoder
 
 NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
 OWN_VARIABLES = (
-    "fireworks-ai-llama-3-firefunction-v2",  # reads `functions`
-    "llama-cpp-deepseek-r1",  # written for another Jinja
+    "fireworks-ai-llama-3-firefunction-v2",  # reads `functions` in place of `tools`
+    "llama-cpp-deepseek-r1",  # written for another implementation of Jinja
 )
 WEATHER = {
     "type": "function",

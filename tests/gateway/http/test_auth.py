@@ -67,7 +67,7 @@ def error_of(data: bytes) -> dict[str, Any]:
     return found
 
 
-# -- keys fail closed
+# -- API keys fail closed
 
 
 @pytest.mark.parametrize("keys", [("",), ("k", ""), (" ",), ("\t\n",)])
@@ -151,7 +151,7 @@ def test_passwords_in_urls_are_refused_and_not_repeated(given: dict[str, Any], k
     assert Settings(upstream="chat", url="http://u/path@x", dialect="hermes").url
 
 
-# -- what strangers are told
+# -- public information
 
 
 def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def test_error_messages_are_bounded() -> None:
 
 
 def test_upstream_addresses_are_hidden(template: str) -> None:
-    # Nothing answers at this address, which is for documentation.
+    # This address is reserved for documentation, so nothing answers there.
     with serving(
         upstream="completions", url="http://192.0.2.1:8000", template=template, connect_timeout=0.2
     ) as gateway:
@@ -206,7 +206,7 @@ def test_upstream_addresses_are_hidden(template: str) -> None:
             assert b"192.0.2.1" not in data
 
 
-# -- bodies
+# -- limits of request bodies
 
 
 JSON = st.recursive(
@@ -311,7 +311,7 @@ def test_digits_count_only_in_numbers() -> None:
 
 @given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
 def test_json_strings_are_counted_together(values: list[Any], most: int) -> None:
-    texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
+    texts = ['"[,', *map(json.dumps, values)]  # the unclosed string does not hide the others
     try:
         Bounds(most).check_texts(texts)
     except Failure:

@@ -57,7 +57,7 @@ HELLO: Final = [{"role": "user", "content": "Hi"}]
 TEXT: Final = "x" * 400
 
 
-# -- fields that have types
+# -- typed fields
 
 TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "chat": ("/v1/chat/completions", body.ChatBody, {"messages": HELLO}),
@@ -93,7 +93,7 @@ def _typed(shape: Any, least: Mapping[str, Any], place: str) -> Value:
     return lambda size: {**least, field: dict(large(shape, size))[place][field]}
 
 
-# -- objects that are read by hand
+# -- objects without a type
 
 ITEMS: Final = (from_responses, past)
 BLOCKS: Final = (message_blocks, media)
@@ -285,7 +285,7 @@ def _said(message: dict[str, Any]) -> Value:
     return lambda size: {"messages": [{"role": "assistant", "tool_calls": [call]}, *[message] * size]}
 
 
-# -- the walk
+# -- the walk over all fields
 
 
 class Walked:
@@ -336,7 +336,7 @@ def check(walked: Walked, case: Case) -> Answered:
 def _measured(walked: Walked, case: Case) -> Answered:
     path, value = case
     with pytest.MonkeyPatch.context() as patch:
-        # What is checked of large bodies is checked of small ones, too.
+        # Apply the checks for large bodies to small ones, too.
         patch.setattr(intake, "SMALL", 0)
         patch.setattr(intake, "Bounds", _BoundsOfAnySize)
         walked.ask("POST", path, value(1), measure=False)
@@ -423,7 +423,7 @@ def test_choices_share_what_is_read_of_the_tools(walked: Walked) -> None:
     assert many <= 2 * one + SLACK["lines"], f"{one} lines for one choice, {many} for {MAX_CHOICES}"
 
 
-# -- what is kept
+# -- stored items
 
 
 def test_references_cost_at_most_a_body(walked: Walked) -> None:

@@ -89,14 +89,14 @@ def test_tool_is_called_and_answered(
 ) -> None:
     page = opened(gateway)
     page.get_by_label("API", exact=True).select_option(api)
-    engine.script(*cut(CALL), delay=0.01)  # each piece comes alone
+    engine.script(*cut(CALL), delay=0.01)  # send each piece on its own
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page, ".served-call").to_contain_text('get_weather {"city": "Paris"}')
     expect(page, ".served-reasoning").to_contain_text("The user asks for Paris.")
     wrote = page.locator(".served-wrote code").all_text_contents()
     assert "".join(wrote).replace("⏎", "") == CALL
     got = page.locator(".served-got").all_text_contents()
-    assert "" in got  # while the marker was held back
+    assert "" in got  # nothing was shown while the marker was held back
     expect(page, ".served-model p >> nth=1").to_have_text("One moment.")
     picture(page, f"call-{api}")
     engine.script(*cut(ANSWER))

@@ -161,7 +161,7 @@ def test_startup_message_has_the_page_address() -> None:
     assert "browser" not in _addresses(Settings(port=9000, page=False))
 
 
-# -- who may see what
+# -- access
 
 
 def test_without_a_key_only_public_data_is_shown(locked: GatewayThread) -> None:
@@ -247,7 +247,7 @@ def test_requests_are_logged_only_where_readers_are_known(
     gateway.pools.close()
 
 
-# -- the last requests
+# -- the request log
 
 
 @pytest.mark.parametrize("api", BODIES)
@@ -270,7 +270,7 @@ def test_request_log_has_request_and_response(
         for call in choice["message"]["tool_calls"]
     ] == list(scenario.seen.calls)
     assert (choice["finish_reason"], choice["diagnostics"]) == ("tool_calls", [])
-    assert found["deltas"] == len(scenario.chunks) + 1  # and the end
+    assert found["deltas"] == len(scenario.chunks) + 1  # one for each chunk, and one for the end
     assert 0 <= found["first"] <= found["seconds"]
     told = found["plan"]
     assert told["prompt"] == engine.last()["prompt"]
@@ -389,7 +389,7 @@ def test_logged_plan_leaves_out_large_parts() -> None:
     assert kept.with_tools(OFFERED).tools == tuple(OFFERED)
 
 
-# -- laws: the raw text is what the upstream wrote, and is read as it was
+# -- laws: the logged raw text is the upstream's text, and reparses to the same message
 
 _CALLS = st.builds(
     lambda number, name, arguments: [CallDelta(number, f"id{number}", name, arguments)],
@@ -433,7 +433,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
             for delta in batch:
                 fold.push(reader.feed(delta))
     except Failure:
-        return  # the upstream contradicts itself, and the client was told
+        return  # the upstream contradicts itself, and the client got an error
     text = "".join(delta.text for batch in batches for delta in batch)
     if not batches or not any(batches):
         return
@@ -572,7 +572,7 @@ def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: Engi
     assert next(gateway.gateway.page.log.records("")).disconnected == "gone"
 
 
-# -- questions of the playground, and models
+# -- playground requests and models
 
 
 def test_playground_requests_are_answered(gateway: GatewayThread) -> None:
@@ -606,7 +606,8 @@ def test_client_templates_run_only_where_allowed(
     gateway: GatewayThread, locked: GatewayThread, template: str, engine: EngineProcess
 ) -> None:
     asked = {"ask": "detect", "text": Path(template).read_text(), "name": "chatml.jinja"}
-    assert post(f"{gateway.url}/playground/answer", asked)["dialect"] == "hermes"  # this machine's own user
+    # The user on the gateway's own machine may use client templates.
+    assert post(f"{gateway.url}/playground/answer", asked)["dialect"] == "hermes"
     key = {"authorization": f"Bearer {KEYS[0]}"}
     status, data, _ = send(f"{locked.url}/playground/answer", asked, key)
     assert status == 400

@@ -90,7 +90,7 @@ def connections(gateway: GatewayThread) -> int:
     return len(gateway._server.server_state.connections)
 
 
-# -- before anybody has shown a key
+# -- before authentication
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_pipelined_bytes_never_reach_the_response(engine: EngineProcess, gateway
     engine.release()
 
 
-# -- whom a request is for
+# -- the Host header
 
 
 def test_request_line_and_host_must_agree(gateway: GatewayThread) -> None:
@@ -281,7 +281,7 @@ def test_request_line_and_host_must_agree(gateway: GatewayThread) -> None:
             assert all_of(client).startswith(b"HTTP/1.1 " + status), (line, host)
 
 
-# -- clients that do not read
+# -- slow clients
 
 
 def test_client_that_does_not_read_a_whole_response_is_dropped(

@@ -188,7 +188,7 @@ def test_upstream_failure_in_a_stream_is_an_error_event(
     script, expected = MIDWAY[case]
     if expected == "no output":
         gateway = hasty
-    # The failure comes when the client has the first text.
+    # The failure comes after the client has received the first text.
     first, *others = script["chunks"]
     script = {key: value for key, value in script.items() if key != "chunks"}
     engine.script(first, HOLD, *others, **script)
@@ -198,7 +198,7 @@ def test_upstream_failure_in_a_stream_is_an_error_event(
         assert expected in text
     else:
         assert expected in check_failed_stream(api, found, "Hello")
-    # A client that waits for the whole cannot tell when; what dies at once may be lost with what it said.
+    # A small delay lets the error message arrive before the connection closes.
     engine.script(first, *others, **{"delay": 0.001, **script})
     status, body = whole(gateway, api)
     assert status in (502, 504)
@@ -241,7 +241,7 @@ def test_upstream_failure_at_once_is_a_status(
     path, request = BODIES[api]
     status, data, _ = send(gateway.url + path, {**request, "stream": True})
     if "status" in script or "wait" in script:
-        assert status == expected  # nothing had been sent: the status can tell
+        assert status == expected  # no headers had been sent, so the status can report the failure
         error_of(api, json.loads(data))
     else:
         assert b"error" in data
@@ -254,7 +254,7 @@ def test_unreachable_upstream_is_a_bad_gateway(template: str) -> None:
             status, body = whole(gateway, api)
             assert status == 502
             assert "cannot reach" in error_of(api, body)["message"]
-        status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # POST is not GET
+        status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # this path accepts only GET
         assert (status, json.loads(data)["error"]["code"]) == (405, "method_not_allowed")
         assert get(f"{gateway.url}/health") == {"status": "ok"}
         assert fetch(f"{gateway.url}/ready")[0] == 503
@@ -327,7 +327,7 @@ def test_slow_reader_is_not_buffered_without_limit(engine: EngineProcess, templa
         client = begin(gateway, "chat")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         until(lambda: len(engine.seen()) > before)
-        # The engine is held up, then given up.
+        # The gateway first stops reading from the engine, then closes the connection.
         until(lambda: engine.seen()[-1]["gone"])
         until(lambda: gateway.gateway.metrics.clients_gone.value() == 1)
         client.close()
@@ -369,7 +369,7 @@ def test_concurrent_requests_are_limited(engine: EngineProcess, template: str) -
         assert whole(gateway, "chat")[0] == 200
 
 
-# -- who may come in
+# -- access
 
 
 def test_api_keys_are_checked(engine: EngineProcess, template: str) -> None:
@@ -415,7 +415,7 @@ def test_gateway_listens_on_loopback_by_default(gateway: GatewayThread) -> None:
     assert gateway.url.startswith("http://127.0.0.1:")
 
 
-# -- the operator
+# -- operators
 
 
 @contextmanager
@@ -551,7 +551,7 @@ def test_stream_sends_pings(engine: EngineProcess, template: str, api: str) -> N
         engine.script("a", HOLD, "b")
         path, body = BODIES[api]
         ping = b": ping\n\n" if api != "messages" else b'event: ping\ndata: {"type":"ping"}\n\n'
-        # It goes on when the client has heard twice that it lives.
+        # The engine continues after the client has received two pings.
         watch = once(ping + ping, engine.release)
         _, data, _ = send(gateway.url + path, {**body, "stream": True}, watch=watch)
     assert data.count(ping) >= 2
@@ -570,7 +570,7 @@ def test_missing_body_times_out(engine: EngineProcess, template: str) -> None:
         client.close()
 
 
-# -- many at once
+# -- many clients at once
 
 
 STREAMS = 200
@@ -617,7 +617,7 @@ def waiting(gateway: GatewayThread) -> int:
 
 
 def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "unspool.gateway")  # what is captured is kept
+    caplog.set_level(logging.CRITICAL, "unspool.gateway")  # captured log records would count as memory
     port = free_port()
     engine = EngineProcess("vllm", port)
     memory: list[int] = []
@@ -627,7 +627,7 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
         tasks = waiting(gateway)
         tracemalloc.start()
         try:
-            # Three times: what the first leaves behind are caches.
+            # The first round fills caches, so run three.
             for _ in range(3):
                 for _ in range(STREAMS):
                     engine.script(forever="xyz ", delay=0.05)
@@ -653,7 +653,7 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
                 memory.append(tracemalloc.get_traced_memory()[0])
                 assert not [one for one in gc.get_objects() if type(one) is Exchange]
                 engine = EngineProcess("vllm", port)
-                # The pool has forgotten the connections, so the next request finds the new engine.
+                # The pool has dropped the connections, so the next request reaches the new engine.
                 engine.script("Hello", " again")
                 status, body = whole(gateway, "chat")
                 assert (status, body["choices"][0]["message"]["content"]) == (200, "Hello again")

@@ -151,12 +151,12 @@ def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
     return data
 
 
-# -- what they share
+# -- shared state
 
 
 def test_workers_share_the_store(gateway: Process) -> None:
     made = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
-    for _ in range(20):  # every request is another connection, dealt out by chance
+    for _ in range(20):  # each request opens a new connection, which reaches a random worker
         assert get(f"{gateway.url}/v1/responses/{made['id']}") == made
 
 
@@ -218,7 +218,7 @@ def test_killed_worker_ends_only_its_own_streams(gateway: Process, engine: Engin
     assert gateway.pids() > {other}
     for _ in range(10):
         assert post(gateway.url + PATH, BODY)["choices"]
-    # What the dead had counted included; the living tell now and then what they counted.
+    # The total includes the counts of dead workers; living workers report theirs at intervals.
     until(lambda: gateway.number(name) >= before + len(kept))
 
 
@@ -231,7 +231,7 @@ def test_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) ->
         gateway.config.write_text(gateway.config.read_text(encoding="utf-8") + 'model = "renamed"\n')
         gateway.process.send_signal(signal.SIGHUP)
         gateway.serving(served + 2)
-        until(lambda: len(old & gateway.pids()) == 1)  # one has nothing to do any more
+        until(lambda: len(old & gateway.pids()) == 1)  # the other old worker was idle
         for _ in range(10):
             assert post(gateway.url + PATH, BODY)["model"] == "renamed"
         engine.release()
@@ -240,7 +240,7 @@ def test_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) ->
     assert not gateway.logged("worker_died")[1:]
 
 
-# -- the beginning and the end
+# -- start, reload and shutdown
 
 
 @linux
@@ -300,7 +300,7 @@ def test_factory_works_with_other_servers(engine: EngineProcess, tmp_path: Path)
         assert gateway.process.poll() is None
 
 
-# -- numbers of several processes
+# -- metrics of several processes
 
 
 counts = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.floats(0, 400)), max_size=8)

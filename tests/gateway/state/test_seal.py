@@ -36,7 +36,7 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found
 
 
-# -- the seal
+# -- sealing
 
 
 @given(st.text(st.characters(codec=None)), st.text(st.characters(codec="utf-8")))
@@ -54,7 +54,7 @@ def test_seal_of_another_key_or_owner_does_not_open() -> None:
     sealed = seal.close("text")
     assert Seal("other").of("me").open(sealed) is None
     assert Seal("key").of("you").open(sealed) is None
-    assert Seal().of("me").open(Seal().of("me").close("text")) is None  # each start has a key of its own
+    assert Seal().of("me").open(Seal().of("me").close("text")) is None  # each start uses a new random key
     for at, letter in itertools.product(range(len(sealed)), "AB-_=\n"):
         changed = sealed[:at] + letter + sealed[at + 1 :]
         assert (seal.open(changed) is None) == (changed != sealed)
@@ -75,7 +75,7 @@ def test_workers_open_seals_of_each_other(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(keys[0]) >= 32
 
 
-# -- requests
+# -- responses
 
 
 def reasoning(**item: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_unreadable_reasoning_falls_back_to_its_summary() -> None:
     ("wish", "sealed"),
     [
         ({"include": ["reasoning.encrypted_content"]}, True),
-        ({"store": False}, True),  # one library wants it then, and does not say so
+        ({"store": False}, True),  # a client library needs this, but does not request it
         ({}, False),
     ],
 )
@@ -129,7 +129,7 @@ def test_reasoning_is_sealed_for_clients_that_keep_it(
     assert "<think>\nA secret é \U0001f600.\n</think>" in engine.last()["prompt"]
 
 
-# -- the AI SDK, whose default is this API
+# -- the AI SDK, which uses the Responses API by default
 
 STEPS = """
 import { createOpenAI } from "@ai-sdk/openai";

@@ -68,11 +68,11 @@ async def whole(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list
     return decoded(kept.head), [decoded(row.data) for row in rows]
 
 
-# -- the laws of a store
+# -- laws of a store
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=settings().max_examples // 3 + 1)  # every example is another file
+@settings(max_examples=settings().max_examples // 3 + 1)  # every example opens another database
 @given(
     steps=st.lists(
         st.tuples(
@@ -406,7 +406,7 @@ def test_unusable_file_is_named(tmp_path: Path) -> None:
         using("sqlite", 1000, lambda store: store.start(), tmp_path)
 
 
-# -- responses and conversations, by the published client
+# -- responses and conversations, through OpenAI's client
 
 
 @pytest.fixture(scope="module", params=STORES)
@@ -507,7 +507,7 @@ def test_response_lists_its_input_items(client: Any, engine: EngineProcess) -> N
     texts = [
         item.content[0].text for item in client.responses.input_items.list(second.id, limit=1, order="asc")
     ]
-    assert texts == ["Hi", "Hello.", "How are you?"]  # in pages of one
+    assert texts == ["Hi", "Hello.", "How are you?"]  # in pages of one item
     newest = client.responses.input_items.list(second.id, limit=2)
     assert [item.content[0].text for item in newest.data] == ["How are you?", "Hello."]
     assert newest.has_more

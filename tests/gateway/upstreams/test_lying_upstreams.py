@@ -150,9 +150,9 @@ def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: Lyin
     for number, (api, (path, body)) in enumerate(ASKED.items()):
         for stream in (True, False):
             if number and (STAY in WIRES[case] or liar.path != "/v1/completions"):  # type: ignore[attr-defined]
-                continue  # one API will do
+                continue  # one API is enough for these cases
             if STAY in WIRES[case] and not stream:
-                continue  # it takes its time
+                continue  # this case waits for a timeout
             status, data, _ = send(gateway.url + path, {**body, "stream": stream})
             assert status in ((200,) if stream else ()) + (400, 429, 502, 504), data
             if status == 200:
@@ -161,7 +161,7 @@ def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: Lyin
                 assert "error" in json.loads(data)
             for secret in (PRIVATE, "s3cret", "127.0.0.1", "internal"):
                 assert secret.encode() not in data
-    # It is as good as new.
+    # The gateway still works afterwards.
     liar.replies[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
     path, body = ASKED["chat"]
     assert b'"Hello"' in send(gateway.url + path, body)[1]
@@ -204,7 +204,7 @@ def test_key_quoted_by_an_upstream_is_removed_everywhere(
     logger.setLevel("DEBUG")
     asked = {**ASKED, "completions": ("/v1/completions", {"prompt": "x"})}
     asked["embeddings"] = ("/v1/embeddings", {"input": "x"})
-    if case == "reason":  # an answer, which is handed on as it is, and not an error
+    if case == "reason":  # this upstream response succeeds, so it is forwarded unchanged
         asked = ASKED
     try:
         for path in (liar.path, "/v1/completions", "/v1/embeddings"):  # type: ignore[attr-defined]
@@ -253,7 +253,7 @@ def test_log_for_people_has_no_control_characters_and_no_forged_lines() -> None:
     assert "\u202e" not in _JsonFormatter().format(record)
 
 
-# -- A11: nobody is followed
+# -- A11: redirects are not followed
 
 
 def test_redirect_is_not_followed(template: str) -> None:
@@ -303,7 +303,7 @@ def test_cookies_are_not_kept_and_proxies_are_not_used(
             monkeypatch.delenv(name, raising=False)
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
-            monkeypatch.setenv("no_proxy", "*")  # for the client of this test
+            monkeypatch.setenv("no_proxy", "*")  # for the client in this test
             path, body = ASKED["chat"]
             assert [send(gateway.url + path, body)[0] for _ in range(2)] == [200, 200]
         monkeypatch.delenv("no_proxy")
@@ -330,7 +330,7 @@ def test_unsolicited_upstream_response_is_discarded(template: str) -> None:
             assert b'"two"' in send(gateway.url + url, body)[1]
 
 
-# -- what is handed on, and asked
+# -- forwarded responses
 
 
 PASSED: dict[str, Reply] = {
@@ -459,7 +459,7 @@ def test_credentials_in_a_url_go_only_to_that_server() -> None:
         from_server("http://127.0.0.1:port")
 
 
-# -- an engine in this process
+# -- the embedded engine
 
 
 @pytest.mark.parametrize("name", ["grammar", "grammar_lazy", "grammar_triggers", "json_schema", "n_probs"])

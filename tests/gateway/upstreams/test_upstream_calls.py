@@ -224,7 +224,7 @@ def test_surrogates_of_different_fields_do_not_join() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "reason"),
-    [({}, "stop"), ({"max_tokens": 5}, "length")],  # the engine says that it was 5 tokens
+    [({}, "stop"), ({"max_tokens": 5}, "length")],  # the engine reports 5 tokens
 )
 def test_unknown_server_may_end_without_a_finish_reason(
     engine: EngineProcess, gateway: GatewayThread, limit: dict[str, int], reason: str

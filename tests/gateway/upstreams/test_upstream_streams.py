@@ -145,7 +145,7 @@ def test_small_reads_are_linear(made: Callable[[int], EventReader | LineReader],
     assert large[1] < small[1] * 17
 
 
-# -- portions
+# -- forwarded streams
 
 
 class Content:
@@ -226,7 +226,7 @@ def test_events_are_passed_on_whole(end: bytes) -> None:
     for size in range(1, len(data) + 1):
         found = passed([data[at : at + size] for at in range(0, len(data), size)])
         assert found in (expected, [b"".join(expected)])
-    assert passed([b"data: [DONE]"]) == [b"data: [DONE]\n\n"]  # some leave out the last empty line
+    assert passed([b"data: [DONE]"]) == [b"data: [DONE]\n\n"]  # some servers omit the last empty line
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_comments_are_not_passed_on(broken: bytes) -> None:
     assert asyncio.run(read()) == b"data: 1\n\n"
 
 
-# -- what clients are told
+# -- error messages for clients
 
 
 PLACES = {

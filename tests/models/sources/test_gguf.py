@@ -165,7 +165,7 @@ def test_later_part_of_a_split_file_is_refused(tmp_path: Path) -> None:
 
     first, second = write(0), write(1)
     assert read_source(tmp_path).weights == first
-    # A real one has neither tokens nor a template.
+    # The second part of a split model has neither tokens nor a template.
     writer = gguf.GGUFWriter(second, "qwen3")
     writer.add_uint16("split.no", 1)
     writer.add_uint16("split.count", 2)
@@ -242,7 +242,7 @@ def test_real_weights_are_read() -> None:
     assert found.name == "SmolLM2-135M-Instruct"
     assert found.context_length == 8192
     assert found.end_ids == (2,)
-    assert found.cache_bytes == 2 * 2 * 30 * 3 * 64  # keys and values, 30 layers of 3 heads with 64 numbers
+    assert found.cache_bytes == 2 * 2 * 30 * 3 * 64  # keys and values, 30 layers, 3 heads of 64 numbers
     assert found.vocabulary is not None
     skipped = found.vocabulary.skipped_tokens()
     assert list(skipped) == list(range(17))

@@ -101,7 +101,7 @@ def test_default_store_locations_are_searched(
         ("helper", {"model_family": "gptoss"}, "", "harmony"),
         ("helper", {"model_family": "llama", "architecture": "llama"}, GO_HERMES, "hermes"),
         ("helper", {"model_family": "llama", "architecture": "llama"}, GO_CODER, "qwen3_coder"),
-        # The name says one thing, what the model is shown another.
+        # The model's name and its template disagree; the template decides.
         ("qwen3-mine", {}, GO_CODER, "qwen3_coder"),
         ("helper", {"model_family": "llama", "architecture": "llama"}, GO_PLAIN, None),
         ("helper", {"model_family": "llama", "architecture": "llama"}, "", None),

@@ -61,7 +61,7 @@ def test_llama_cpp_is_recognised(tmp_path: Path) -> None:
             assert found.context_length == 8192
             assert found.vocabulary is None
         assert main(["detect", url]) == 0
-    # Its file lies here: so its tokens are known, too.
+    # The model's file is on this machine, so its tokens are known, too.
     path = write_gguf(tmp_path / "m.gguf", "{{ messages[0].content }}")
     with answering(props(model_path=str(path), chat_template_tool_use="{{ messages }}")) as url:
         found = find_source(url)
@@ -223,7 +223,7 @@ def test_ollama_with_several_models_needs_a_name() -> None:
         find_source(url)
 
 
-# -- others
+# -- other servers
 
 
 def test_unrecognised_servers_are_refused() -> None:
