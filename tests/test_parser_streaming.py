@@ -465,9 +465,9 @@ STREAMS = [
 @pytest.mark.parametrize(("dialect", "head", "tail"), STREAMS)
 def test_argument_text_streams_before_the_call_is_complete(dialect: str, head: str, tail: str) -> None:
     parser = Parser(dialect, tools=[tool("f", s="string")])
-    begun = parser.feed(head)
-    assert names(begun) == ["f"]
-    seen = arguments(begun)
+    events = parser.feed(head)
+    assert names(events) == ["f"]
+    seen = arguments(events)
     for word in ("The quick ", "brown fox", " jumps "):
         new = arguments(parser.feed(word))
         assert new, f"{word!r} was held"
@@ -568,21 +568,21 @@ def test_prompt_can_be_read_repeatedly(dialect: str, tail: str) -> None:
     offered = [None, [tool("g", a="string")], [tool("h")], []]
 
     def read_all() -> list[tuple[list[Event], int, str]]:
-        found = []
+        results = []
         for tools in offered:
             parser = Parser(dialect, tools=tools, prompt=prompt, new_id=lambda name, index: f"{name}{index}")
             pending, mode = parser.pending, parser.mode
             events = parser.feed("a='x')] </think> Hi") + parser.finish()
-            found.append((events, pending, mode))
-        return found
+            results.append((events, pending, mode))
+        return results
 
     assert read_all() == read_all()
 
 
 def test_turn_that_begins_far_back_is_found() -> None:
-    begun = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
-    assert Parser("hermes", prompt=begun, continues=True).feed("So") == [Text("reasoning", "So", 0, 2)]
-    closed = begun + "</think>\n\n" + "It is so. " * 100
+    prompt = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
+    assert Parser("hermes", prompt=prompt, continues=True).feed("So") == [Text("reasoning", "So", 0, 2)]
+    closed = prompt + "</think>\n\n" + "It is so. " * 100
     assert Parser("hermes", prompt=closed, continues=True).feed("So") == [Text("content", "So", 0, 2)]
 
 
@@ -598,8 +598,8 @@ def test_batch_equals_the_stream_fed_once() -> None:
 
 
 def _anonymous(message: Message) -> tuple[object, ...]:
-    found: Sequence[object] = calls(message)
-    return message.reasoning, message.content, tuple(found), message.diagnostics, message.finish_reason
+    calls_: Sequence[object] = calls(message)
+    return message.reasoning, message.content, tuple(calls_), message.diagnostics, message.finish_reason
 
 
 def test_repeated_opener_has_no_header_the_first_time() -> None:
@@ -652,10 +652,10 @@ def test_overlong_header_is_not_cut(dialect: str, length: int) -> None:
 
 
 def test_unconfirmable_closing_marker_is_released() -> None:
-    begun = '<|channel|>analysis to=f<|message|><rfl:parameter name="a">\nx'
+    head = '<|channel|>analysis to=f<|message|><rfl:parameter name="a">\nx'
     whole, pieces = Parser("beam"), Parser("beam")
-    feed(whole, begun, "\n</rfl:parameter> to")
-    feed(pieces, begun, "\n</rfl:parameter>", " ", "t", "o")
+    feed(whole, head, "\n</rfl:parameter> to")
+    feed(pieces, head, "\n</rfl:parameter>", " ", "t", "o")
     assert pieces.pending == whole.pending == 0
 
 

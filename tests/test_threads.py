@@ -53,13 +53,13 @@ def texts() -> dict[str, str]:
     message = Message(
         content="It is <so>.", tool_calls=(ToolCall(id="", name="f", arguments='{"a": "x\\n<y>", "b": 3}'),)
     )
-    found: dict[str, str] = {}
+    rendered: dict[str, str] = {}
     for name in (dialect.name for dialect in list_dialects()[::8]):
         try:
-            found[name] = render(name, message)
+            rendered[name] = render(name, message)
         except UsageError:
             continue
-    return found
+    return rendered
 
 
 def events_of(name: str, text: str) -> str:
@@ -77,26 +77,26 @@ def at_once(work: Callable[[int], object]) -> list[object]:
     """Start all threads at the same moment."""
     begin = threading.Barrier(THREADS)
 
-    def begun(number: int) -> object:
+    def start_together(number: int) -> object:
         begin.wait()
         return work(number)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(begun, range(THREADS)))
+        return list(pool.map(start_together, range(THREADS)))
 
 
 def test_parsers_share_dialect_caches_safely() -> None:
-    given = texts()
-    assert len(given) > 5
+    inputs = texts()
+    assert len(inputs) > 5
 
     def work(number: int) -> dict[str, str]:
         # Each thread uses another order, so that threads fill the caches for each other.
-        names = sorted(given, key=lambda name: hash((name, number)))
-        return {name: events_of(name, given[name]) for name in names}
+        names = sorted(inputs, key=lambda name: hash((name, number)))
+        return {name: events_of(name, inputs[name]) for name in names}
 
-    found = at_once(work)
-    expected = {name: events_of(name, text) for name, text in given.items()}
-    assert all(one == expected for one in found)
+    results = at_once(work)
+    expected = {name: events_of(name, text) for name, text in inputs.items()}
+    assert all(one == expected for one in results)
 
 
 def test_registry_is_filled_once_by_any_thread() -> None:

@@ -44,8 +44,8 @@ def packed(data: bytes, kind: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, kind) as file:
         file.write(data)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    compressed: bytes = sink.getvalue().to_pybytes()
+    return compressed
 
 
 def write(path: Path) -> Path:
@@ -71,16 +71,16 @@ def write(path: Path) -> Path:
 
 def rows_of(out: Path) -> list[dict[str, Any]]:
     """Return all written rows in order."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for path in sorted(out.glob("part-*")):
         if path.suffix == ".parquet":
-            found += pq.read_table(path).to_pylist()
+            rows += pq.read_table(path).to_pylist()
         elif path.suffix == ".arrow":
-            found += pa.ipc.open_file(path).read_all().to_pylist()
+            rows += pa.ipc.open_file(path).read_all().to_pylist()
         else:
             kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
-            found += map(json.loads, pa.input_stream(str(path), compression=kind).read().splitlines())
-    return found
+            rows += map(json.loads, pa.input_stream(str(path), compression=kind).read().splitlines())
+    return rows
 
 
 def batch(*arguments: object) -> int:
@@ -102,10 +102,10 @@ def test_every_input_format_parses_like_a_batch(tmp_path: Path, suffix: str, siz
     out = tmp_path / "out"
     assert batch(source, out, "--dialect", "hermes", "--key", "id", "--part-size", size) == 0
     expected = parse_batch(pa.RecordBatch.from_pylist(ROWS), "hermes", key="id", keep="all").to_pylist()
-    found = rows_of(out)
-    for row in found:
+    rows = rows_of(out)
+    for row in rows:
         assert row.pop("other", None) is None
-    assert found == expected
+    assert rows == expected
     assert (len(list(out.glob("part-*"))) > 1) == (size < 1)
 
 
@@ -138,14 +138,14 @@ def test_line_is_in_exactly_one_part(tmp_path: Path, end: str) -> None:
     inputs = find_inputs([str(path)])
     schema = schema_of(inputs, {})
     for size in range(1, len(text) + 2):
-        found = [
+        places = [
             (place, row["text"])
             for part in cut(0, inputs[0], size)
             for rows in read(inputs[0], part, schema)
             for place, row in zip(rows.places, rows.batch.to_pylist(), strict=True)
         ]
-        assert [text for _, text in found] == [row["text"] for row in wanted]
-        assert all(text[place:].startswith('{"text"') for place, _ in found)
+        assert [text for _, text in places] == [row["text"] for row in wanted]
+        assert all(text[place:].startswith('{"text"') for place, _ in places)
 
 
 def test_parallel_run_writes_same_output(tmp_path: Path) -> None:
@@ -172,12 +172,12 @@ def test_no_part_of_a_line_is_lost(tmp_path: Path) -> None:
     everything = [*odd * 500, *late]
     source.write_text("".join(json.dumps(row) + "\n" for row in everything) + "no JSON\n\n[1]\n")
     assert batch(source, tmp_path / "lines", "--dialect", "hermes", "--format", "jsonl") == 0
-    found = rows_of(tmp_path / "lines")
-    for before, after in zip(everything, found[:-2], strict=True):
+    rows = rows_of(tmp_path / "lines")
+    for before, after in zip(everything, rows[:-2], strict=True):
         assert {name: value for name, value in after.items() if name in before} == before
-    assert [row["other"] for row in found[-2:]] == ["no JSON", "[1]"]
-    assert [row["ok"] for row in found] == [True] * 1000 + [False] * 4
-    assert [row["error"] for row in found[-2:]] == [
+    assert [row["other"] for row in rows[-2:]] == ["no JSON", "[1]"]
+    assert [row["ok"] for row in rows] == [True] * 1000 + [False] * 4
+    assert [row["error"] for row in rows[-2:]] == [
         "the line is not a JSON object: 'no JSON'",
         "the line is not a JSON object: '[1]'",
     ]
@@ -217,10 +217,10 @@ def test_token_ids_are_labelled(tmp_path: Path, suffix: str) -> None:
     options = ("--dialect", "hermes", "--token-ids", "ids", "--tokenizer", tmp_path / "model", "--labels")
     out = tmp_path / "out"
     assert batch(source, out, *options, "--prompt-column", "start", "--format", "jsonl") == 0
-    found = rows_of(out)
-    assert [row["ok"] for row in found] == [True, False, False]
-    assert len(found[0]["labels"]) == len(ids)
-    assert found[0]["labels"][0] == 1
+    labelled = rows_of(out)
+    assert [row["ok"] for row in labelled] == [True, False, False]
+    assert len(labelled[0]["labels"]) == len(ids)
+    assert labelled[0]["labels"][0] == 1
 
 
 def small_vocabulary(directory: Path) -> Any:
@@ -238,10 +238,10 @@ def small_vocabulary(directory: Path) -> Any:
 def test_converted_rows_are_verified(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet")
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--to", "mistral", "--keep", "id") == 0
-    found = rows_of(tmp_path / "out")
-    assert [row["ok"] for row in found] == [n not in (7, 11) for n in range(len(ROWS))]
-    assert found[0]["converted"].endswith('[TOOL_CALLS]now[ARGS]{"n": 0}')
-    assert list(found[0]) == ["id", "converted", "ok", "error"]
+    rows = rows_of(tmp_path / "out")
+    assert [row["ok"] for row in rows] == [n not in (7, 11) for n in range(len(ROWS))]
+    assert rows[0]["converted"].endswith('[TOOL_CALLS]now[ARGS]{"n": 0}')
+    assert list(rows[0]) == ["id", "converted", "ok", "error"]
 
 
 def test_summary_reports_rows_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,7 +288,7 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--dialect", "klingon"], "there is no column 'klingon', either"),
         (
@@ -305,11 +305,11 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
     ],
 )
 def test_usage_errors_are_reported_before_writing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     source = write(tmp_path / "rows.jsonl")
     assert batch(source, tmp_path / "out", *options) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -318,14 +318,14 @@ def test_invalid_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "rows.csv").write_text("text\n")
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"text": ["Hi."]}), other)
-    for inputs, said in (
+    for inputs, message in (
         ([tmp_path / "nowhere"], "is not a file or directory"),
         ([tmp_path / "rows.csv"], "has an unknown suffix"),
         ([rows, table], "run each format by itself"),
         ([table, other], "does not have the same columns as"),
     ):
         assert batch(*inputs, tmp_path / "out", "--dialect", "hermes") == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_directory_input_reads_all_its_files(tmp_path: Path) -> None:
@@ -342,8 +342,8 @@ def test_second_run_with_other_options_is_refused(tmp_path: Path, capsys: pytest
     batch(source, out, "--dialect", "hermes")
     before = files(out)
     assert batch(source, out, "--dialect", "mistral", "--keep", "id") == 2
-    said = capsys.readouterr().err
-    assert 'dialect was "hermes", and is now "mistral"; keep was "all", and is now "id"' in said
+    message = capsys.readouterr().err
+    assert 'dialect was "hermes", and is now "mistral"; keep was "all", and is now "id"' in message
     assert batch(source, write(tmp_path / "more.jsonl"), out, "--dialect", "hermes") == 2
     assert "more.jsonl is a new input" in capsys.readouterr().err
     source.write_bytes(lines().replace(b"Ok.", b"No."))
@@ -421,9 +421,9 @@ def test_line_over_the_limit_is_an_error_of_its_row(
     )
     source.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--part-size", size) == 0
-    found = rows_of(tmp_path / "out")
-    assert [row["text"] for row in found if row["ok"]] == [row["text"] for row in short]
-    bad = [row for row in found if not row["ok"]]
+    rows = rows_of(tmp_path / "out")
+    assert [row["text"] for row in rows if row["ok"]] == [row["text"] for row in short]
+    bad = [row for row in rows if not row["ok"]]
     assert [row["error"] for row in bad] == [
         "the line has more than 3,000 bytes; only its start is kept, in 'other'"
     ] * 2
@@ -506,8 +506,8 @@ def test_table_text_that_claims_to_be_json_stays_on_its_line(tmp_path: Path) -> 
     )
     pq.write_table(table, tmp_path / "rows.parquet")
     assert batch(tmp_path / "rows.parquet", tmp_path / "out", "--dialect", "hermes", "--format", "jsonl") == 0
-    found = [(row["text"], row["meta"], row["other"]) for row in rows_of(tmp_path / "out")]
-    assert found == [("Hi.", '1}\n{"text": "forged"', [1]), ("Ho.", {"a": 1}, "no JSON")]
+    rows = [(row["text"], row["meta"], row["other"]) for row in rows_of(tmp_path / "out")]
+    assert rows == [("Hi.", '1}\n{"text": "forged"', [1]), ("Ho.", {"a": 1}, "no JSON")]
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.jsonl.gz", "rows.jsonl.zst"])
@@ -516,9 +516,9 @@ def test_unsupported_file_is_a_one_line_error(
 ) -> None:
     (tmp_path / name).write_bytes(b"this is text\n" * 9)
     assert batch(tmp_path / name, tmp_path / "out", "--dialect", "hermes") == 2
-    said = capsys.readouterr().err
-    assert f"{name} cannot be read as " in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert f"{name} cannot be read as " in message
+    assert message.count("\n") == 1
 
 
 def test_truncated_input_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -584,9 +584,9 @@ def test_changed_manifest_is_a_one_line_error(
     batch(source, out, "--dialect", "hermes")
     (out / "_manifest.json").write_text(text)
     assert batch(source, out, "--dialect", "hermes") == 2
-    said = capsys.readouterr().err
-    assert "_manifest.json is not a manifest of unspool batch, or was changed" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "_manifest.json is not a manifest of unspool batch, or was changed" in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "directory"])

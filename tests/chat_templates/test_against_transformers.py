@@ -145,18 +145,18 @@ def ours(case: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.skipif(PYTHON is None, reason="no Transformers: see make slow")
 def test_rendering_matches_transformers() -> None:
-    given = list(cases())
+    all_cases = list(cases())
     program = [str(PYTHON), str(ROOT / "tests" / "engines" / "transformers_renders.py")]
-    text = json.dumps([case for _, case in given])
+    text = json.dumps([case for _, case in all_cases])
     done = subprocess.run(program, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads(done.stdout)["results"]
     wrong = {}
-    for (title, case), theirs in zip(given, results, strict=True):
+    for (title, case), theirs in zip(all_cases, results, strict=True):
         mine = ours(case)
         if "error" in theirs and any(None in message.values() for message in case["messages"]):
             continue  # since 5.23 Transformers omits variables that are None, but some templates require them
         if mine.get("text") != theirs.get("text"):
             wrong[title] = (mine, theirs)
     assert sum("text" in each for each in results) > len(results) // 2, "most of it can be rendered"
-    assert not wrong, (len(wrong), len(given), next(iter(wrong.items())))
+    assert not wrong, (len(wrong), len(all_cases), next(iter(wrong.items())))

@@ -318,8 +318,8 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
         assert message is not None
         calls = [(call.name, canonical(json.loads(call.arguments))) for call in message.tool_calls]
         notes = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
-        found = Reading(message.reasoning, message.content, calls, notes)
-        assert found == wanted, f"after {prompt[-40:]!r}: {text!r}"
+        result = Reading(message.reasoning, message.content, calls, notes)
+        assert result == wanted, f"after {prompt[-40:]!r}: {text!r}"
         assert message.finish_reason == ("tool_calls" if calls else "stop")
 
 
@@ -443,8 +443,8 @@ def test_parallel_calls_survive_in_the_history(name: str) -> None:
     for number, message in enumerate(messages[2:]):
         message["content"] = f"Result {number}."
     text = template.render(normalise_history(messages, template, dialect=family.dialect), FLAT)
-    found = [text.rindex(word) for word in ('"celsius"', "Result 0.", "get_time", "Result 1.")]
-    assert found == sorted(found)
+    places = [text.rindex(word) for word in ('"celsius"', "Result 0.", "get_time", "Result 1.")]
+    assert places == sorted(places)
 
 
 def test_sandbox_refusal_is_reported() -> None:

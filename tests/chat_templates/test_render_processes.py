@@ -43,9 +43,9 @@ def job(source: str, *, mode: RenderMode = "plain", seconds: float = 10.0, **var
 @pytest.fixture
 def one() -> Iterator[RenderPool]:
     """Return a pool with one process."""
-    found = RenderPool(1)
-    yield found
-    found.close()
+    pool = RenderPool(1)
+    yield pool
+    pool.close()
 
 
 def pid(one: RenderPool) -> int:
@@ -133,10 +133,10 @@ def test_template_bomb_is_not_detected_as_another_family(monkeypatch: pytest.Mon
 
 
 def test_every_use_of_a_template_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = probe.TemplateProbe("{{ messages[0].content }}", {})
-    monkeypatch.setattr(asked, "_spent", probe._TOTAL_TIMEOUT)
+    source = probe.TemplateProbe("{{ messages[0].content }}", {})
+    monkeypatch.setattr(source, "_spent", probe._TOTAL_TIMEOUT)
     with pytest.raises(ChatTemplateLimit):
-        asked.conversation(USER)
+        source.conversation(USER)
 
 
 # -- equality with rendering in this process
@@ -168,16 +168,16 @@ CASES = [
 @pytest.mark.parametrize("mode", ["plain", "probing", "lenient"])
 @pytest.mark.parametrize("source", CASES)
 def test_result_equals_rendering_without_process(source: str, mode: RenderMode) -> None:
-    asked = job(source, mode=mode, **VALUES)
-    assert _render_pool.render(asked)[:3] == TemplateRunner().run(asked)[:3]
+    job_ = job(source, mode=mode, **VALUES)
+    assert _render_pool.render(job_)[:3] == TemplateRunner().run(job_)[:3]
 
 
 def test_every_filter_and_test_works_without_file_access() -> None:
-    found = environment("plain")
-    asked = [f"{{{{ x | {name} }}}}" for name in found.filters if name != "random"]
-    asked += [f"{{{{ x is {name} }}}}" for name in found.tests if name.isidentifier()]
+    sandbox = environment("plain")
+    sources = [f"{{{{ x | {name} }}}}" for name in sandbox.filters if name != "random"]
+    sources += [f"{{{{ x is {name} }}}}" for name in sandbox.tests if name.isidentifier()]
     here, there = TemplateRunner(), RenderPool(1)
-    for source in asked:
+    for source in sources:
         for value in ("<b>a www.example.com</b>", 1.5, [1, [2]], {"a": 1}):
             one = job(source, x=value)
             answers = [re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.run, there.render)]

@@ -330,11 +330,11 @@ def test_dialects_are_found_by_model_name(capsys: pytest.CaptureFixture[str]) ->
     assert rows[0] == ["Qwen3", "hermes", "its name contains Qwen3"]
     assert ["Qwen3 Coder", "qwen3_coder", "its name starts with qwen3"] in rows
     assert main(["dialects", "--json", "gpt-oss:20b"]) == 0
-    assert [known["dialect"] for known in json.loads(capsys.readouterr().out)] == ["harmony"]
+    assert [entry["dialect"] for entry in json.loads(capsys.readouterr().out)] == ["harmony"]
     assert main(["dialects", "my-helper"]) == 1
-    said = capsys.readouterr()
-    assert not said.out
-    assert "there is no dialect for my-helper" in said.err
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "there is no dialect for my-helper" in printed.err
     assert main(["dialects", "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == NAMES
 
@@ -344,11 +344,11 @@ def test_explain_names_the_dialect_of_a_model(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith(
         "qwen3-8b: Qwen3, dialect hermes, because its name contains Qwen3"
     )
-    known = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "its name contains Qwen3"}
-    for name, expected in (("qwen3-8b", known), ("qwen25", {**known, "asked": "qwen25"})):
+    qwen3 = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "its name contains Qwen3"}
+    for name, expected in (("qwen3-8b", qwen3), ("qwen25", {**qwen3, "asked": "qwen25"})):
         assert main(["explain", "--json", name]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert (found["asked"], found["dialect"]) == (expected["asked"], "hermes")
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["asked"], printed["dialect"]) == (expected["asked"], "hermes")
 
 
 def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -556,8 +556,8 @@ def in_terminal(
             if waiting and (at := written.find(waiting[0][0].encode(), seen)) >= 0:
                 seen = at + len(waiting[0][0])
                 os.write(ours, waiting.pop(0)[1])
-        found = process.wait(10)
-    assert found == code, written.decode(errors="replace")
+        status = process.wait(10)
+    assert status == code, written.decode(errors="replace")
     assert not waiting
     return written.decode(errors="replace")
 

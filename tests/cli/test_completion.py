@@ -50,29 +50,29 @@ def folder(tmp_path: Path) -> Path:
 
 
 def installed(shell: str) -> str:
-    found = shutil.which(shell)
-    if found is None:
+    path = shutil.which(shell)
+    if path is None:
         pytest.skip(f"{shell} is not installed")
-    return found
+    return path
 
 
 def in_bash(typed: str, folder: Path) -> set[str]:
     """Complete as bash does, with ``=`` as a word of its own."""
     words = [word for word in re.split(r"(=)|[ ]", typed) if word is not None]
-    asked = """
+    script = """
         source script.bash
         compopt() { :; }  # not in a completion that a key began
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _unspool
         for word in "${COMPREPLY[@]}"; do [[ -d $word ]] && word="$word/"; printf '%s\\n' "$word"; done
     """
-    command = [installed("bash"), "--norc", "-c", asked, "bash", *words]
+    command = [installed("bash"), "--norc", "-c", script, "bash", *words]
     return set(subprocess.check_output(command, cwd=folder, text=True, timeout=60).split())
 
 
 def in_fish(typed: str, folder: Path) -> set[str]:
-    asked = "source script.fish; complete -C $argv[1]"
+    script = "source script.fish; complete -C $argv[1]"
     environment = os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-    command = [installed("fish"), "--no-config", "-c", asked, typed]
+    command = [installed("fish"), "--no-config", "-c", script, typed]
     printed = subprocess.check_output(command, cwd=folder, env=environment, text=True, timeout=60)
     return {line.partition("\t")[0] for line in printed.splitlines()}
 
@@ -125,9 +125,9 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
                 break
         process.kill()
     os.close(ours)
-    found = (folder / "found").read_text().split()
-    assert found[-1] == "DONE", written.decode(errors="replace")
-    return {f"{match}/" if (folder / match).is_dir() else match for match in found[:-1]}
+    words = (folder / "found").read_text().split()
+    assert words[-1] == "DONE", written.decode(errors="replace")
+    return {f"{match}/" if (folder / match).is_dir() else match for match in words[:-1]}
 
 
 SHELLS = {"bash": in_bash, "fish": in_fish, "zsh": in_zsh}

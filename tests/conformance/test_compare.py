@@ -254,9 +254,9 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
 )
 def test_policy_differences_are_excused(reason: str, scenario: str, deltas: list[DeltaMessage]) -> None:
     if scenario:
-        found = stream(*deltas)
-        assert compare(case_of(scenario), found).name != "match"
-        assert reason in find_reason(case_of(scenario), found)
+        result = stream(*deltas)
+        assert compare(case_of(scenario), result).name != "match"
+        assert reason in find_reason(case_of(scenario), result)
     elif reason.endswith("ids"):
         other = call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}', id="x")
         assert excused("standard/2 one call: alone", other, dialect="kimi_k2") == reason

@@ -119,10 +119,10 @@ def test_suite_is_large_and_has_every_group() -> None:
 
 @each_dialect
 def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
-    found = suite(name)
-    assert len(found) == len(SCENARIOS)
+    case_names = suite(name)
+    assert len(case_names) == len(SCENARIOS)
     assert len({case.key for case in cases_of(name)}) == len(cases_of(name))
-    for one in found:
+    for one in case_names:
         if isinstance(one, Inapplicable):
             assert one.reason.strip(), one.scenario
         else:
@@ -131,9 +131,9 @@ def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
 
 @each_dialect
 def test_dialect_with_calls_has_most_of_the_suite(name: str) -> None:
-    found = capabilities_of(name)
-    if found.has_calls:
-        assert len(cases_of(name)) > (250 if found.has_reasoning else 150)
+    capabilities = capabilities_of(name)
+    if capabilities.has_calls:
+        assert len(cases_of(name)) > (250 if capabilities.has_reasoning else 150)
 
 
 def test_every_scenario_has_a_dialect() -> None:

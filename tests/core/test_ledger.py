@@ -39,7 +39,7 @@ def of_the_ledger(node: ast.Attribute) -> bool:
 
 
 def test_only_the_ledger_modifies_its_state() -> None:
-    found = [
+    assignments = [
         f"{file.name}:{node.lineno} {ast.unparse(node)}"
         for file, tree in trees()
         if file != LEDGER
@@ -47,7 +47,7 @@ def test_only_the_ledger_modifies_its_state() -> None:
         # The machine may set these two: they concern the call, not the buffer.
         if of_the_ledger(node) and node.attr not in ("silent_channel", "call_is_silent")
     ]
-    assert found == []
+    assert assignments == []
 
 
 def test_only_the_ledger_makes_span_events() -> None:

@@ -13,14 +13,14 @@ HTML_LIKE = {"</s>", "<end_of_turn>"}
 
 
 def markers() -> list[str]:
-    found = {
+    texts = {
         piece.text.strip()
         for dialect in built_in_dialects()
         for template in dialect_texts(dialect)
         for piece in parse_template(split_marks(template)[1])
         if isinstance(piece, Literal)
     }
-    return sorted(found - {""})
+    return sorted(texts - {""})
 
 
 @pytest.mark.parametrize(

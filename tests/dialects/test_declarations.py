@@ -85,8 +85,8 @@ def test_whitespace_before_a_parameter_is_ignored() -> None:
 def test_role_words_end_the_preceding_text() -> None:
     prompt = "### User:\nThink between (( and )).\n### Assistant:\n"
     forgetful = Dialect("odd", reasoning=("(({text}))",))
-    begun = prompt.replace(" and ))", "")
-    assert parse("Hi.", forgetful, prompt=begun).content == "Hi."
-    assert parse("Hi.", forgetful, prompt=begun, continues=True).reasoning == "Hi."
-    told = Dialect("odd", reasoning=("(({text}))",), prompt=Prompt(turn=("### Assistant:",)))
-    assert parse("Hi.", told, prompt=begun, continues=True).content == "Hi."
+    head = prompt.replace(" and ))", "")
+    assert parse("Hi.", forgetful, prompt=head).content == "Hi."
+    assert parse("Hi.", forgetful, prompt=head, continues=True).reasoning == "Hi."
+    with_roles = Dialect("odd", reasoning=("(({text}))",), prompt=Prompt(turn=("### Assistant:",)))
+    assert parse("Hi.", with_roles, prompt=head, continues=True).content == "Hi."

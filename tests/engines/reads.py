@@ -100,8 +100,8 @@ def sglang() -> tuple[dict[str, Any], Read]:
             reasoning, content = parser.parse_non_stream(content)
         if case["tool"]:
             offered = [Tool.model_validate(tool) for tool in tools]
-            found = FunctionCallParser(offered, case["tool"], tokenizer=vocabulary)
-            content, calls = found.parse_non_stream(content)
+            tool_parser = FunctionCallParser(offered, case["tool"], tokenizer=vocabulary)
+            content, calls = tool_parser.parse_non_stream(content)
         written = [[call.name, call.parameters] for call in calls]
         return {"reasoning": reasoning, "content": content, "calls": written}
 
@@ -121,13 +121,13 @@ def main() -> None:
     # Packages may print anything, so reserve standard output for the result.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    given = json.load(sys.stdin)
+    job = json.load(sys.stdin)
     facts, read = {"vllm": vllm, "sglang": sglang}[sys.argv[1]]()
     logging.disable(logging.CRITICAL)
     results = []
-    for case in given["cases"]:
+    for case in job["cases"]:
         try:
-            results.append(read(case, given["tools"]))
+            results.append(read(case, job["tools"]))
         except Exception as error:  # noqa: BLE001 - whatever a parser does is a result
             results.append({"error": f"{type(error).__name__}: {error}"})
     json.dump({**facts, "results": results}, out)

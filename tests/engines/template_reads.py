@@ -39,11 +39,11 @@ def transformers() -> Callable[[Case], Read]:
         parser = ResponseParser(case["template"], prefix=case["prefix"], tools=case["tools"])
         for piece in pieces(case):
             parser.feed(piece)
-        found, _ = parser.finalize()
-        calls = [each["function"] for each in found.get("tool_calls") or ()]
+        fields, _ = parser.finalize()
+        calls = [each["function"] for each in fields.get("tool_calls") or ()]
         return message(
-            found.get("thinking"),
-            found.get("content"),
+            fields.get("thinking"),
+            fields.get("content"),
             [(call["name"], arguments(call["arguments"])) for call in calls],
         )
 
@@ -107,8 +107,8 @@ def sglang() -> Callable[[Case], Read]:
 
     def read(case: Case) -> Read:
         tools = [Tool(**tool) for tool in case["tools"]]
-        given = {"response_template": case["template"], "prefix": case["prefix"]}
-        reasoning = ResponseTemplateReasoningDetector(**given)
+        options = {"response_template": case["template"], "prefix": case["prefix"]}
+        reasoning = ResponseTemplateReasoningDetector(**options)
         # The reasoning detector has already consumed the prefix, so calls are parsed without it.
         calls = (
             ResponseTemplateToolDetector(response_template=case["template"])
@@ -127,15 +127,15 @@ def sglang() -> Callable[[Case], Read]:
                 [calls.parse_streaming_increment(half.normal_text, tools) for half in halves] if calls else []
             )
             read += [calls.finish(tools)] if calls else []
-        found: list[list[str]] = []
+        fields: list[list[str]] = []
         for item in (item for each in read for item in each.calls):
             if item.name:
-                found.append([item.name, ""])
-            found[-1][1] += item.parameters
+                fields.append([item.name, ""])
+            fields[-1][1] += item.parameters
         return message(
             "".join(half.reasoning_text for half in halves),
             "".join(each.normal_text for each in read) if calls else rest,
-            [(name, arguments(text)) for name, text in found],
+            [(name, arguments(text)) for name, text in fields],
         )
 
     return read

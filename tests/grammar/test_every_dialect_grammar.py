@@ -87,14 +87,14 @@ Matcher: TypeAlias = Llama | XGrammar
 
 
 def matchers(grammar: Grammar) -> tuple[Matcher, ...]:
-    found: list[Matcher] = []
+    available: list[Matcher] = []
     if has_llama:
-        found.append(Llama(grammar.gbnf()))
+        available.append(Llama(grammar.gbnf()))
     if has_xgrammar:
-        found.append(XGrammar.from_tag(grammar.structural_tag()))
-    if not found:
+        available.append(XGrammar.from_tag(grammar.structural_tag()))
+    if not available:
         pytest.skip("neither xllamacpp nor xgrammar is installed")
-    return tuple(found)
+    return tuple(available)
 
 
 @cache
@@ -113,14 +113,14 @@ def standard(
     )
 
 
-def accepts(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
-    for match in matchers(found) if isinstance(found, Grammar) else found:
+def accepts(grammar: Grammar | tuple[Matcher, ...], *texts: str) -> None:
+    for match in matchers(grammar) if isinstance(grammar, Grammar) else grammar:
         for text in texts:
             assert not match.explain(text)
 
 
-def rejects(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
-    for match in matchers(found) if isinstance(found, Grammar) else found:
+def rejects(grammar: Grammar | tuple[Matcher, ...], *texts: str) -> None:
+    for match in matchers(grammar) if isinstance(grammar, Grammar) else grammar:
         for text in texts:
             assert not match(text), text
 

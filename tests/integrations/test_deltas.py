@@ -49,12 +49,12 @@ def shown(text: str, dialect: str) -> tuple[Any, ...]:
     message = parser.message(parser.feed(text) + parser.finish())
     whole: Any = ChatStream(parser).response(message)
     choice = whole["choices"][0]
-    said = choice["message"]
+    answer = choice["message"]
     calls = [
         [call["id"], call["function"]["name"], call["function"]["arguments"]]
-        for call in said.get("tool_calls", ())
+        for call in answer.get("tool_calls", ())
     ]
-    return said.get("reasoning", ""), said["content"] or "", calls, choice["finish_reason"]
+    return answer.get("reasoning", ""), answer["content"] or "", calls, choice["finish_reason"]
 
 
 @pytest.mark.parametrize("dialect", NAMES)

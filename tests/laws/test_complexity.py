@@ -180,8 +180,8 @@ def test_arguments_before_the_name_are_held_until_the_name() -> None:
     parser = Parser("hermes")
     assert parser.feed('<tool_call>{"arguments": {"a": "' + "x" * 5000 + '"}') == []
     assert parser.max_pending is None
-    found = parser.feed(', "name": "f"}</tool_call>')
-    assert [type(event) for event in found] == [CallStart, CallArgs, CallArgs, CallEnd]
+    events = parser.feed(', "name": "f"}</tool_call>')
+    assert [type(event) for event in events] == [CallStart, CallArgs, CallArgs, CallEnd]
 
 
 def test_second_call_may_have_its_arguments_first() -> None:
@@ -198,9 +198,9 @@ def test_second_call_may_have_its_arguments_first() -> None:
 def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None:
     """With ``commit=call`` the remaining calls are numbered from 0, whatever happens to broken ones."""
     policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]
-    found = states(name)
-    whole = found.get("late between") or found.get("tail") or ""
-    for output in (whole, found.get("junk", "") + whole, found.get("junk", "") + "\n" + whole + whole):
+    states_ = states(name)
+    whole = states_.get("late between") or states_.get("tail") or ""
+    for output in (whole, states_.get("junk", "") + whole, states_.get("junk", "") + "\n" + whole + whole):
         case = ModelOutput(output, policies=policies)
         for chunks in ([output], list(output)):
             assert_order(run_parser(name, case, chunks))

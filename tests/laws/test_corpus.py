@@ -70,13 +70,16 @@ def dialect_of(vector: Vector) -> Dialect | None:
     """Return the dialect of a case; None if it is not registered."""
     if vector.response_template is not None:
         return from_response_template(vector.response_template)
-    found = _registered(vector)
-    if found is not None and isinstance(vector.tool_choice, dict):
+    registered_dialect = _registered(vector)
+    if registered_dialect is not None and isinstance(vector.tool_choice, dict):
         # For guided output of a named choice, the whole object is the arguments.
         return replace(
-            found, call=("{args}",), section=("^{calls}",), names=Names(fixed=vector.tool_choice["name"])
+            registered_dialect,
+            call=("{args}",),
+            section=("^{calls}",),
+            names=Names(fixed=vector.tool_choice["name"]),
         )
-    return found
+    return registered_dialect
 
 
 def _registered(vector: Vector) -> Dialect | None:
@@ -120,33 +123,33 @@ def difference(vector: Vector, reading: ParseRun) -> str:
     message = reading.message
     if message is None:
         return "no message"
-    found = []
+    differences = []
     for channel, expected in (("content", vector.content), ("reasoning", vector.reasoning)):
         got = message.content if channel == "content" else message.reasoning
         if got != expected:
-            found.append(f"{channel}\n    expected: {expected!r}\n    got:      {got!r}")
+            differences.append(f"{channel}\n    expected: {expected!r}\n    got:      {got!r}")
     calls = _streamed(reading)
     if len(calls) != len(vector.calls):
-        found.append(f"calls\n    expected: {vector.calls}\n    got:      {calls}")
+        differences.append(f"calls\n    expected: {vector.calls}\n    got:      {calls}")
     else:
         for (name, arguments, native, status), call in zip(calls, vector.calls, strict=True):
             same = call.cut == (status == "truncated") and name == call.name and call.accepts(arguments)
             if not same or call.id not in (None, native):
                 got = f"{name} {arguments} {status} id={native}"
-                found.append(f"call\n    expected: {call}\n    got:      {got}")
+                differences.append(f"call\n    expected: {call}\n    got:      {got}")
     kept = [(call.name, call.arguments) for call in message.tool_calls]
     complete = [(name, arguments) for name, arguments, _, status in calls if status == "complete"]
     if kept != complete:
-        found.append(f"calls of the message\n    streamed: {complete}\n    folded:   {kept}")
+        differences.append(f"calls of the message\n    streamed: {complete}\n    folded:   {kept}")
     cut = sum(call.cut for call in vector.calls)
     diagnostics = [diagnostic.kind for diagnostic in message.diagnostics]
     if diagnostics.count("truncated_call") != cut:
-        found.append(f"{cut} cut calls, problems: {diagnostics}")
+        differences.append(f"{cut} cut calls, problems: {diagnostics}")
     heads = "cut_head" in diagnostics
     finish = "length" if cut or heads else "tool_calls" if vector.calls else vector.finish or "stop"
     if message.finish_reason != finish:
-        found.append(f"finish_reason\n    expected: {finish}\n    got:      {message.finish_reason}")
-    return "\n".join(found)
+        differences.append(f"finish_reason\n    expected: {finish}\n    got:      {message.finish_reason}")
+    return "\n".join(differences)
 
 
 def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
@@ -168,8 +171,8 @@ def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
 
 def registered() -> list[tuple[Vector, Dialect]]:
     """Return every case of a registered dialect."""
-    found = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
-    return [(vector, dialect) for vector, dialect in found if dialect is not None]
+    pairs = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
+    return [(vector, dialect) for vector, dialect in pairs if dialect is not None]
 
 
 def parameters(pairs: Sequence[tuple[Vector, Dialect]]) -> list[object]:
@@ -211,10 +214,10 @@ def test_rulings_refer_to_cases() -> None:
 
 @pytest.mark.parametrize("name", sorted({*corpus_cases.dialects(), *(dialect.name for dialect in callers())}))
 def test_reasoning_split_equals_the_parser(name: str) -> None:
-    found = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
+    pairs = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
     if name in {dialect.name for dialect in callers()}:
-        found += [(vector, get_dialect(name)) for vector in vectors_of(name)]
-    for vector, dialect in found:
+        pairs += [(vector, get_dialect(name)) for vector in vectors_of(name)]
+    for vector, dialect in pairs:
         if vector.policies or not vector.reasoning:
             continue
         case = case_of(vector, dialect)

@@ -89,13 +89,13 @@ patient = [HealthCheck.too_slow]
 def cases(name: str) -> tuple[ModelOutput, ...]:
     """Return outputs of a dialect; for a dialect with few in the corpus, rendered messages."""
     dialect = get_dialect(name)
-    found = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
+    vectors = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
     # The standard scenarios resemble each other and have their own laws in test_standard_scenarios.py.
-    found = [vector for vector in found if not vector.file.endswith("/standard.md")]
-    if len(found) <= 8:
-        found = (found + standard_scenarios.vectors_of(name))[:20]
-    if found:
-        return tuple(case_of(vector, dialect) for vector in found)
+    vectors = [vector for vector in vectors if not vector.file.endswith("/standard.md")]
+    if len(vectors) <= 8:
+        vectors = (vectors + standard_scenarios.vectors_of(name))[:20]
+    if vectors:
+        return tuple(case_of(vector, dialect) for vector in vectors)
     return tuple(ModelOutput(render(dialect, message)) for message in _plain_messages(dialect))
 
 
@@ -164,8 +164,8 @@ def test_corpus_obeys_laws_under_policies(name: str) -> None:
     ways = list(product(POLICIES.values(), (None, ())))
     for number, case in enumerate(cases(name)):
         for policies, tools in (ways[number % len(ways)], ways[(number * 7 + 5) % len(ways)]):
-            known = case.tools if number % 3 else tools
-            changed = replace(case, policies=policies, tools=known)
+            used_tools = case.tools if number % 3 else tools
+            changed = replace(case, policies=policies, tools=used_tools)
             assert_laws(name, changed, chunkings(case.text, splits=0, random=1))
 
 
@@ -199,9 +199,9 @@ def test_much_broken_text_obeys_laws(name: str) -> None:
         assert_laws(name, case, chunkings(case.text, splits=40, random=3))
 
 
-def on_the_wires(name: str, given: Iterable[ModelOutput]) -> None:
+def on_the_wires(name: str, outputs: Iterable[ModelOutput]) -> None:
     """Check each case under another policy and with another finish reason."""
-    for number, case in enumerate(given):
+    for number, case in enumerate(outputs):
         policies = list(POLICIES.values())[number % len(POLICIES)]
         reason: FinishReason = ("stop", "length")[number // len(POLICIES) % 2]
         assert_wires(name, replace(case, policies=policies, finish_reason=reason), [[case.text]])
@@ -461,8 +461,8 @@ def test_finished_framed_message_of_the_prompt_has_no_effect(name: str, long: in
         for end in ("", *ends) if dialect.frame.ends else ends:
             for text in (*written, *(text.removeprefix(dialect.prompt.start) for text in written), "Hello."):
                 fresh = run_parser(name, ModelOutput(text, prompt=""))
-                found = run_parser(name, ModelOutput(text, prompt=prompt + end))
-                assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
+                result = run_parser(name, ModelOutput(text, prompt=prompt + end))
+                assert comparable(result.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
@@ -479,8 +479,8 @@ def test_header_with_additional_fields_is_read(name: str) -> None:
     called = 0
     for piece in ("t", " t ", "to", *fields, *(f"t{mark}" for mark in marks)):
         for at in range(len(header) + 1):
-            for known in (tools, None):
-                case = ModelOutput(text[:at] + piece + text[at:], known)
+            for known_tools in (tools, None):
+                case = ModelOutput(text[:at] + piece + text[at:], known_tools)
                 reading = assert_laws(name, case, [list(case.text)])
                 assert reading.message is not None
                 for call in reading.message.tool_calls:

@@ -116,10 +116,12 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
 
 def check(row: Row, case: Case, reading: ParseRun) -> None:
     assert reading.message is not None
-    found = differences(reading.message, case, (*FIELDS, "diagnostics", "order"))
-    if found:
+    differing = differences(reading.message, case, (*FIELDS, "diagnostics", "order"))
+    if differing:
         events = "\n    ".join(map(str, reading.events))
-        reading.fail(f"{row.id} ({row.thread})", "\n".join([row.saw, *found, "  events:", f"    {events}"]))
+        reading.fail(
+            f"{row.id} ({row.thread})", "\n".join([row.saw, *differing, "  events:", f"    {events}"])
+        )
 
 
 @pytest.mark.parametrize(("row", "case"), NAMED)
@@ -140,8 +142,8 @@ def test_reported_bug_is_absent_on_the_wire(row: Row, case: Case) -> None:
     # A call that was already sent cannot be withdrawn; only the finish reason shows that it is incomplete.
     tells = ("finish_reason",) if {diagnostic.kind for diagnostic in message.diagnostics} & CUT else FIELDS
     for chunks in ([text], list(text), case.raw.split(BORDER)):
-        found = differences(client(stream(case, chunks)), case, tells)
-        assert not found, "\n".join([f"{row.id} {row.saw}", *found])
+        differing = differences(client(stream(case, chunks)), case, tells)
+        assert not differing, "\n".join([f"{row.id} {row.saw}", *differing])
 
 
 Wire = ChatStream | ResponsesStream | MessagesStream
@@ -607,9 +609,9 @@ def test_n01_characters_are_never_cut() -> None:
     ids = [think, *spelled("ré"), close, *spelled("é🙂")]
     parser = Parser("hermes", tokenizer=vocabulary)
     events = [event for token in ids for event in parser.feed_tokens([token])] + parser.finish("stop")
-    said = [event.text for event in events if isinstance(event, Text) and event.channel == "content"]
+    texts = [event.text for event in events if isinstance(event, Text) and event.channel == "content"]
     thought = [event.text for event in events if isinstance(event, Text) and event.channel == "reasoning"]
-    assert ("".join(thought), "".join(said)) == ("ré", "é🙂")
+    assert ("".join(thought), "".join(texts)) == ("ré", "é🙂")
 
 
 @pytest.mark.parametrize(
@@ -780,9 +782,9 @@ def test_r05_long_text_is_joined_once() -> None:
 
 
 def test_every_reported_bug_has_a_test_or_is_listed() -> None:
-    known = {letter + number for letter, numbers in IDS.items() for number in numbers.split()}
-    functions = {found[1].upper() for name in globals() if (found := re.match(r"test_([a-r]\d\d)_", name))}
+    all_ids = {letter + number for letter, numbers in IDS.items() for number in numbers.split()}
+    functions = {match[1].upper() for name in globals() if (match := re.match(r"test_([a-r]\d\d)_", name))}
     tested = {row.id for row in ROWS} | functions
     assert len({row.id for row in ROWS}) == len(ROWS)
-    assert tested == known
+    assert tested == all_ids
     assert INCOMPLETE.keys() <= tested

@@ -48,8 +48,8 @@ def test_scenario_parses_as_intended(name: str) -> None:
     """The laws and the expected message hold for one chunk, single characters and random chunks."""
     dialect = get_dialect(name)
     for case in standard_scenarios.cases(name):
-        given = case_of(case.vector, dialect)
-        reading = assert_laws(dialect, given, chunkings(case.raw, splits=0, random=1))
+        case_ = case_of(case.vector, dialect)
+        reading = assert_laws(dialect, case_, chunkings(case.raw, splits=0, random=1))
         if wrong := difference(case.vector, reading):
             reading.fail(case.vector.title, wrong)
         assert reading.message is not None
@@ -68,20 +68,20 @@ def order_of(message: Message) -> list[tuple[str, str]]:
 
 
 def meant_order(case: Case) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    order: list[tuple[str, str]] = []
     for part in case.test.expected_order:
         if isinstance(part, TextSegment):
-            found.append((part.channel, part.text.strip()))
+            order.append((part.channel, part.text.strip()))
         elif isinstance(part, CallReference):
-            found.append(("call", case.test.expected_tool_calls[part.index].function.name))
-    return found
+            order.append(("call", case.test.expected_tool_calls[part.index].function.name))
+    return order
 
 
 def cut_cases(name: str) -> list[Case]:
     """Return the cases that define their own chunkings."""
-    found = [case for case in standard_scenarios.cases(name) if case.sizes or case.splits]
-    assert {case.pattern for case in found} == {9, 10}
-    return found
+    split_cases = [case for case in standard_scenarios.cases(name) if case.sizes or case.splits]
+    assert {case.pattern for case in split_cases} == {9, 10}
+    return split_cases
 
 
 def ways(case: Case) -> Iterator[list[str]]:
@@ -156,13 +156,13 @@ def test_malformed_scenario_is_reported(name: str) -> None:
 def test_example_files_match_the_scenarios(name: str) -> None:
     """The files are parsed with the rest of the corpus; this test compares them with the scenarios."""
     written = {v.title: v for v in corpus_cases.load(name) if v.file == f"{name}/standard.md"}
-    meant = {vector.title: vector for vector in standard_scenarios.vectors_of(name)}
-    assert written.keys() == meant.keys()
-    for title, vector in meant.items():
-        assert said(written[title]) == said(vector), title
+    expected = {vector.title: vector for vector in standard_scenarios.vectors_of(name)}
+    assert written.keys() == expected.keys()
+    for title, vector in expected.items():
+        assert comparable(written[title]) == comparable(vector), title
 
 
-def said(vector: Vector) -> tuple[object, ...]:
+def comparable(vector: Vector) -> tuple[object, ...]:
     """Return what a case states, without its location."""
     calls = [
         (call.name, call.text if call.cut else json.dumps(call.value), call.cut, call.id)

@@ -52,14 +52,14 @@ def test_exported_template_is_read_back(dialect: Dialect) -> None:
 def test_exported_template_is_read_by_engines(engine: str) -> None:
     if not tool.interpreter(engine).exists():
         pytest.skip(f"no {engine}: make peer-{engine}")
-    asked = [(output, size) for dialect in DIALECTS for output in rendered(dialect) for size in SIZES]
-    _, results = tool.read(engine, [output.case(size) for output, size in asked])
+    cases = [(output, size) for dialect in DIALECTS for output in rendered(dialect) for size in SIZES]
+    _, results = tool.read(engine, [output.case(size) for output, size in cases])
     wrong = [
         (output.dialect.name, size, output.text, result, output.right)
-        for (output, size), result in zip(asked, results, strict=True)
+        for (output, size), result in zip(cases, results, strict=True)
         if result != output.right
     ]
-    assert not wrong, (len(wrong), len(asked), wrong[0])
+    assert not wrong, (len(wrong), len(cases), wrong[0])
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
@@ -80,7 +80,7 @@ def test_inexpressible_feature_is_named(name: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "given", "pattern"),
+    ("dialect", "anchor", "pattern"),
     [
         # Without an anchor, the end-of-turn token implies ChatML.
         ("hermes", "", r"<\|im_start\|>assistant\s*"),
@@ -89,8 +89,8 @@ def test_inexpressible_feature_is_named(name: str, reason: str) -> None:
         ("hy_v4:opensource", "", r"<｜hy_Assistant:opensource｜>\s*"),
     ],
 )
-def test_turn_anchor_is_found(dialect: str, given: str, pattern: str) -> None:
-    assert to_response_template(dialect, anchor=given)["start_anchor_pattern"] == pattern
+def test_turn_anchor_is_found(dialect: str, anchor: str, pattern: str) -> None:
+    assert to_response_template(dialect, anchor=anchor)["start_anchor_pattern"] == pattern
 
 
 def test_turn_anchor_is_not_guessed() -> None:

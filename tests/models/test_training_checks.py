@@ -39,8 +39,8 @@ def tried(source: str) -> Training:
     return check_training(TemplateProbe(source, {}), FLAT_TOOLS)
 
 
-def verdicts(found: Training) -> dict[tuple[str, bool], str]:
-    return {(case.appended, case.thinking): case.verdict for case in found.prefixes}
+def verdicts(checks: Training) -> dict[tuple[str, bool], str]:
+    return {(case.appended, case.thinking): case.verdict for case in checks.prefixes}
 
 
 def test_uniform_template_keeps_the_prefix() -> None:
@@ -48,35 +48,35 @@ def test_uniform_template_keeps_the_prefix() -> None:
 
 
 def test_reasoning_only_in_the_last_message_breaks_the_prefix() -> None:
-    found = tried(FORGETS)
-    assert verdicts(found) == {
+    checks = tried(FORGETS)
+    assert verdicts(checks) == {
         (case, thinking): "broken" if thinking else "kept"
         for case in PREFIX_CASES
         for thinking in (False, True)
     }
-    difference = found.prefixes[-1].difference
+    difference = checks.prefixes[-1].difference
     assert difference is not None
     assert difference.was[difference.at :].startswith("<think>Unspool's thought.")
 
 
 def test_prompt_only_block_breaks_turns_without_reasoning() -> None:
-    found = tried(FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>"))
-    assert found.empty_block == "<think></think>"
-    assert verdicts(found)["the next question", False] == "broken"
+    checks = tried(FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>"))
+    assert checks.empty_block == "<think></think>"
+    assert verdicts(checks)["the next question", False] == "broken"
 
 
 def test_prefilled_reasoning_leaves_no_turn_without_it() -> None:
     opens = FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>")
-    found = tried(opens)
-    assert verdicts(found)["the next question", False] == "opens"
-    assert found.empty_block == ""
+    checks = tried(opens)
+    assert verdicts(checks)["the next question", False] == "opens"
+    assert checks.empty_block == ""
 
 
 def test_different_end_of_turn_breaks_the_prefix() -> None:
     ends = CHATML.replace("<|im_end|>{% endg", "{{ '<|return|>' if loop.last else '<|im_end|>' }}{% endg")
-    found = tried(ends).prefixes[-1]
-    assert found.difference is not None
-    assert found.difference.was.endswith("Unspool's answer.<|return|>")
+    prefix = tried(ends).prefixes[-1]
+    assert prefix.difference is not None
+    assert prefix.difference.was.endswith("Unspool's answer.<|return|>")
 
 
 # -- labels
@@ -133,8 +133,8 @@ REAL = {
 @real
 @pytest.mark.parametrize("name", REAL)
 def test_real_templates_are_checked(name: str) -> None:
-    found = tried(TEMPLATES[name].read_text("utf-8"))
-    assert tuple(case.verdict for case in found.prefixes) == REAL[name]
+    checks = tried(TEMPLATES[name].read_text("utf-8"))
+    assert tuple(case.verdict for case in checks.prefixes) == REAL[name]
 
 
 # -- the report

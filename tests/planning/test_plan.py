@@ -89,8 +89,8 @@ def message(parser: Parser, chunks: Iterable[str]) -> Message:
     return fold.message()
 
 
-def calls(found: Message) -> list[tuple[str, Any]]:
-    return [(call.name, json.loads(call.arguments)) for call in found.tool_calls]
+def calls(message: Message) -> list[tuple[str, Any]]:
+    return [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
 
 
 def read(decided: Plan, text: str) -> Message:
@@ -435,8 +435,8 @@ def test_prompt_decides_the_start_channel(name: str, request_: dict[str, Any], t
     assert decided.why["start"].startswith(f"{start}: the prompt ends with ")
     assert not [warning for warning in decided.warnings if "is not a marker of" not in warning]
     parser = decided.parser()
-    found = [event for event in parser.feed("xyz") if isinstance(event, Text)]
-    assert [event.channel for event in found] == ([] if start == "header" else [start])
+    texts = [event for event in parser.feed("xyz") if isinstance(event, Text)]
+    assert [event.channel for event in texts] == ([] if start == "header" else [start])
 
 
 @pytest.mark.parametrize("tail", ["<|start|>assistant", ""])
@@ -471,9 +471,9 @@ def test_prompt_may_be_given_as_ids() -> None:
 
 
 def test_call_opened_by_the_prompt_continues() -> None:
-    begun = '<tool_call>\n{"name": "f", "arguments": {'
-    for prompt in (f"<|im_start|>assistant\n{begun}", f"User: <tool_call>?\n\nAssistant: {begun}"):
-        decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
+    opened = '<tool_call>\n{"name": "f", "arguments": {'
+    for prompt in (f"<|im_start|>assistant\n{opened}", f"User: <tool_call>?\n\nAssistant: {opened}"):
+        decided = plan("hermes", ask(tools=TOOLS, **continued(opened)), prompt=prompt)
         assert decided.start == "call"
         assert calls(message(decided.parser(), ['"a": 1}}\n</tool_call>'])) == [("f", {"a": 1})]
         # Unless the request continues a turn, the text before the output is not the model's.
@@ -484,18 +484,18 @@ def test_call_opened_by_the_prompt_continues() -> None:
 
 def test_only_the_continued_message_continues() -> None:
     """Where turns begin with plain words, what a user quotes is not part of the turn."""
-    said = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
-    for begun, prompt in (
-        ("Sure.", f"{said} Sure."),
-        (" Sure. ", f"{said} Sure."),  # some templates and engines write it like this
-        ("Sure.", f"{said}<think>\n\n</think>\n\nSure."),
+    head = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
+    for content, prompt in (
+        ("Sure.", f"{head} Sure."),
+        (" Sure. ", f"{head} Sure."),  # some templates and engines write it like this
+        ("Sure.", f"{head}<think>\n\n</think>\n\nSure."),
     ):
-        decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
+        decided = plan("hermes", ask(tools=TOOLS, **continued(content)), prompt=prompt)
         assert decided.start == "content"
         assert message(decided.parser(), [" Hello world"]).content == " Hello world"
     thought = {"role": "assistant", "content": "", "reasoning_content": "Let me"}
     request = {"messages": [USER, thought], "continue_final_message": True}
-    decided = plan("hermes", ask(tools=TOOLS, **request), prompt=f"{said}<think>\nLet me")
+    decided = plan("hermes", ask(tools=TOOLS, **request), prompt=f"{head}<think>\nLet me")
     assert decided.start == "reasoning"
     assert message(decided.parser(), [" see.</think>Hello"]).reasoning == " see."
 
@@ -526,7 +526,7 @@ def test_quotations_are_not_in_a_continued_message_that_the_template_changes(
 
 
 @pytest.mark.parametrize(
-    ("begun", "written"),
+    ("content", "written"),
     [
         ('Well.\n\n<tool_call>\n{"name": "f", "arguments": {"city": "Os', None),
         (
@@ -541,10 +541,10 @@ def test_quotations_are_not_in_a_continued_message_that_the_template_changes(
     ids=["same", "whitespace", "beginning"],
 )
 def test_a_call_of_a_continued_message_that_the_template_changes_goes_on(
-    begun: str, written: str | None
+    content: str, written: str | None
 ) -> None:
-    request = ask(tools=TOOLS, **continued(begun))
-    decided = plan("hermes", request, prompt=f"User: What is <think>?\n\nAssistant: {written or begun}")
+    request = ask(tools=TOOLS, **continued(content))
+    decided = plan("hermes", request, prompt=f"User: What is <think>?\n\nAssistant: {written or content}")
     assert decided.start == "call"
     (call,) = message(decided.parser(), ['lo"}}\n</tool_call>']).tool_calls
     assert call.arguments == '{"city": "Oslo"}'
@@ -715,11 +715,11 @@ def test_guided_json_is_parsed(
 ) -> None:
     decided = plan(name, ask(tools=TOOLS, tool_choice=choice), constraints=("json",))
     assert decided.tool_output == "guided_json"
-    found = read(decided, text)
-    assert calls(found) == expected
-    assert found.reasoning == reasoning
-    assert found.content is None
-    assert found.finish_reason == "tool_calls"
+    message_ = read(decided, text)
+    assert calls(message_) == expected
+    assert message_.reasoning == reasoning
+    assert message_.content is None
+    assert message_.finish_reason == "tool_calls"
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
@@ -751,9 +751,9 @@ def test_whitespace_only_reasoning_is_reasoning() -> None:
 
 def test_cut_guided_call_is_a_diagnostic() -> None:
     decided = plan("hermes", ask(tools=TOOLS, tool_choice=NAMED), constraints=("json",))
-    found = read(decided, '{"name": "Bo')
-    assert (found.tool_calls, found.finish_reason) == ((), "length")
-    assert found.diagnostics[0].raw == '{"name": "Bo'
+    message_ = read(decided, '{"name": "Bo')
+    assert (message_.tool_calls, message_.finish_reason) == ((), "length")
+    assert message_.diagnostics[0].raw == '{"name": "Bo'
 
 
 @pytest.mark.parametrize("choice", ["required", NAMED])
@@ -765,8 +765,10 @@ def test_native_calls_are_read_after_their_reasoning(choice: Any) -> None:
     assert decided.constraint.grammar().structural_tag()
     with pytest.raises(UsageError, match=r"use grammar\(\)"):
         decided.constraint.json_schema()
-    found = read(decided, "Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>")
-    assert (found.reasoning, calls(found)) == ("Hm.", [("f", {"a": 1})])
+    message_ = read(
+        decided, "Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
+    )
+    assert (message_.reasoning, calls(message_)) == ("Hm.", [("f", {"a": 1})])
 
 
 def test_guided_json_has_a_schema() -> None:
@@ -823,10 +825,12 @@ def test_strict_tools_are_enforced_by_the_grammar() -> None:
 def test_parallel_tool_calls_false_keeps_one_call() -> None:
     decided = plan("hermes", ask(tools=TOOLS, parallel_tool_calls=False))
     one = '<tool_call>\n{"name": "%s", "arguments": {}}\n</tool_call>'
-    found = read(decided, f"Well. {one % 'f'}\n{one % 'g'} Bye.")
-    assert calls(found) == [("f", {})]
-    assert ("extra_call", "g") in [(diagnostic.kind, diagnostic.detail) for diagnostic in found.diagnostics]
-    assert found.finish_reason == "tool_calls"
+    message_ = read(decided, f"Well. {one % 'f'}\n{one % 'g'} Bye.")
+    assert calls(message_) == [("f", {})]
+    assert ("extra_call", "g") in [
+        (diagnostic.kind, diagnostic.detail) for diagnostic in message_.diagnostics
+    ]
+    assert message_.finish_reason == "tool_calls"
     assert decided.why["tool_output"].endswith("only the first call counts")
     assert (
         plan(
@@ -889,11 +893,13 @@ def test_end_of_turn_tokens_are_planned() -> None:
     assert set(decided.eos_token_ids or ()) >= {ids["<|return|>"], ids["<|call|>"]}
     assert ids["<|end|>"] not in (decided.eos_token_ids or ())
     # Some generation configs list the end-of-message token, which would cut every answer short.
-    given = plan("harmony", ask(), tokenizer=vocabulary, eos_token_ids=[ids["<|return|>"], ids["<|end|>"], 3])
-    assert given.eos_token_ids is not None
-    assert set(given.eos_token_ids) >= {ids["<|return|>"], ids["<|call|>"], 3}
-    assert ids["<|end|>"] not in given.eos_token_ids
-    assert any("not used as EOS" in warning for warning in given.warnings)
+    decided_ = plan(
+        "harmony", ask(), tokenizer=vocabulary, eos_token_ids=[ids["<|return|>"], ids["<|end|>"], 3]
+    )
+    assert decided_.eos_token_ids is not None
+    assert set(decided_.eos_token_ids) >= {ids["<|return|>"], ids["<|call|>"], 3}
+    assert ids["<|end|>"] not in decided_.eos_token_ids
+    assert any("not used as EOS" in warning for warning in decided_.warnings)
 
 
 def test_end_of_turn_can_be_ignored() -> None:
@@ -943,16 +949,16 @@ def test_leading_marker_is_stripped(text: str, content: str | None) -> None:
 def test_leading_marker_is_stripped_before_a_call() -> None:
     decided = plan("nemotron_v3", {**OFF, "tools": TOOLS})
     call = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
-    found = read(decided, f"<think></think>{call}")
-    assert (found.content, calls(found)) == (None, [("f", {"a": 1})])
+    message_ = read(decided, f"<think></think>{call}")
+    assert (message_.content, calls(message_)) == (None, [("f", {"a": 1})])
 
 
 @pytest.mark.parametrize("lead", ["", "<think>", "\n<think>\n", "<think></think>", "<think>\n\n</think>\n\n"])
 @pytest.mark.parametrize("choice", ["required", NAMED])
 def test_leading_marker_is_stripped_from_guided_json(lead: str, choice: Any) -> None:
     decided = plan("nemotron_v3", {**OFF, "tools": TOOLS, "tool_choice": choice})
-    found = read(decided, lead + '[{"name": "f", "parameters": {"a": 1}}]')
-    assert (found.content, calls(found)) == (None, [("f", {"a": 1})])
+    message_ = read(decided, lead + '[{"name": "f", "parameters": {"a": 1}}]')
+    assert (message_.content, calls(message_)) == (None, [("f", {"a": 1})])
 
 
 def test_stray_closing_marker_is_stripped() -> None:
@@ -985,8 +991,8 @@ def test_ids_are_stripped_too() -> None:
 
 def test_text_with_ids_passes_the_same_stages() -> None:
     vocabulary = tokenizer(special=("</think>",))
-    asked = ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
-    decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
+    request_ = ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    decided = plan("deepseek_r1", request_, tokenizer=vocabulary, constraints=("json",))
     two = '[{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {}}]'
     for text in (f"é</think>{two}", f"\n{two}", "  "):
         ids = vocabulary.encode(text, add_special_tokens=False).ids
@@ -1006,8 +1012,8 @@ def test_text_with_ids_passes_the_same_stages() -> None:
 
 def test_text_cut_by_a_stop_string_stays_cut() -> None:
     vocabulary = tokenizer(special=("</think>",))
-    asked = ask(tools=TOOLS, tool_choice="required")
-    decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
+    request_ = ask(tools=TOOLS, tool_choice="required")
+    decided = plan("deepseek_r1", request_, tokenizer=vocabulary, constraints=("json",))
     parser = decided.parser(ids=True)
     fold = parser.fold()
     fold.push(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
@@ -1043,9 +1049,9 @@ def test_ids_and_guided_json_combine() -> None:
                 at = assert_span(event, at, text)
             fold.push(events)
             assert at == len(text)
-            found = fold.message()
-            assert calls(found) == ([("f", {"a": 1})] if two in text else [])
-            assert (found.reasoning or "").strip() == (reasoning or "").strip()
+            message_ = fold.message()
+            assert calls(message_) == ([("f", {"a": 1})] if two in text else [])
+            assert (message_.reasoning or "").strip() == (reasoning or "").strip()
     with pytest.raises(UsageError, match="created with a tokenizer"):
         decided.parser(ids=True).feed("x")
     with pytest.raises(UsageError, match="takes text"):
@@ -1077,8 +1083,8 @@ def test_reasoning_can_be_hidden() -> None:
     for request_ in (ask(include_reasoning=False), ask(reasoning={"exclude": True})):
         decided = plan("deepseek_r1", request_)
         assert decided.include_reasoning is False
-        found = read(decided, "hm</think>\n\nHi")
-        assert (found.reasoning, found.content) == (None, "Hi")
+        message_ = read(decided, "hm</think>\n\nHi")
+        assert (message_.reasoning, message_.content) == (None, "Hi")
 
 
 def test_reasoning_can_stay_in_content() -> None:

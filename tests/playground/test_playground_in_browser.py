@@ -51,8 +51,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as chromium_:
+        yield chromium_
 
 
 Opened = Callable[..., Any]
@@ -88,8 +88,8 @@ def picture(page: Any, name: str) -> None:
 
 
 def text(page: Any, selector: str) -> str:
-    found: str = page.inner_text(selector)
-    return found
+    inner: str = page.inner_text(selector)
+    return inner
 
 
 def test_sample_output_is_shown_before_python_loads(opened: Opened) -> None:
@@ -127,7 +127,7 @@ def test_every_control_works(opened: Opened) -> None:
     settled(page)
     assert "the end" in text(page, "#position-told")
     assert "finish_reason: tool_calls" in text(page, "#finish")
-    for view, found in (
+    for view, content in (
         ("chat", "delta"),
         ("messages", "message_stop"),
         ("responses", "response.completed"),
@@ -135,7 +135,7 @@ def test_every_control_works(opened: Opened) -> None:
         ("tokens", "tokenizer.json"),
     ):
         page.click(f"#view-{view}")
-        shows(page, "#view", found)
+        shows(page, "#view", content)
     page.click("#view-events")
     page.select_option("[data-policy=commit]", "call")
     page.select_option("[data-policy=like]", "vllm")
@@ -346,6 +346,6 @@ def test_step_duration_is_recorded(opened: Opened, record_property: Callable[[st
             }"""
         )
         assert len(taken) == 40
-        told = f"median {taken[20]:.0f} ms, 95 % {taken[37]:.0f} ms, slowest {taken[-1]:.0f} ms"
-        record_property(view, told)
-        print(f"{view}: {told}, of {MOST:.0f}")
+        summary = f"median {taken[20]:.0f} ms, 95 % {taken[37]:.0f} ms, slowest {taken[-1]:.0f} ms"
+        record_property(view, summary)
+        print(f"{view}: {summary}, of {MOST:.0f}")

@@ -154,14 +154,14 @@ class _File:
         return {"raw": text}
 
     def expected(self, body: list[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         calls: list[dict[str, Any]] = []
         for line in body:
             self.line += 1
             key, _, rest = line.partition(": ")
             name, _, text = rest.partition(" ")
-            if key in {"content", "reasoning"} and key not in found:
-                found[key] = self.json(rest)
+            if key in {"content", "reasoning"} and key not in fields:
+                fields[key] = self.json(rest)
             elif key == "call":
                 calls.append({"name": name, "value": self.json(text)})
             elif key in {"call-text", "cut"}:
@@ -172,7 +172,7 @@ class _File:
                 calls[-1]["id"] = rest
             else:
                 self.fail(f"not a line of an expected result: {line}")
-        return found | {"calls": tuple(Call(**call) for call in calls)}
+        return fields | {"calls": tuple(Call(**call) for call in calls)}
 
 
 def find_invisible(text: str) -> str | None:

@@ -81,11 +81,11 @@ class Llama:
         try:
             for at, char in enumerate(text):
                 llama.accept(grammar, ord(char))
-                found = _Vector.from_address(llama.stacks(grammar))
-                if found.begin == found.end:
+                stacks_ = _Vector.from_address(llama.stacks(grammar))
+                if stacks_.begin == stacks_.end:
                     return f"{text[:at]!r}, then not {text[at:]!r}"
-            found = _Vector.from_address(llama.stacks(grammar))
-            for address in range(found.begin, found.end, ctypes.sizeof(_Vector)):
+            stacks_ = _Vector.from_address(llama.stacks(grammar))
+            for address in range(stacks_.begin, stacks_.end, ctypes.sizeof(_Vector)):
                 stack = _Vector.from_address(address)
                 if stack.begin == stack.end:
                     return ""

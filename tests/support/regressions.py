@@ -162,7 +162,7 @@ NULLABLE_STRING = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 E01 = "<parameter>\n<hello></hello></parameter>\n"
 E08 = 'sql(<|"|><|"|><|"|> S <|"|><|"|><|"|>)'
 NO_OPENER = "I will look.\n\n" + qwen("Glob", ("pattern", "*.md")).removeprefix("<tool_call>\n")
-BEGUN = '<tool_call>{"name":"w","arguments":{"c":"aaa'
+UNFINISHED = '<tool_call>{"name":"w","arguments":{"c":"aaa'
 UNKNOWN = '<tool_call>{"name":"nope","arguments":{'
 CHATML = "<|im_start|>system\nCall tools as <tool_call>{...}</tool_call>.<|im_end|>\n<|im_start|>user\n"
 TURNS = "hi<|im_end|>\n<|im_start|>assistant\n<think>\nHm.\n</think>\n\nHello!<|im_end|>\n<|im_start|>user\n"
@@ -1261,25 +1261,25 @@ ROWS = [
         *(
             Case(
                 "hermes",
-                BEGUN,
+                UNFINISHED,
                 calls,
                 content=content,
-                backend_reason=told,
+                backend_reason=reason_,
                 finish="length",
                 diagnostics=["truncated_call"],
                 policies=policies,
-                label=f"{policies.truncated_call}-{told}",
+                label=f"{policies.truncated_call}-{reason_}",
             )
-            for told in ("length", "stop", "tool_calls", None)
+            for reason_ in ("length", "stop", "tool_calls", None)
             for policies, calls, content in (
                 (Policies(), (), None),
-                (Policies(truncated_call="text"), (), BEGUN),
+                (Policies(truncated_call="text"), (), UNFINISHED),
                 (Policies(truncated_call="keep"), [("w", '{"c":"aaa')], None),
             )
         ),
         Case(
             "hermes",
-            hermes("{}") + BEGUN,
+            hermes("{}") + UNFINISHED,
             [("f", {})],
             backend_reason="length",
             finish="length",
@@ -1288,7 +1288,7 @@ ROWS = [
         ),
         Case(
             "hermes",
-            BEGUN,
+            UNFINISHED,
             backend_reason="length",
             finish="length",
             policies=Policies(commit="call"),

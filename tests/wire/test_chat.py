@@ -65,11 +65,11 @@ def call(index: int, *pieces: str, status: Status = "complete") -> list[Event]:
     ]
 
 
-def said(text: str) -> Part:
+def text_part(text: str) -> Part:
     return TextPart("content", text)
 
 
-def thought(text: str) -> Part:
+def reasoning_part(text: str) -> Part:
     return TextPart("reasoning", text)
 
 
@@ -92,11 +92,11 @@ class Case:
     events: Sequence[Event]
     parts: tuple[Part, ...]
     reason: FinishReason
-    told: FinishReason | None = "stop"
+    backend_reason: FinishReason | None = "stop"
 
     def stream(self, policies: Policies | None = None) -> list[Chunk]:
         stream = wire(policies, model="m", id="chatcmpl-1", created=1)
-        return stream.encode([*self.events, Finish(self.told, 0)])
+        return stream.encode([*self.events, Finish(self.backend_reason, 0)])
 
     def joined(self, channel: str) -> str:
         return "".join(
@@ -125,17 +125,19 @@ class Case:
 
 CASES = {
     "nothing": Case([], (), "stop"),
-    "text": Case([content("Hello"), content(" world")], (said("Hello world"),), "stop"),
-    "text cut off": Case([content("Hel")], (said("Hel"),), "length", told="length"),
-    "text filtered": Case([content("Hel")], (said("Hel"),), "content_filter", told="content_filter"),
+    "text": Case([content("Hello"), content(" world")], (text_part("Hello world"),), "stop"),
+    "text cut off": Case([content("Hel")], (text_part("Hel"),), "length", backend_reason="length"),
+    "text filtered": Case(
+        [content("Hel")], (text_part("Hel"),), "content_filter", backend_reason="content_filter"
+    ),
     "reasoning": Case(
         [reasoning("Let me "), reasoning("see."), markup(), content("Hi")],
-        (thought("Let me see."), said("Hi")),
+        (reasoning_part("Let me see."), text_part("Hi")),
         "stop",
     ),
     "one call": Case(
         [content("Now:"), markup(), *call(0, '{"a"', ": 1", "", "}"), markup()],
-        (said("Now:"), called(0, '{"a": 1}')),
+        (text_part("Now:"), called(0, '{"a": 1}')),
         "tool_calls",
     ),
     "three calls": Case(
@@ -157,7 +159,7 @@ CASES = {
         (called(0, '{"a": 1}'), called(1, '{"\\u"]')),
         "length",
     ),
-    "cut head": Case([content("Now:"), note("cut_head")], (said("Now:"),), "length"),
+    "cut head": Case([content("Now:"), note("cut_head")], (text_part("Now:"),), "length"),
     "cut head after a call": Case([*call(0, "{}"), note("cut_head")], (called(0, "{}"),), "length"),
     "malformed call": Case(
         [*call(0, '{"a": ', status="malformed"), note("malformed_call")],
@@ -166,9 +168,9 @@ CASES = {
     ),
     "malformed call, cut off later": Case(
         [*call(0, '{"a": ', status="malformed"), content("And")],
-        (called(0, '{"a": "\\u<malformed>"]'), said("And")),
+        (called(0, '{"a": "\\u<malformed>"]'), text_part("And")),
         "length",
-        told="length",
+        backend_reason="length",
     ),
     "malformed call after a complete one": Case(
         [*call(0, "{}"), *call(1, "{", status="malformed")],
@@ -180,17 +182,20 @@ CASES = {
         (called(0, '{"\\u<malformed>"]'), called(1, "{}")),
         "tool_calls",
     ),
-    "the backend's guess": Case([content("Hi")], (said("Hi"),), "stop", told="tool_calls"),
-    "the backend knows nothing": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls", told=None),
+    "the backend's guess": Case([content("Hi")], (text_part("Hi"),), "stop", backend_reason="tool_calls"),
+    "the backend knows nothing": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls", backend_reason=None),
     "text after a call": Case(
-        [*call(0, '{"a": 1}'), content("Done.")], (called(0, '{"a": 1}'), said("Done.")), "tool_calls"
+        [*call(0, '{"a": 1}'), content("Done.")], (called(0, '{"a": 1}'), text_part("Done.")), "tool_calls"
     ),
     "text after a call, cut off": Case(
-        [*call(0, "{}"), content("Do")], (called(0, "{}"), said("Do")), "tool_calls", told="length"
+        [*call(0, "{}"), content("Do")],
+        (called(0, "{}"), text_part("Do")),
+        "tool_calls",
+        backend_reason="length",
     ),
     "reasoning after a call": Case(
         [reasoning("One."), *call(0, '{"a": 1}'), reasoning("Two."), content("Hi")],
-        (thought("One."), called(0, '{"a": 1}'), thought("Two."), said("Hi")),
+        (reasoning_part("One."), called(0, '{"a": 1}'), reasoning_part("Two."), text_part("Hi")),
         "tool_calls",
     ),
 }
@@ -306,7 +311,7 @@ def test_forced_call_finish_reason_follows_the_policy(
 
 @cases
 def test_stream_equals_the_built_message(case: Case) -> None:
-    message = Parser("hermes", policies=KEEP).message([*case.events, Finish(case.told, 0)])
+    message = Parser("hermes", policies=KEEP).message([*case.events, Finish(case.backend_reason, 0)])
     assert message.finish_reason == case.reason
 
 
@@ -326,13 +331,13 @@ def test_choices_are_independent() -> None:
 
 def test_usage_comes_last_and_only_on_request() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    for asked in (False, True):
-        stream = wire(include_usage=asked)
+    for include in (False, True):
+        stream = wire(include_usage=include)
         with pytest.raises(UsageError, match="encode all events first"):
             stream.usage_chunk(usage)
         stream.encode([Finish("stop", 0)])
         sent = [(chunk["choices"], chunk["usage"]) for chunk in stream.usage_chunk(usage)]
-        assert sent == ([([], usage)] if asked else [])
+        assert sent == ([([], usage)] if include else [])
 
 
 def test_encoding_after_finish_is_an_error() -> None:
@@ -382,7 +387,7 @@ def test_openai_client_reads_the_stream(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     stream = wire(include_usage=True)
     chunks = [chunk for event in case.events for chunk in stream.encode([event])]
-    chunks += [*stream.encode([Finish(case.told, 0)]), *stream.usage_chunk(usage)]
+    chunks += [*stream.encode([Finish(case.backend_reason, 0)]), *stream.usage_chunk(usage)]
     for sent in (chunks, case.stream()):
         (choice,) = openai_completion(sent).choices
         assert choice.finish_reason == case.reason
@@ -532,20 +537,20 @@ def outputs(draw: st.DrawFn) -> Case:
                 events += call(count, *pieces(draw, sent), status=step)
                 count += 1
     reasons: list[FinishReason | None] = ["stop", "length", "content_filter", None]
-    told = draw(st.sampled_from(reasons))
-    message = Parser("hermes", policies=KEEP).message([*events, Finish(told, 0)])
+    reason = draw(st.sampled_from(reasons))
+    message = Parser("hermes", policies=KEEP).message([*events, Finish(reason, 0)])
     parts: list[Part] = [
         ToolCall(part.id, part.name, part.arguments + make_poison(part.arguments, part.status))
         if isinstance(part, BrokenCall)
         else part
         for part in message.parts
     ]
-    return Case(events, tuple(parts), message.finish_reason, told)
+    return Case(events, tuple(parts), message.finish_reason, reason)
 
 
 @given(outputs(), st.data())
 def test_any_chunking_gives_the_same_message(case: Case, data: st.DataObject) -> None:
-    events = [*case.events, Finish(case.told, 0)]
+    events = [*case.events, Finish(case.backend_reason, 0)]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
     bounds = [0, *cuts, len(events)]
     stream = wire(id="chatcmpl-1", created=1, model="m")

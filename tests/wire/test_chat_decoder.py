@@ -136,8 +136,8 @@ def test_incomplete_arguments_are_a_violation_for_any_finish_reason() -> None:
     for reason in (LENGTH, CALLS):
         with pytest.raises(ProtocolError, match="rule 'json'"):
             read(ROLE, calls(opener(0, '{"a')), reason)
-        spoilt = '{"a\\u"]'
-        assert read(ROLE, calls(opener(0, spoilt)), reason).tool_calls[0].arguments == spoilt
+        invalid = '{"a\\u"]'
+        assert read(ROLE, calls(opener(0, invalid)), reason).tool_calls[0].arguments == invalid
 
 
 def test_check_json_can_be_disabled() -> None:

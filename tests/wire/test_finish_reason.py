@@ -48,7 +48,7 @@ def encoded(wire: ChatStream | MessagesStream | ResponsesStream, portions: Seque
     return [chunk for events in portions for chunk in wire.encode(events)]
 
 
-def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
+def finish_reasons(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
     """Return the finish reason of these events in the filter, the builder and every wire."""
     tidy, fold = parser.tidy(), parser.fold()
     for events in portions:
@@ -62,7 +62,7 @@ def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict
     client = ChatStreamDecoder()
     for chunk in chat:
         client.feed(chunk)
-    found = {
+    by_wire = {
         "chat": chat[-1]["choices"][0]["finish_reason"],
         "chat, whole": whole["choices"][0]["finish_reason"],
         "a client of chat": client.message().finish_reason,
@@ -70,8 +70,8 @@ def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict
     }
     if not malformed(message):
         messages: Any = MessagesStream(parser).response(message)
-        found["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
-    return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, found
+        by_wire["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
+    return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, by_wire
 
 
 def malformed(message: Message) -> bool:
@@ -99,17 +99,17 @@ def test_every_wire_reports_the_same_finish_reason(name: str, value: str, forced
         if chosen is None:  # an error has no finish reason
             continue
         for title, text in OUTPUTS.items():
-            for told in REASONS:
+            for reason_ in REASONS:
                 for chunks in ([text], list(text)):
                     parser = Parser("hermes", policies=chosen, forced=forced)
-                    portions = [*map(parser.feed, chunks), parser.finish(told)]
-                    (reason,), found = said_by_all(parser, portions)
+                    portions = [*map(parser.feed, chunks), parser.finish(reason_)]
+                    (reason,), reasons = finish_reasons(parser, portions)
                     if reason == "stop" and malformed(parser.message(chain.from_iterable(portions))):
                         reason = chosen.forced_finish_reason if forced else "tool_calls"
-                    assert set(found.values()) == {reason}, (title, told)
+                    assert set(reasons.values()) == {reason}, (title, reason_)
                     streamed, whole = responses(parser, portions)
                     plain = reason if reason in ("length", "content_filter") else "stop"
-                    assert streamed == whole == plain, (title, told)
+                    assert streamed == whole == plain, (title, reason_)
 
 
 @pytest.mark.parametrize("commit", ["name", "call"])

@@ -20,7 +20,7 @@ from unspool import Parser
 from unspool.errors import UsageError
 from unspool.events import CallStart, Event, Text
 from unspool.wire import Chunk, MessagesStream, messages_sse
-from wire_events import ALL, call, end, said, thought
+from wire_events import ALL, call, content_event, end, reasoning_event
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
@@ -116,10 +116,10 @@ def test_client_receives_everything() -> None:
 @pytest.mark.parametrize(
     ("events", "reason"),
     [
-        ([said("x"), end("stop")], "end_turn"),
+        ([content_event("x"), end("stop")], "end_turn"),
         ([end("stop")], "end_turn"),
-        ([said("x"), end("length")], "max_tokens"),
-        ([said("x"), end("content_filter")], "refusal"),
+        ([content_event("x"), end("length")], "max_tokens"),
+        ([content_event("x"), end("content_filter")], "refusal"),
         ([*call(0, "{}"), end("stop")], "tool_use"),
         ([*call(0, '{"a', status="truncated"), end("length")], "max_tokens"),
     ],
@@ -130,7 +130,7 @@ def test_stop_reason_is_translated(events: list[Event], reason: str) -> None:
 
 def test_stop_sequence_is_named() -> None:
     stream = wire()
-    chunks = stream.encode([said("x")])
+    chunks = stream.encode([content_event("x")])
     stream.stop_sequence = "END"
     chunks += stream.encode([end()])
     final = read(chunks)
@@ -139,7 +139,7 @@ def test_stop_sequence_is_named() -> None:
 
 def test_tokens_are_counted_at_the_end() -> None:
     stream = wire()
-    chunks = stream.encode([said("x")])
+    chunks = stream.encode([content_event("x")])
     stream.input_tokens, stream.output_tokens = 7, 5
     final = read(chunks + stream.encode([end()]))
     assert (final.usage.input_tokens, final.usage.output_tokens) == (7, 5)
@@ -149,7 +149,7 @@ def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
-        stream.encode([said("x")])
+        stream.encode([content_event("x")])
 
 
 def test_response_equals_the_stream() -> None:
@@ -172,13 +172,13 @@ def test_events_have_both_lines() -> None:
 def streams(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = []
     count = 0
-    for kind in draw(st.lists(st.sampled_from(["said", "thought", "call"]), max_size=8)):
+    for kind in draw(st.lists(st.sampled_from(["content", "reasoning", "call"]), max_size=8)):
         if kind == "call":
             events += call(count, *draw(st.sampled_from([(), ("{}",), ('{"a": ', "1}"), ('{"a": "', 'x"}')])))
             count += 1
         else:
             text = draw(st.sampled_from(["", "x", "\n"]))
-            events.append(said(text) if kind == "said" else thought(text))
+            events.append(content_event(text) if kind == "content" else reasoning_event(text))
     return [*events, end()]
 
 

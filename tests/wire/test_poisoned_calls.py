@@ -76,8 +76,8 @@ def reads(text: str, read: Any) -> bool:
 
 @STATUSES
 @given(beginnings, junk)
-def test_poisoned_arguments_are_never_an_object(status: str, begun: str, rest: str) -> None:
-    sent = begun + (rest if status == "malformed" else "")
+def test_poisoned_arguments_are_never_an_object(status: str, head: str, rest: str) -> None:
+    sent = head + (rest if status == "malformed" else "")
     poisoned = sent + make_poison(sent, status)
     assert not reads(poisoned, json.loads)
     assert not reads(poisoned, parse_partial_json)  # LangChain's parser completes partial JSON
@@ -100,8 +100,8 @@ def test_cut_arguments_are_unfinished_to_partial_json_readers(sent: str) -> None
 
 @STATUSES
 @given(beginnings, junk)
-def test_poison_can_be_removed(status: str, begun: str, rest: str) -> None:
-    sent = begun + rest
+def test_poison_can_be_removed(status: str, head: str, rest: str) -> None:
+    sent = head + rest
     poisoned = sent + make_poison(sent, status)
     assert is_poisoned(poisoned)
     assert is_poisoned_as_malformed(poisoned) == (status == "malformed")

@@ -18,7 +18,7 @@ from unspool import Parser
 from unspool.errors import MalformedOutput, UsageError
 from unspool.events import CallStart, Diagnostic, Event, Status, Text
 from unspool.wire import Chunk, ResponsesStream
-from wire_events import ALL, call, end, said, thought
+from wire_events import ALL, call, content_event, end, reasoning_event
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
@@ -47,9 +47,9 @@ def read(chunks: Iterable[Chunk]) -> Any:
 
 
 def last(chunks: list[Chunk]) -> dict[str, Any]:
-    found = chunks[-1]["response"]
-    assert isinstance(found, dict)
-    return found
+    response = chunks[-1]["response"]
+    assert isinstance(response, dict)
+    return response
 
 
 def test_whole_turn_has_the_documented_events() -> None:
@@ -115,12 +115,12 @@ def test_items_stay_the_same_from_first_to_last() -> None:
 @pytest.mark.parametrize(
     ("events", "status", "reason"),
     [
-        ([said("x"), end("length")], "incomplete", "max_output_tokens"),
-        ([said("x"), end("content_filter")], "incomplete", "content_filter"),
+        ([content_event("x"), end("length")], "incomplete", "max_output_tokens"),
+        ([content_event("x"), end("content_filter")], "incomplete", "content_filter"),
         ([*call(0, '{"a', status="truncated"), end("length")], "incomplete", "max_output_tokens"),
         ([*call(0, '{"a', status="truncated"), end("stop")], "incomplete", "max_output_tokens"),
         ([*call(0, "{}"), end("length")], "completed", None),
-        ([said("x"), end("stop")], "completed", None),
+        ([content_event("x"), end("stop")], "completed", None),
         ([end("stop")], "completed", None),
     ],
 )
@@ -154,7 +154,7 @@ def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
-        stream.encode([said("x")])
+        stream.encode([content_event("x")])
 
 
 def test_response_equals_the_last_event() -> None:
@@ -176,9 +176,9 @@ def _without_ids(response: Chunk) -> dict[str, Any]:
 def test_logprobs_accompany_the_text() -> None:
     stream = wire()
     entry: Chunk = {"token": "x", "logprob": -1.0, "bytes": [120], "top_logprobs": []}
-    chunks = stream.encode([thought("hm")])
+    chunks = stream.encode([reasoning_event("hm")])
     stream.logprobs.append(entry)
-    chunks += stream.encode([said("x"), said("y"), end()])
+    chunks += stream.encode([content_event("x"), content_event("y"), end()])
     deltas = [chunk for chunk in chunks if chunk["type"] == "response.output_text.delta"]
     assert [delta["logprobs"] for delta in deltas] == [[entry], []]
     assert last(chunks)["output"][1]["content"][0]["logprobs"] == [entry]
@@ -263,7 +263,7 @@ def test_custom_tool_input_that_is_not_an_object_is_handled() -> None:
 def streams(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = []
     count = 0
-    for kind in draw(st.lists(st.sampled_from(["said", "thought", "call", "note"]), max_size=8)):
+    for kind in draw(st.lists(st.sampled_from(["content", "reasoning", "call", "note"]), max_size=8)):
         if kind == "call":
             pieces = draw(st.sampled_from([(), ("{}",), ('{"a": ', "1}"), ('{"a": "', 'x"}')]))
             events += call(count, *pieces)
@@ -272,7 +272,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
             events.append(Diagnostic("stray_closer", "", 0, 0))
         else:
             text = draw(st.sampled_from(["", "x", "\n", "<tool_call>"]))
-            events.append(said(text) if kind == "said" else thought(text))
+            events.append(content_event(text) if kind == "content" else reasoning_event(text))
     return [*events, end(draw(st.sampled_from(["stop", "tool_calls"])))]
 
 

@@ -45,16 +45,16 @@ def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
     """Feed the codec as the machine does."""
     out: list[str] = []
     buf, pos, base = "", 0, 0
-    begun = False
+    started = False
     notes: list[tuple[str, str, int]] = []
     for final, chunk in [*((False, chunk) for chunk in chunks), (True, "")]:
         buf, base, pos = buf[pos:] + chunk, base + pos, 0
-        if not buf and not begun:
+        if not buf and not started:
             continue
         # The codec must not look at text before `pos`.
         shift = len(buf) % 3
         pos = codec.step("(" * shift + buf, shift, final) - shift
-        begun = True
+        started = True
         assert 0 <= pos <= len(buf)
         out.append(codec.text)
         assert all(0 <= at - shift <= pos for _, _, at in codec.notes)
@@ -556,19 +556,19 @@ literals = st.recursive(atoms, containers, max_leaves=12)
 
 @st.composite
 def calls(draw: st.DrawFn) -> str:
-    found = draw(st.dictionaries(names, literals, max_size=4))
+    keywords = draw(st.dictionaries(names, literals, max_size=4))
     parts = [
         f"{draw(blanks)}{name}{draw(blanks)}={draw(blanks)}{item}{draw(blanks)}"
-        for name, item in found.items()
+        for name, item in keywords.items()
     ]
     if draw(trailing) and parts:
         parts.append(draw(blanks))
     return f"({','.join(parts)})"
 
 
-def same(found: Any, expected: Any) -> bool:
+def same(actual: Any, expected: Any) -> bool:
     """Return whether values and types are equal; Python has surrogates where JSON has the character."""
-    return json.dumps(found, ensure_ascii=True) == json.dumps(expected, ensure_ascii=True)
+    return json.dumps(actual, ensure_ascii=True) == json.dumps(expected, ensure_ascii=True)
 
 
 @given(calls())
@@ -708,8 +708,8 @@ def test_following_text_does_not_matter(make: Make, text: str, rest: str) -> Non
     end = codec.step(text, 0, False)
     if codec.done or codec.error:
         other = make()
-        known = text[: end + (BOUND if codec._loose else 2)]
-        assert other.step(known + rest, 0, False) == end
+        head = text[: end + (BOUND if codec._loose else 2)]
+        assert other.step(head + rest, 0, False) == end
         assert (other.text, other.error, other.done) == (codec.text, codec.error, codec.done)
         assert other.notes == codec.notes
 
@@ -839,10 +839,10 @@ def test_encoding_does_not_recurse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found"), [("[1]", "begins with ["), ("", "not JSON"), ('{"a": 1', "not JSON")]
+    ("arguments", "value_"), [("[1]", "begins with ["), ("", "not JSON"), ('{"a": 1', "not JSON")]
 )
-def test_encoding_needs_an_object(arguments: str, found: str) -> None:
-    with pytest.raises(UsageError, match=f"must be a JSON object .* got .*{found[:6]}"):
+def test_encoding_needs_an_object(arguments: str, value_: str) -> None:
+    with pytest.raises(UsageError, match=f"must be a JSON object .* got .*{value_[:6]}"):
         encode_python(arguments)
 
 

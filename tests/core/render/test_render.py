@@ -37,15 +37,15 @@ each_dialect = pytest.mark.parametrize("name", NAMES)
 
 def shape(parts: tuple[Part, ...]) -> list[tuple[str, str]]:
     """Return calls by name and texts by channel in order, ignoring whitespace and how texts are split."""
-    found: list[tuple[str, str]] = []
+    shapes: list[tuple[str, str]] = []
     for part in parts:
         kind = part.channel if isinstance(part, TextPart) else "call"
         text = "".join(part.text.split()) if isinstance(part, TextPart) else part.name
-        if kind != "call" and found and found[-1][0] == kind:
-            text = found.pop()[1] + text
+        if kind != "call" and shapes and shapes[-1][0] == kind:
+            text = shapes.pop()[1] + text
         if text:
-            found.append((kind, text))
-    return found
+            shapes.append((kind, text))
+    return shapes
 
 
 def assert_proved(name: str, *parts: Part) -> None:

@@ -44,11 +44,11 @@ def test_seek_finds_markers_and_partial_markers(
 def test_single_character_marker_yields_to_a_longer_one(
     literals: list[str], text: str, excluded: str
 ) -> None:
-    found = MarkerSet([*literals, "["], {"[": excluded}).seek(text, 0, False)
+    match = MarkerSet([*literals, "["], {"[": excluded}).seek(text, 0, False)
     # An excluded marker is like ordinary text; at the end of the buffer the next character is still unknown.
     plain = "".join("." if one == "[" and following in excluded else one for one, following in pairwise(text))
     at, literal = slow_seek([*literals, "["], plain + text[-1:], 0, False)
-    assert found == (at, "" if literal == "[" and at == len(text) - 1 else literal)
+    assert match == (at, "" if literal == "[" and at == len(text) - 1 else literal)
 
 
 @given(LITERALS, st.lists(TEXTS, min_size=1))
@@ -74,8 +74,8 @@ def test_verbatim_text_is_passed_unchanged(literals: list[str], text: str, long:
     watch = ValueMarkerSet(literals)
     if long:  # longer than the compiled build searches in its loop
         text += "." * 80
-    begun = any(literal[0] in text for literal in literals)
-    assert watch.verbatim(text) == (not begun and escaped(text) == text)
+    has_first_character = any(literal[0] in text for literal in literals)
+    assert watch.verbatim(text) == (not has_first_character and escaped(text) == text)
 
 
 @given(LITERALS, st.lists(st.text('<ab|é\n."\\\x1f', max_size=12), min_size=1))

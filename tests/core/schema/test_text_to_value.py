@@ -850,9 +850,9 @@ PIECES = [*"[](){},:'\"\\ \nnd1", "'''", "None", "True", "1.5", "-1", "x41", "u0
 @example("{'''\\x41''':[1.5,{-1,},],}")
 @pytest.mark.filterwarnings("ignore:.*invalid:Warning")  # Python keeps unknown escapes, but warns
 def test_python_literals_agree_with_python(text: str) -> None:
-    found = python_to_json(text)
-    if found is not None:
-        assert json.loads(found) == meaning(ast.parse(text.strip(), mode="eval").body)
+    converted = python_to_json(text)
+    if converted is not None:
+        assert json.loads(converted) == meaning(ast.parse(text.strip(), mode="eval").body)
 
 
 @pytest.mark.parametrize("text", ["", "+", ".", "e5", "1e", "5 ", "\u0665", "1e999", "-.", "0x1"])
@@ -914,11 +914,11 @@ def test_coerced_value_satisfies_the_schema(text: str, schema: object, *, python
     value, fits = coerce(text, kind, python_values)
     result = json.loads(value, parse_int=str, parse_constant=refuse)
     assert not infinite(result)
-    found = _values._json_kind(value)
-    if fits and kind.types and found == "number":
+    json_kind = _values._json_kind(value)
+    if fits and kind.types and json_kind == "number":
         assert kind.types & {"number", "integer"}
     elif fits and kind.types:
-        assert found in kind.types
+        assert json_kind in kind.types
     else:
         assert value == quote(text)
 

@@ -364,8 +364,8 @@ def test_value_without_schema_follows_the_policy(value: str, as_string: str, as_
     text = TAGGED.format(value)
     for tools in (None, [tool("f", other="integer")], [{"name": "f"}]):
         assert calls(outcome(text, "qwen3_coder", tools=tools)) == [("f", f'{{"v": {as_string}}}')]
-        found = calls(outcome(text, "qwen3_coder", tools=tools, schemaless_value="json"))
-        assert found == [("f", f'{{"v": {as_json}}}')]
+        values = calls(outcome(text, "qwen3_coder", tools=tools, schemaless_value="json"))
+        assert values == [("f", f'{{"v": {as_json}}}')]
 
 
 def test_schema_overrides_the_policy() -> None:
@@ -625,7 +625,7 @@ def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "finish"),
+    ("text", "reason", "finish"),
     [
         ("Hello", None, "stop"),
         ("Hello", "stop", "stop"),
@@ -648,9 +648,9 @@ def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
     ],
 )
 def test_finish_reason_reflects_calls_and_truncation(
-    text: str, told: FinishReason | None, finish: str
+    text: str, reason: FinishReason | None, finish: str
 ) -> None:
-    assert parse(text, "hermes", finish_reason=told).finish_reason == finish
+    assert parse(text, "hermes", finish_reason=reason).finish_reason == finish
 
 
 @pytest.mark.parametrize(("reason", "called"), [("length", False), ("stop", True), (None, True)])

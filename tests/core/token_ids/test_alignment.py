@@ -34,15 +34,15 @@ LAGS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[str]:
     """Return the text that an engine's decoder adds for each id, with or without special tokens."""
     pieces: list[str] = []
-    begun = b""
+    partial = b""
     for id in ids:
         if id >= 256:
             pieces.append(tokenizer.special_tokens()[id] if special else "")
             continue
-        begun += bytes([id])
+        partial += bytes([id])
         try:
-            pieces.append(begun.decode())
-            begun = b""
+            pieces.append(partial.decode())
+            partial = b""
         except UnicodeDecodeError:
             pieces.append("")
     return pieces
@@ -50,14 +50,14 @@ def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[s
 
 def deltas(ids: list[int], pieces: list[str], lags: list[tuple[int, int]]) -> Iterator[tuple[str, list[int]]]:
     """Yield steps with a fixed number of ids, whose text lags behind."""
-    text, shown, known = "".join(pieces), 0, 0
+    text, shown, start = "".join(pieces), 0, 0
     ends = [0, *accumulate(map(len, pieces))]
     for step, lag in lags:
-        end = min(known + step, len(ids))
+        end = min(start + step, len(ids))
         reach = max(ends[end] - lag, shown)
-        yield text[shown:reach], ids[known:end]
-        shown, known = reach, end
-    yield text[shown:], ids[known:]
+        yield text[shown:reach], ids[start:end]
+        shown, start = reach, end
+    yield text[shown:], ids[start:]
 
 
 def read(
@@ -201,12 +201,12 @@ def test_reasoning_token_count_matches_while_streaming(dialect: str) -> None:
     ids = tokenizer.encode(example(reasoning.dialect)[0].replace("a", "å"))
     for end in (len(ids), len(ids) // 3, len(ids) // 2):
         counter = reasoning.counter()
-        told = [0]
+        totals = [0]
         for place, id in enumerate(ids[:end], 1):
             counter.feed([id])
-            told.append(counter.total)
-            assert told[-2] <= told[-1] <= counter.fed == place
-        assert told[-1] <= counter.finish() == reasoning.count(ids[:end])
+            totals.append(counter.total)
+            assert totals[-2] <= totals[-1] <= counter.fed == place
+        assert totals[-1] <= counter.finish() == reasoning.count(ids[:end])
 
 
 def test_spelled_closing_marker_does_not_end_reasoning() -> None:

@@ -56,9 +56,9 @@ def _apart(text: str) -> list[str]:
 
 
 def token(marker: str) -> int:
-    found = TOKENIZER.token_to_id(marker)
-    assert found is not None
-    return found
+    id = TOKENIZER.token_to_id(marker)
+    assert id is not None
+    return id
 
 
 def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], Message]:
@@ -204,9 +204,9 @@ class _Bytes:
         ids: list[int] = []
         at = 0
         while at < len(text):
-            found = next(((id, marker) for id, marker in longest_first if text.startswith(marker, at)), None)
-            ids += text[at].encode() if found is None else [found[0]]
-            at += 1 if found is None else len(found[1])
+            match = next(((id, marker) for id, marker in longest_first if text.startswith(marker, at)), None)
+            ids += text[at].encode() if match is None else [match[0]]
+            at += 1 if match is None else len(match[1])
         return ids
 
 
@@ -216,8 +216,8 @@ def _numbered(name: str, index: int) -> str:
 
 def _control_tokens(name: str) -> tuple[str, ...]:
     """Return every control token in a dialect's templates."""
-    found = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
-    return tuple(sorted(set(found)))
+    tokens = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
+    return tuple(sorted(set(tokens)))
 
 
 def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
@@ -234,14 +234,14 @@ def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
 def test_ids_give_the_same_result_as_text(name: str) -> None:
-    found, expected = _read_both_ways(name, example(get_dialect(name))[0])
-    assert found == expected
+    actual, expected = _read_both_ways(name, example(get_dialect(name))[0])
+    assert actual == expected
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
         # Render without text, because some dialects accept calls only at the beginning.
-        found, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
-        assert found == expected
-        assert [call.name for call in found.tool_calls] == ["get_weather", "now"]
+        actual, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
+        assert actual == expected
+        assert [call.name for call in actual.tool_calls] == ["get_weather", "now"]
 
 
 # -- control tokens that are not markup of the dialect

@@ -311,10 +311,10 @@ def test_special_tokens_become_code_points_and_mentions_stay_text() -> None:
     tokenizer = as_tokenizer(source)
     code_points = assign_code_points(["<tool_call>", "</tool_call>", "<function="], tokenizer)
     assert set(code_points) == {"<tool_call>", "</tool_call>"}
-    meant = source.encode('<tool_call>{"name": "f"}</tool_call>').ids
+    markup = source.encode('<tool_call>{"name": "f"}</tool_call>').ids
     # A model that writes about the tag spells the same characters with ordinary tokens.
     mentioned = [id for character in "<tool_call>" for id in source.encode(character).ids]
-    text = text_of([*meant, *mentioned], tokenizer, code_points)
+    text = text_of([*markup, *mentioned], tokenizer, code_points)
     opener, closer = code_points["<tool_call>"], code_points["</tool_call>"]
     assert text == f'{opener}{{"name": "f"}}{closer}<tool_call>'
 
@@ -434,14 +434,14 @@ def test_custom_tokenizer_is_used_as_it_is() -> None:
 
 
 def test_custom_tokenizer_is_asked_once_per_token() -> None:
-    class Asked(Toy):
+    class CountingToy(Toy):
         times = 0
 
         def token_bytes(self, id: int) -> bytes:
             self.times += 1
             return super().token_bytes(id)
 
-    toy = Asked("<tool_call>")
+    toy = CountingToy("<tool_call>")
     for _ in range(3):
         parser = Parser("hermes", tokenizer=toy)
         assert len(parser.feed_tokens(b"aaba") + parser.finish()) == 2

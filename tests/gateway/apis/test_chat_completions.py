@@ -37,8 +37,8 @@ CALL = [
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template) as server:
+        yield server
 
 
 def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
@@ -48,9 +48,9 @@ def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
 
 def stream(gateway: GatewayThread, **body: Any) -> list[dict[str, Any]]:
     """Return the chunks, and assert that the stream ends correctly."""
-    found = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
-    assert found.pop() == "[DONE]"
-    return [chunk for chunk in found if isinstance(chunk, dict)]
+    chunks = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
+    assert chunks.pop() == "[DONE]"
+    return [chunk for chunk in chunks if isinstance(chunk, dict)]
 
 
 def refused(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
@@ -238,10 +238,14 @@ def test_every_token_is_reported_exactly_once(engine: EngineProcess, gateway: Ga
     engine.script(*pieces)
     wants = {"logprobs": True, "top_logprobs": 1, "return_token_ids": True, "tools": [CLOCK]}
     chunks = stream(gateway, **wants)
-    told = [choice for chunk in chunks for choice in chunk["choices"]]
-    logprobs = [entry for choice in told if choice.get("logprobs") for entry in choice["logprobs"]["content"]]
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    logprobs = [
+        entry for choice in choices if choice.get("logprobs") for entry in choice["logprobs"]["content"]
+    ]
     assert [entry["token"] for entry in logprobs] == TOKENS
-    assert [number for choice in told for number in choice.get("token_ids", [])] == list(range(len(TOKENS)))
+    assert [number for choice in choices for number in choice.get("token_ids", [])] == list(
+        range(len(TOKENS))
+    )
     assert logprobs[0]["top_logprobs"] == [{"token": "<th", "logprob": -0.5, "bytes": [60, 116, 104]}]
     seen = engine.last()
     assert (seen["logprobs"], seen["return_token_ids"]) == (1, True)

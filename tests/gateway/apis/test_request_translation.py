@@ -27,8 +27,8 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     template = template_file(tmp_path_factory.mktemp("meaning"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def harmony(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     path.write_text(HARMONY)
     with serving(
         upstream="completions", url=engine.url, template=str(path), dialect="harmony", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 # -- options for every model

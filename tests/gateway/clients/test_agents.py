@@ -84,8 +84,8 @@ def openai_chat(url: str, ran: Ran, *, stream: bool) -> None:
         for _ in range(TURNS):
             body: dict[str, Any] = {"model": "m", "messages": history, "tools": tools}
             if stream:
-                with client.chat.completions.stream(**body) as found:
-                    message: Any = found.get_final_completion().choices[0].message
+                with client.chat.completions.stream(**body) as stream_:
+                    message: Any = stream_.get_final_completion().choices[0].message
             else:
                 message = client.chat.completions.create(**body).choices[0].message
             if not message.tool_calls:
@@ -103,8 +103,8 @@ def openai_responses(url: str, ran: Ran, *, stream: bool) -> None:
         for _ in range(TURNS):
             body: dict[str, Any] = {"model": "m", "input": history, "tools": tools}
             if stream:
-                with client.responses.stream(**body) as found:
-                    output: list[Any] = list(found.get_final_response().output)
+                with client.responses.stream(**body) as stream_:
+                    output: list[Any] = list(stream_.get_final_response().output)
             else:
                 output = list(client.responses.create(**body).output)
             calls = [item for item in output if item.type == "function_call"]
@@ -126,9 +126,9 @@ def anthropic_runner(url: str, ran: Ran, *, stream: bool) -> None:
             max_iterations=TURNS,
             stream=stream,
         )
-        for found in runner:
+        for message in runner:
             if stream:
-                for _ in found:
+                for _ in message:
                     pass
 
 
@@ -141,8 +141,8 @@ def openai_agents(url: str, ran: Ran, *, stream: bool, responses: bool) -> None:
             tool = agents.function_tool(wipe_with(ran), strict_mode=False)
             agent = agents.Agent(name="a", tools=[tool], model=model("m", client))
             if stream:
-                found = agents.Runner.run_streamed(agent, "Hi", max_turns=TURNS)
-                async for _ in found.stream_events():
+                result = agents.Runner.run_streamed(agent, "Hi", max_turns=TURNS)
+                async for _ in result.stream_events():
                     pass
             else:
                 await agents.Runner.run(agent, "Hi", max_turns=TURNS)
@@ -162,8 +162,8 @@ def pydantic(url: str, ran: Ran, *, stream: bool, api: str) -> None:
         agent = pydantic_ai.Agent(model, tools=[wipe_with(ran)])
         async with client:
             if stream:
-                async with agent.run_stream("Hi") as found:
-                    async for _ in found.stream_text():
+                async with agent.run_stream("Hi") as result:
+                    async for _ in result.stream_text():
                         pass
             else:
                 await agent.run("Hi")
@@ -186,13 +186,13 @@ def langchain(url: str, ran: Ran, *, stream: bool, api: str) -> None:
             use_responses_api=api == "responses",
         )
     agent = create_agent(model, [langchain_tool(wipe_with(ran))])
-    asked: Any = {"messages": [{"role": "user", "content": "Hi"}]}
+    request: Any = {"messages": [{"role": "user", "content": "Hi"}]}
     limits: Any = {"recursion_limit": 2 * TURNS}
     if stream:
-        for _ in agent.stream(asked, limits, stream_mode="messages"):
+        for _ in agent.stream(request, limits, stream_mode="messages"):
             pass
     else:
-        agent.invoke(asked, limits)
+        agent.invoke(request, limits)
 
 
 def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
@@ -253,8 +253,8 @@ def gateway(
     template = template_file(tmp_path_factory.mktemp("template"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect=dialect, model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def complete(text: str, dialect: str, reason: Any) -> Ran:

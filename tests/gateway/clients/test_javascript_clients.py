@@ -172,13 +172,13 @@ WITHOUT_REASONING = ("ai sdk, openai chat",)
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
-def node(program: str, **given: object) -> Any:
+def node(program: str, **arguments: object) -> Any:
     """Run a program with these constants, and return the JSON that it prints."""
-    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
+    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in arguments.items())
     ran = subprocess.run(
         [NODE, "--input-type=module", "-e", head + program],
         cwd=PACKAGES,
@@ -199,10 +199,10 @@ def run(client: str, engine: EngineProcess, gateway: GatewayThread) -> dict[tupl
         scenario = SCENARIOS[name]
         engine.script(*scenario.chunks, **scenario.script)
         cases.append({"forced": scenario.forced, "stream": stream})
-    told = node(CLIENTS[client] + RUN, url=gateway.url, schemas=TOOLS, cases=cases)
+    results = node(CLIENTS[client] + RUN, url=gateway.url, schemas=TOOLS, cases=cases)
     return {
         case: Seen(text, reasoning, tuple((name, value) for name, value in calls), ended)
-        for case, (text, reasoning, calls, ended) in zip(CASES, told, strict=True)
+        for case, (text, reasoning, calls, ended) in zip(CASES, results, strict=True)
     }
 
 

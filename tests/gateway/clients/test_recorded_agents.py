@@ -46,16 +46,16 @@ LEFT_OUT = {
 
 @cache
 def recorded(agent: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
-    return found
+    recording: dict[str, Any] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
+    return recording
 
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = tmp_path_factory.mktemp("template") / "all.jinja"
     template.write_text(TEMPLATE, encoding="utf-8")
-    with serving(upstream="completions", url=engine.url, template=str(template), dialect="hermes") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=str(template), dialect="hermes") as server:
+        yield server
 
 
 def texts(value: Any, field: str = "") -> set[str]:
@@ -100,8 +100,8 @@ def test_every_api_has_recorded_agents() -> None:
 def test_recorded_request_fields_are_handled_or_logged(
     agent: str, engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(generator, "log_once", lambda _, reason: said.append(reason))
+    notes: list[str] = []
+    monkeypatch.setattr(generator, "log_once", lambda _, reason: notes.append(reason))
     for request in recorded(agent)["requests"]:
         body = with_real_references(json.loads(json.dumps(request["body"])), gateway.url)
         status, answer, _ = send(f"{gateway.url}{request['path']}", body)
@@ -112,4 +112,4 @@ def test_recorded_request_fields_are_handled_or_logged(
         assert for_the_model(body) - set(re.findall(r"words-\d+", prompt)) == set()
         assert [name for name in offered(body) if f'"name": "{name}"' not in prompt] == []
         assert BILLING not in prompt
-    assert sorted(set(said)) == LEFT_OUT.get(agent, [])
+    assert sorted(set(notes)) == LEFT_OUT.get(agent, [])

@@ -38,8 +38,8 @@ CHAT_ENDS = {"stop": "stop", "tool_calls": "calls", "length": "length"}
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
 # -- clients: each sends a request and reports what it received; errors are raised

@@ -66,14 +66,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 @pytest.fixture(scope="module", params=["embedded", "llamacpp", "llamacpp chat"])
 def gateway(request: pytest.FixtureRequest) -> Iterator[GatewayThread]:
     if request.param == "embedded":
-        with serving(upstream="embedded") as found:
-            yield found
+        with serving(upstream="embedded") as started:
+            yield started
         return
     server = engine()
     address = server.listening_address
     chat = {"upstream": "chat", "url": address, "dialect": "hermes"}
-    with serving(**(chat if request.param.endswith("chat") else {"source": address})) as found:
-        yield found
+    with serving(**(chat if request.param.endswith("chat") else {"source": address})) as started:
+        yield started
 
 
 def some(chance: random.Random, **choices: Any) -> dict[str, Any]:
@@ -82,12 +82,12 @@ def some(chance: random.Random, **choices: Any) -> dict[str, Any]:
 
 
 def conversation(chance: random.Random) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if chance.random() < 0.4:
-        said.append({"role": chance.choice(["system", "developer"]), "content": "You are brief."})
+        messages.append({"role": chance.choice(["system", "developer"]), "content": "You are brief."})
     if chance.random() < 0.3:
         call = {"id": "call_1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
-        said += [
+        messages += [
             {"role": "user", "content": "What time is it?"},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
@@ -95,7 +95,7 @@ def conversation(chance: random.Random) -> list[dict[str, Any]]:
         ]
     question = chance.choice(QUESTIONS)
     parts = [{"type": "text", "text": question}]
-    return [*said, {"role": "user", "content": parts if chance.random() < 0.3 else question}]
+    return [*messages, {"role": "user", "content": parts if chance.random() < 0.3 else question}]
 
 
 def chat_body(chance: random.Random) -> dict[str, Any]:
@@ -189,16 +189,16 @@ def test_every_response_is_readable_by_its_sdk(gateway: GatewayThread) -> None:
         body = BODIES[api](chance)
         url = f"{gateway.url}/v1/{api}"
         whole, part = SHAPES[api]
-        told = f"request {number} to {api}: {json.dumps(body)}"
+        description = f"request {number} to {api}: {json.dumps(body)}"
         if chance.random() < 0.5:
             listed = events(url, body)
-            assert listed, told
+            assert listed, description
             for event in listed:
                 if event != "[DONE]":
                     part.validate_json(json.dumps(event), strict=True)
             continue
         status, data, _ = send(url, body)
-        assert status == 200, f"{told}\n{data!r}"
+        assert status == 200, f"{description}\n{data!r}"
         whole.validate_json(data, strict=True)
         for choice in json.loads(data).get("choices", ()) if api == "chat/completions" else ():
             if choice["finish_reason"] != "length":

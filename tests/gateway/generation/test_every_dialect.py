@@ -45,11 +45,11 @@ def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Pat
     template.write_text(f"{{{{ messages[0].content }}}}\n{{{{ {start} }}}}", encoding="utf-8")
     with serving(
         upstream="completions", url=engine.url, template=str(template), dialect=request.param
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
-def said(engine: EngineProcess, vector: Vector) -> str:
+def script_output(engine: EngineProcess, vector: Vector) -> str:
     """Let the engine write the text."""
     raw = vector.raw.removeprefix(get_dialect(vector.dialect).prompt.start)
     engine.script(*(raw[at : at + SIZE] for at in range(0, len(raw), SIZE)), finish=vector.finish or "stop")
@@ -82,14 +82,14 @@ def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
 def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     """Return what a client receives without streaming."""
     choice = post(f"{gateway.url}/v1/chat/completions", body)["choices"][0]
-    given = choice["message"]
+    message = choice["message"]
     calls = [
         ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in given.get("tool_calls", ())
+        for call in message.get("tool_calls", ())
     ]
     return Message(
-        reasoning=given.get("reasoning_content"),
-        content=given["content"] or None,
+        reasoning=message.get("reasoning_content"),
+        content=message["content"] or None,
         tool_calls=tuple(calls),
         finish_reason=choice["finish_reason"],
     )
@@ -101,10 +101,10 @@ def test_response_equals_parse(engine: EngineProcess, gateway: GatewayThread, na
     if name in SILENT:
         ask["reasoning_effort"] = "high"
     for vector in OUTPUTS[name]:
-        raw = said(engine, vector)
+        raw = script_output(engine, vector)
         got = streamed(gateway, ask)
         expected = parsed(engine, vector, raw)
-        said(engine, vector)
+        script_output(engine, vector)
         assert comparable(whole(gateway, ask)) == comparable(got), vector
         # A broken call has been announced by the time it breaks, so it stays in the response, but no client
         # may run it.
@@ -134,7 +134,7 @@ def test_every_api_returns_the_same(engine: EngineProcess, gateway: GatewayThrea
         OUTPUTS[name], key=lambda one: (not one.finish and "broken" not in one.title, len(one.calls))
     )
     ask: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
-    raw = said(engine, vector)
+    raw = script_output(engine, vector)
     chat = post(f"{gateway.url}/v1/chat/completions", {**ask, "tools": TOOLS})["choices"][0]["message"]
     expected = parsed(engine, vector, raw)
     assert chat["content"] == expected.content
@@ -142,14 +142,14 @@ def test_every_api_returns_the_same(engine: EngineProcess, gateway: GatewayThrea
     got = [(call["function"]["name"], call["function"]["arguments"]) for call in chat["tool_calls"]]
     assert got == calls_of(expected)
 
-    said(engine, vector)
+    script_output(engine, vector)
     tools: list[Any] = [{"type": "function", **tool["function"]} for tool in TOOLS]
     done = events(f"{gateway.url}/v1/responses", {"input": "Hi", "tools": tools})[-1]
     assert isinstance(done, dict)
     items = [item for item in done["response"]["output"] if item["type"] == "function_call"]
     assert [(item["name"], item["arguments"]) for item in items] == calls_of(expected)
 
-    said(engine, vector)
+    script_output(engine, vector)
     tools = [
         {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]} for tool in TOOLS
     ]

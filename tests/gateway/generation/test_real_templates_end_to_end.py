@@ -69,7 +69,7 @@ def test_tools_are_refused_by_a_template_without_tools(name: str) -> None:
     job = read_chat_request({"messages": messages, "tools": [WEATHER]})
     prompt = prepare_request(model(name), job.chat, constraints=(), renders=False).prompt
     assert prompt is not None
-    found = [
+    failures = [
         prompt.index(part)
         for part in (
             "Be kind.",
@@ -80,7 +80,7 @@ def test_tools_are_refused_by_a_template_without_tools(name: str) -> None:
             "<tool_response>\nNo rain.\n</tool_response>",
         )
     ]
-    assert found == sorted(found)
+    assert failures == sorted(failures)
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))

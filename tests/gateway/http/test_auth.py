@@ -58,13 +58,13 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         max_request_values=20_000,
         max_pending_bytes=400_000,
         max_output_bytes=400_000,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def error_of(data: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(data)["error"]
-    return found
+    error: dict[str, Any] = json.loads(data)["error"]
+    return error
 
 
 # -- API keys fail closed
@@ -104,7 +104,7 @@ def test_loopback_clients_need_no_keys(host: str) -> None:
     assert Settings(host=host).api_keys == ()
 
 
-async def asked(settings: Settings, server: str) -> int:
+async def status_from(settings: Settings, server: str) -> int:
     """Return the status of a request that reached another server than ours at this address."""
     sent: list[Any] = []
     app = create_app(settings)
@@ -137,16 +137,16 @@ def test_other_asgi_server_uses_the_connection_address(tmp_path: Path) -> None:
         ("192.0.2.1", {"allow_no_keys": True}, 200),
         ("192.0.2.1", {"api_keys": ("k",)}, 401),
     ):
-        assert asyncio.run(asked(Settings(**settings, **more), server)) == status  # type: ignore[arg-type]
+        assert asyncio.run(status_from(Settings(**settings, **more), server)) == status  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "given", [{"url": "http://user:pw@u"}, {"urls": ("http://pw@v",), "url": "http://u"}]
+    "settings", [{"url": "http://user:pw@u"}, {"urls": ("http://pw@v",), "url": "http://u"}]
 )
 @pytest.mark.parametrize("key", ["", "k"])
-def test_passwords_in_urls_are_refused_and_not_repeated(given: dict[str, Any], key: str) -> None:
+def test_passwords_in_urls_are_refused_and_not_repeated(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(UsageError, match="upstream_key") as refused:
-        Settings(upstream="chat", dialect="hermes", upstream_key=key, **given)
+        Settings(upstream="chat", dialect="hermes", upstream_key=key, **settings)
     assert "pw" not in str(refused.value)
     assert Settings(upstream="chat", url="http://u/path@x", dialect="hermes").url
 
@@ -161,8 +161,8 @@ def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any
         data = b""
         while portion := client.recv(1 << 16):
             data += portion
-    found: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
-    return found
+    answer: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
+    return answer
 
 
 def test_readiness_without_a_key_shows_no_details(engine: EngineProcess, template: str) -> None:
@@ -174,11 +174,11 @@ def test_readiness_without_a_key_shows_no_details(engine: EngineProcess, templat
 
 def test_readiness_checks_the_upstream_at_intervals(gateway: GatewayThread) -> None:
     upstream: Any = gateway.gateway.upstream
-    before, asked = upstream.ready, 0
+    before, checks = upstream.ready, 0
 
     async def counted() -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal checks
+        checks += 1
         return bool(await before())
 
     upstream.ready = counted
@@ -188,7 +188,7 @@ def test_readiness_checks_the_upstream_at_intervals(gateway: GatewayThread) -> N
             get(f"{gateway.url}/ready")
     finally:
         upstream.ready = before
-    assert 1 <= asked < 10
+    assert 1 <= checks < 10
 
 
 def test_error_messages_are_bounded() -> None:
@@ -325,7 +325,7 @@ def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str
     """The arguments are JSON in a string, and are decoded later."""
     path, body = BODIES[api]
     call = {"name": "f", "arguments": json.dumps({"a": [1] * 30_000})}
-    given: dict[str, dict[str, Any]] = {
+    bodies: dict[str, dict[str, Any]] = {
         "chat": {
             "messages": [
                 *ASK,
@@ -340,7 +340,7 @@ def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str
             ]
         },
     }
-    status, data, _ = send(gateway.url + path, {**body, **given[api]})
+    status, data, _ = send(gateway.url + path, {**body, **bodies[api]})
     assert status == 413
     assert b"values" in data
 
@@ -414,10 +414,10 @@ def test_checking_a_body_does_not_use_the_client_timeout(
 
 
 def nested(depth: int) -> Any:
-    found: Any = {}
+    schema: Any = {}
     for _ in range(depth):
-        found = {"type": "object", "properties": {"a": found}}
-    return found
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
 
 
 @pytest.mark.parametrize("depth", [MOST_DEPTH // 2, 300, 5000])
@@ -508,7 +508,7 @@ def test_large_bodies_share_a_limit(gateway: GatewayThread) -> None:
     assert send(gateway.url + CHAT, large)[0] == 200
 
 
-def begun(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
+def send_part(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
     """Return a client that has sent part of a body."""
     client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=30)
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -522,7 +522,7 @@ def test_concurrency_counts_requests_with_complete_bodies(engine: EngineProcess,
         serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway,
         ExitStack() as clients,
     ):
-        slow = [clients.enter_context(closing(begun(gateway, whole[:-1], len(whole)))) for _ in range(5)]
+        slow = [clients.enter_context(closing(send_part(gateway, whole[:-1], len(whole)))) for _ in range(5)]
         until(lambda: gateway.gateway.metrics.active.value() == 5)
         assert send(gateway.url + CHAT, whole)[0] == 200
         for client in slow:
@@ -535,9 +535,9 @@ def test_slowest_body_makes_room(engine: EngineProcess, template: str) -> None:
     settings = {"upstream": "completions", "url": engine.url, "template": template}
     with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
         coming = gateway.gateway.bodies._arriving
-        first = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        first = clients.enter_context(closing(send_part(gateway, whole[:1], len(whole))))
         until(lambda: len(coming) == 1)
-        second = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        second = clients.enter_context(closing(send_part(gateway, whole[:1], len(whole))))
         until(lambda: len(coming) == 2)
         before = list(coming)
         first.sendall(whole[1:2])
@@ -586,9 +586,9 @@ def test_parse_endpoint_has_limits(gateway: GatewayThread, monkeypatch: pytest.M
 def test_long_text_parses_like_a_short_one(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "<think>a</think>" + 'b <tool_call>{"name": "f", "arguments": {"x": "y"}}</tool_call>' * 20
     monkeypatch.setattr(parsing, "_MAX_FEED", 7)
-    found = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
+    message = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
     parser = Parser("hermes")
     events = normalise(parser.feed(text)) + parser.finish()
-    assert [(one["event"], one["start"], one["end"]) for one in found["events"]] == [
+    assert [(one["event"], one["start"], one["end"]) for one in message["events"]] == [
         (type(one).__name__, one.start, one.end) for one in events
     ]

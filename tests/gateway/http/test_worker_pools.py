@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import ASKED, EngineProcess, send, serving
+from gateways import MINIMAL_REQUESTS, EngineProcess, send, serving
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.worker_pools import WorkerPool
 
@@ -134,12 +134,12 @@ def test_large_response_is_encoded_off_the_event_loop(
         return await run(self, owner, work, *args, **more)
 
     monkeypatch.setattr(WorkerPool, "run", seen)
-    path, asked = ASKED[api]
+    path, request = MINIMAL_REQUESTS[api]
     with serving(upstream="completions", url=engine.url, engine="vllm", template=template) as gateway:
         for text, large in (("small", False), ("x" * 100_000, True)):
             engine.script(text)
             entered.clear()
-            status, data, _ = send(gateway.url + path, {**asked, "stream": stream})
+            status, data, _ = send(gateway.url + path, {**request, "stream": stream})
             assert status == 200
             assert text.encode() in data or (stream and large)
             assert ("writing large answers" in entered) is large

@@ -35,14 +35,14 @@ def cut(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template, last_requests=10) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, last_requests=10) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as chromium_:
+        yield chromium_
 
 
 Opened = Callable[..., Any]
@@ -135,10 +135,10 @@ def test_user_can_define_tools_and_settings(
     page.get_by_label("Message").fill("What time is it?")
     page.get_by_label("Message").press("Enter")
     expect(page, ".served-call").to_contain_text("now {}")
-    told = engine.last()
-    assert (told["temperature"], told["max_tokens"]) == (0.5, 77)
-    assert "Be brief." in told["prompt"]
-    assert "structured_outputs" in told
+    request = engine.last()
+    assert (request["temperature"], request["max_tokens"]) == (0.5, 77)
+    assert "Be brief." in request["prompt"]
+    assert "structured_outputs" in request
     page.get_by_role("button", name="New chat").click()
     expect(page, ".served-turns li").to_have_count(0)
 

@@ -25,8 +25,8 @@ START = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         header_timeout=0.2,
         keep_alive_timeout=0.2,
         client_timeout=0.5,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def connect(gateway: GatewayThread, *, window: int = 0) -> socket.socket:
@@ -247,8 +247,8 @@ def test_tcp_keep_alive_detects_dead_clients(gateway: GatewayThread) -> None:
     with closing(connect(gateway)):
         until(lambda: connections(gateway) == 1)
         (one,) = gateway._server.server_state.connections
-        found: Any = one.transport.get_extra_info("socket")
-        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        socket_: Any = one.transport.get_extra_info("socket")
+        assert socket_.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 def test_pipelined_bytes_never_reach_the_response(engine: EngineProcess, gateway: GatewayThread) -> None:
@@ -287,22 +287,22 @@ def test_request_line_and_host_must_agree(gateway: GatewayThread) -> None:
 def test_client_that_does_not_read_a_whole_response_is_dropped(
     engine: EngineProcess, hasty: GatewayThread
 ) -> None:
-    gone = hasty.gateway.metrics.clients_gone.value()
+    before = hasty.gateway.metrics.clients_gone.value()
     engine.script(*["x" * 100_000] * 120)
     with closing(connect(hasty, window=4096)) as client:
         client.sendall(posted(CHAT, json.dumps(BODY).encode()))
-        until(lambda: hasty.gateway.metrics.clients_gone.value() > gone)
+        until(lambda: hasty.gateway.metrics.clients_gone.value() > before)
         until(lambda: connections(hasty) == 0)
 
 
 def test_client_that_does_not_read_a_failed_stream_is_dropped(
     engine: EngineProcess, hasty: GatewayThread
 ) -> None:
-    gone = hasty.gateway.metrics.clients_gone.value()
+    before = hasty.gateway.metrics.clients_gone.value()
     engine.script("x" * 10_000_000, die=True)
     with closing(connect(hasty, window=4096)) as client:
         client.sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
-        until(lambda: hasty.gateway.metrics.clients_gone.value() > gone)
+        until(lambda: hasty.gateway.metrics.clients_gone.value() > before)
         until(lambda: connections(hasty) == 0)
         assert hasty.gateway.metrics.active.value() == 0
 

@@ -58,15 +58,15 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         connect_timeout=2,
         max_output_bytes=20_000,
         max_request_bytes=50_000,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     """Start a gateway with short upstream timeouts; the default is for slow machines."""
-    with serving(upstream="completions", url=engine.url, template=template, idle_timeout=0.5) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, idle_timeout=0.5) as server:
+        yield server
 
 
 def whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str, Any]]:
@@ -91,32 +91,34 @@ def error_of(api: str, body: dict[str, Any]) -> dict[str, Any]:
     return error
 
 
-def check_failed_stream(api: str, found: list[Any], text: str) -> str:
+def check_failed_stream(api: str, received: list[Any], text: str) -> str:
     """Assert that the stream ends with an error in the API's form after its text; return the message."""
     if api == "chat":
-        assert found.pop() == "[DONE]"
-        error = found.pop()["error"]
-        assert all(choice["finish_reason"] is None for chunk in found for choice in chunk["choices"])
+        assert received.pop() == "[DONE]"
+        error = received.pop()["error"]
+        assert all(choice["finish_reason"] is None for chunk in received for choice in chunk["choices"])
         assert (
-            "".join(choice["delta"].get("content", "") for chunk in found for choice in chunk["choices"])
+            "".join(choice["delta"].get("content", "") for chunk in received for choice in chunk["choices"])
             == text
         )
         return str(error["message"])
     if api == "responses":
-        assert [event["sequence_number"] for event in found] == list(range(len(found)))
-        assert [event["type"] for event in found].count("response.completed") == 0
-        last = found[-1]
+        assert [event["sequence_number"] for event in received] == list(range(len(received)))
+        assert [event["type"] for event in received].count("response.completed") == 0
+        last = received[-1]
         assert last["type"] == "response.failed"
         assert last["response"]["status"] == "failed"
-        assert last["response"]["id"] == found[0]["response"]["id"]
-        said = "".join(event["delta"] for event in found if event["type"] == "response.output_text.delta")
-        assert said == text
+        assert last["response"]["id"] == received[0]["response"]["id"]
+        received_text = "".join(
+            event["delta"] for event in received if event["type"] == "response.output_text.delta"
+        )
+        assert received_text == text
         return str(last["response"]["error"]["message"])
-    assert not any(event["type"] in ("message_delta", "message_stop") for event in found)
-    said = "".join(e["delta"]["text"] for e in found if e["type"] == "content_block_delta")
-    assert said == text
-    assert found[-1]["type"] == "error"
-    return str(found[-1]["error"]["message"])
+    assert not any(event["type"] in ("message_delta", "message_stop") for event in received)
+    received_text = "".join(e["delta"]["text"] for e in received if e["type"] == "content_block_delta")
+    assert received_text == text
+    assert received[-1]["type"] == "error"
+    return str(received[-1]["error"]["message"])
 
 
 def hexed(*texts: str | bytes) -> list[str]:
@@ -192,12 +194,12 @@ def test_upstream_failure_in_a_stream_is_an_error_event(
     first, *others = script["chunks"]
     script = {key: value for key, value in script.items() if key != "chunks"}
     engine.script(first, HOLD, *others, **script)
-    found = streamed(gateway, api, once(b"Hello", engine.release))
+    received = streamed(gateway, api, once(b"Hello", engine.release))
     if case == "too much":
-        text = json.dumps(found)
+        text = json.dumps(received)
         assert expected in text
     else:
-        assert expected in check_failed_stream(api, found, "Hello")
+        assert expected in check_failed_stream(api, received, "Hello")
     # A small delay lets the error message arrive before the connection closes.
     engine.script(first, *others, **{"delay": 0.001, **script})
     status, body = whole(gateway, api)
@@ -425,7 +427,7 @@ def process(
     port = free_port()
     log = tmp_path / "log"
     with log.open("wb") as stderr:
-        found = subprocess.Popen(
+        process_ = subprocess.Popen(
             [
                 sys.executable,
                 "-m",
@@ -446,10 +448,10 @@ def process(
         )
     try:
         until(lambda: b'"listening"' in log.read_bytes() and _open(port))
-        yield found, f"http://127.0.0.1:{port}", log
+        yield process_, f"http://127.0.0.1:{port}", log
     finally:
-        found.kill()
-        found.wait()
+        process_.kill()
+        process_.wait()
 
 
 def _open(port: int) -> bool:

@@ -77,21 +77,21 @@ class Process:
 
     def number(self, name: str) -> float:
         """Return a value from ``/metrics``."""
-        found = re.search(
+        match = re.search(
             rf"^{re.escape(name)} (\S+)$", fetch(f"{self.url}/metrics")[1].decode(), re.MULTILINE
         )
-        return float(found[1]) if found else 0.0
+        return float(match[1]) if match else 0.0
 
 
 @contextmanager
 def running(folder: Path, config: str, *command: str) -> Iterator[Process]:
-    found = Process(folder, config, *command)
+    process = Process(folder, config, *command)
     try:
-        yield found
+        yield process
     finally:
-        if found.process.poll() is None:
-            found.process.send_signal(signal.SIGTERM)
-            found.process.wait()
+        if process.process.poll() is None:
+            process.process.send_signal(signal.SIGTERM)
+            process.process.wait()
 
 
 def config_for(engine: EngineProcess, folder: Path) -> str:
@@ -101,9 +101,9 @@ def config_for(engine: EngineProcess, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("workers")
-    with running(folder, config_for(engine, folder)) as found:
-        found.serving(2)
-        yield found
+    with running(folder, config_for(engine, folder)) as process:
+        process.serving(2)
+        yield process
 
 
 @linux
@@ -125,8 +125,8 @@ def test_leftovers_of_a_killed_gateway_are_removed(
         killed.process.kill()
         killed.process.wait()
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    with running(tmp_path, config_for(engine, tmp_path)) as found:
-        found.serving(2)
+    with running(tmp_path, config_for(engine, tmp_path)) as process:
+        process.serving(2)
         assert not folder.exists()
         assert other.exists()
     assert list(temporary.glob("unspool-*")) == [other]
@@ -134,10 +134,10 @@ def test_leftovers_of_a_killed_gateway_are_removed(
 
 @linux
 def test_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
-    with running(tmp_path, config_for(engine, tmp_path)) as found:
-        until(lambda: bool(found.pids()))
-        os.kill(found.pids().pop(), signal.SIGKILL)
-        found.serving(2)
+    with running(tmp_path, config_for(engine, tmp_path)) as process:
+        until(lambda: bool(process.pids()))
+        os.kill(process.pids().pop(), signal.SIGKILL)
+        process.serving(2)
 
 
 def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
@@ -179,13 +179,13 @@ def test_any_worker_reports_metrics_of_all(gateway: Process) -> None:
 def clients_of(pid: int, port: int) -> set[int]:
     """Return the ports of the clients that are connected to this process."""
     inodes = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()}
-    found: set[int] = set()
+    pids: set[int] = set()
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         fields = line.split()
         established = fields[3] == "01" and int(fields[1].rpartition(":")[2], 16) == port
         if established and f"socket:[{fields[9]}]" in inodes:
-            found.add(int(fields[2].rpartition(":")[2], 16))
-    return found
+            pids.add(int(fields[2].rpartition(":")[2], 16))
+    return pids
 
 
 @linux
@@ -249,7 +249,7 @@ def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: 
     with running(tmp_path, config) as gateway:
         gateway.serving(2)
         old = gateway.pids()
-        for changed, told in (
+        for changed, text in (
             ("no TOML", "is not TOML"),
             (
                 config.replace("chatml.jinja", "missing.jinja"),
@@ -258,7 +258,7 @@ def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: 
         ):
             gateway.config.write_text(changed)
             gateway.process.send_signal(signal.SIGHUP)
-            until(lambda told=told: any(told in line["reason"] for line in gateway.logged("reload_failed")))  # type: ignore[misc]
+            until(lambda text=text: any(text in line["reason"] for line in gateway.logged("reload_failed")))  # type: ignore[misc]
             assert gateway.pids() == old
         engine.script("Hello", HOLD, " there.")
         with gateway.stream() as client:
@@ -273,9 +273,9 @@ def test_invalid_settings_are_reported_once(engine: EngineProcess, tmp_path: Pat
     config = config_for(engine, tmp_path).replace("chatml.jinja", "missing.jinja")
     gateway = Process(tmp_path, config)
     assert gateway.process.wait() == 2
-    told = gateway.logged("worker_start_failed")
-    assert len(told) == 1
-    assert "missing.jinja" in told[0]["reason"]
+    lines = gateway.logged("worker_start_failed")
+    assert len(lines) == 1
+    assert "missing.jinja" in lines[0]["reason"]
 
 
 def test_embedded_model_is_loaded_once() -> None:

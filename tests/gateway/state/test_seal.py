@@ -32,8 +32,8 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     template = template_file(tmp_path_factory.mktemp("sealed"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 # -- sealing
@@ -110,9 +110,9 @@ def test_reasoning_is_sealed_for_clients_that_keep_it(
     body: Any = {"model": "m", "input": "Hi", **wish}
     with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client:
         if stream:
-            with client.responses.stream(**body) as found:
-                done = [e.item for e in found if e.type == "response.output_item.done"]
-                response: Any = found.get_final_response()
+            with client.responses.stream(**body) as stream_:
+                done = [e.item for e in stream_ if e.type == "response.output_item.done"]
+                response: Any = stream_.get_final_response()
             assert done[0].encrypted_content == response.output[0].encrypted_content  # type: ignore[union-attr]
         else:
             response = client.responses.create(**body)
@@ -171,8 +171,8 @@ def test_ai_sdk_continues_from_references_and_from_kept_items(
         for store in (True, False)
     ]
     before = len(engine.seen())
-    told = node(STEPS, url=gateway.url, engine=engine.url, cases=cases)
-    assert told == ["Done."] * 4
+    results = node(STEPS, url=gateway.url, engine=engine.url, cases=cases)
+    assert results == ["Done."] * 4
     prompts = [seen["body"]["prompt"] for seen in engine.seen()[before:] if "prompt" in seen["body"]]
     assert len(prompts) == 12
     for prompt in prompts[2::3]:

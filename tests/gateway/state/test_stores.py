@@ -33,7 +33,7 @@ from unspool.gateway.state import response_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
 from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Make: TypeAlias = Callable[[Path, int], Store]
 STORES: dict[str, Make] = {
     "memory": lambda _, room: MemoryStore(room),
@@ -42,9 +42,9 @@ STORES: dict[str, Make] = {
 
 
 def using(
-    kind: str, room: int, work: Callable[[Store], Awaitable[Found]], folder: Path | None = None
-) -> Found:
-    async def run(place: Path) -> Found:
+    kind: str, room: int, work: Callable[[Store], Awaitable[Result]], folder: Path | None = None
+) -> Result:
+    async def run(place: Path) -> Result:
         store = STORES[kind](place, room)
         await store.start()
         try:
@@ -126,9 +126,9 @@ def test_store_forgets_the_oldest_entries(kind: str, steps: list[tuple[str, str,
                 model[key] = head, model[key][1]
                 assert await store.change(owner, id, encode_json(head)) == settle(key)
             elif step == "drop" and model[key][1]:
-                gone = model[key][1].pop(0)
+                deleted = model[key][1].pop(0)
                 settle(key)
-                assert await store.delete(owner, id, gone["id"])
+                assert await store.delete(owner, id, deleted["id"])
             else:
                 del model[key]
                 assert await store.delete(owner, id)
@@ -166,17 +166,17 @@ def test_pages_join_to_the_whole(kind: str) -> None:
         ids = [f"i{number}" for number in range(30)]
         await store.put("a", "c", pack("k", {}, [{"id": id} for id in ids]))
         await store.put("a", "other", pack("k", {}, [{"id": "x"}]))
-        for gone in ids[3:6] + ids[29:]:
-            assert await store.delete("a", "c", gone)
+        for deleted in ids[3:6] + ids[29:]:
+            assert await store.delete("a", "c", deleted)
         left = [id for id in ids if id not in ids[3:6] + ids[29:]]
         assert [row.id for row in await store.rows("a", "c", 2, 5)] == left[2:5]
         for newest_first in (False, True):
             listed = left[::-1] if newest_first else left
             for after in (None, *left):
                 start = 0 if after is None else listed.index(after) + 1
-                found = await store.page("a", "c", after, 4, newest_first=newest_first)
-                assert found is not None
-                assert [row.id for row in found] == listed[start : start + 4]
+                page = await store.page("a", "c", after, 4, newest_first=newest_first)
+                assert page is not None
+                assert [row.id for row in page] == listed[start : start + 4]
             for nowhere in ("x", ids[3]):
                 assert await store.page("a", "c", nowhere, 4, newest_first=newest_first) is None
 
@@ -223,9 +223,9 @@ def test_large_entries_are_decoded_and_encoded_in_a_pool(
     def watched(module: Any, name: str) -> None:
         before = getattr(module, name)
 
-        def called(*given: Any) -> Any:
+        def called(*arguments: Any) -> Any:
             seen.append((name, threading.get_ident() in main))
-            return before(*given)
+            return before(*arguments)
 
         monkeypatch.setattr(module, name, called)
 
@@ -420,22 +420,22 @@ def gateway(
     keys = ("sk-one", "sk-two")
     with serving(
         upstream="completions", url=engine.url, template=template, store=store, api_keys=keys
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture
 def client(gateway: GatewayThread) -> Iterator[Any]:
     with openai.OpenAI(
         base_url=f"{gateway.url}/v1", api_key="sk-one", max_retries=0, _strict_response_validation=True
-    ) as found:
-        yield found
+    ) as openai_client:
+        yield openai_client
 
 
 @pytest.fixture
 def stranger(gateway: GatewayThread) -> Iterator[Any]:
-    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-two", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-two", max_retries=0) as openai_client:
+        yield openai_client
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -567,9 +567,9 @@ def test_conversation_values_are_counted_together(engine: EngineProcess, templat
     with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
         conversation = post(f"{gateway.url}/v1/conversations", {})["id"]
         item = {"role": "user", "content": [{"type": "input_text", "text": "x"}] * 40}
-        asked = {"input": "Hi", "conversation": conversation, "store": False}
+        request = {"input": "Hi", "conversation": conversation, "store": False}
         for status in (200, 200, 200, 413):
-            assert send(f"{gateway.url}/v1/responses", asked)[0] == status
+            assert send(f"{gateway.url}/v1/responses", request)[0] == status
             post(f"{gateway.url}/v1/conversations/{conversation}/items", {"items": [item]})
 
 
@@ -589,11 +589,11 @@ def test_conversation_grows_with_responses(client: Any, engine: EngineProcess, s
             made = list(made)[-1].response
         assert made.conversation.id == conversation.id
     prompt = engine.last()["prompt"]
-    said = ["Be brief.", "Hi", "Hello.", "And?"]
-    places = [prompt.index(text) for text in said]
+    texts = ["Be brief.", "Hi", "Hello.", "And?"]
+    places = [prompt.index(text) for text in texts]
     assert places == sorted(places)
     items = list(client.conversations.items.list(conversation.id, order="asc"))
-    assert [item.content[0].text for item in items] == [*said, "Well."]
+    assert [item.content[0].text for item in items] == [*texts, "Well."]
     assert client.conversations.items.retrieve(items[1].id, conversation_id=conversation.id) == items[1]
     client.conversations.items.delete(items[1].id, conversation_id=conversation.id)
     added = client.conversations.items.create(conversation.id, items=[{"role": "user", "content": "Bye."}])

@@ -66,8 +66,8 @@ MAIL = {
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[GatewayThread]:
-    with serving(upstream="embedded", threads=1, slots=2, context=2048) as found:
-        yield found
+    with serving(upstream="embedded", threads=1, slots=2, context=2048) as server:
+        yield server
 
 
 def ask(gateway: GatewayThread, text: str, **more: Any) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def chat_agent(url: str, *, forced: bool) -> str:
                 message = stream.get_final_completion().choices[0].message
             history.append(message.model_dump(exclude_none=True))
             for call in message.tool_calls or ():
-                given = json.loads(call.function.arguments)
-                history.append({"role": "tool", "tool_call_id": call.id, "content": look(given)})
+                arguments = json.loads(call.function.arguments)
+                history.append({"role": "tool", "tool_call_id": call.id, "content": look(arguments)})
     return str(message.content)
 
 
@@ -275,10 +275,10 @@ def test_ollama_model_is_served_by_name(tmp_path: Path, monkeypatch: pytest.Monk
     store.add("registry.ollama.ai/library/smollm2/135m", weights=packaged_model().read_bytes())
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
     template = str(files("unspool.gateway").joinpath("smollm2.jinja"))
-    with serving(source="smollm2:135m", template=template, threads=1, slots=1, context=1024) as found:
-        assert found.gateway.model.name == "smollm2:135m"
-        assert found.gateway.model.family == "hermes"
-        answer = ask(found, "Hi!", max_tokens=4)
+    with serving(source="smollm2:135m", template=template, threads=1, slots=1, context=1024) as server:
+        assert server.gateway.model.name == "smollm2:135m"
+        assert server.gateway.model.family == "hermes"
+        answer = ask(server, "Hi!", max_tokens=4)
     assert answer["message"]["content"]
 
 

@@ -47,14 +47,14 @@ def plain() -> Any:
 @pytest.fixture(scope="module")
 def completions(plain: Any) -> Iterator[GatewayThread]:
     """Start a gateway with only the address set; the rest is detected."""
-    with serving(source=plain.listening_address) as found:
-        yield found
+    with serving(source=plain.listening_address) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def chat(plain: Any) -> Iterator[GatewayThread]:
-    with serving(upstream="chat", url=plain.listening_address, dialect="hermes") as found:
-        yield found
+    with serving(upstream="chat", url=plain.listening_address, dialect="hermes") as server:
+        yield server
 
 
 def streamed(gateway: GatewayThread, **body: Any) -> Any:
@@ -87,11 +87,11 @@ def test_server_is_identified(completions: GatewayThread) -> None:
 
 
 def test_server_is_a_model_source(plain: Any) -> None:
-    found = find_source(plain.listening_address)
-    assert (found.engine, found.name) == ("llamacpp", "SmolLM2-135M-Instruct")
-    assert found.template.strip() == TEMPLATE.strip()  # the template that the server was started with
-    assert found.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
-    assert found.end_ids == (2,)
+    source = find_source(plain.listening_address)
+    assert (source.engine, source.name) == ("llamacpp", "SmolLM2-135M-Instruct")
+    assert source.template.strip() == TEMPLATE.strip()  # the template that the server was started with
+    assert source.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
+    assert source.end_ids == (2,)
     dialect = detect(plain.listening_address).dialect
     assert dialect is not None
     assert dialect.name == "hermes"
@@ -156,7 +156,7 @@ def test_stop_strings_are_obeyed(completions: GatewayThread) -> None:
     assert answer["message"]["content"] == free[: free.index(word)]
     message = streamed(completions, stop=[word])
     assert message.content == answer["message"]["content"]
-    said = post(
+    completion = post(
         f"{completions.url}/v1/messages",
         {
             "messages": ASK["messages"],
@@ -165,25 +165,25 @@ def test_stop_strings_are_obeyed(completions: GatewayThread) -> None:
             "stop_sequences": [word],
         },
     )
-    assert said["content"][0]["text"] == answer["message"]["content"]
+    assert completion["content"][0]["text"] == answer["message"]["content"]
 
 
 def test_streams_are_incremental_and_counted(completions: GatewayThread) -> None:
-    found = events(
+    received = events(
         f"{completions.url}/v1/chat/completions",
         {**ASK, "stream_options": {"include_usage": True}, "logprobs": True, "max_tokens": 12},
     )
-    chunks: list[Any] = found[:-1]
+    chunks: list[Any] = received[:-1]
     pieces = [c for c in chunks if c["choices"] and c["choices"][0]["delta"].get("content")]
     assert len(pieces) > 5
-    told = [
+    logprobs = [
         entry
         for chunk in chunks
         for choice in chunk["choices"]
         for entry in (choice.get("logprobs") or {}).get("content", ())
     ]
     usage = chunks[-1]["usage"]
-    assert usage["completion_tokens"] == len(told) == 12
+    assert usage["completion_tokens"] == len(logprobs) == 12
     assert usage["prompt_tokens"] > 10
     answer = whole(completions, max_tokens=12)
     text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in pieces)
@@ -261,6 +261,6 @@ def test_chat_logprobs_come_with_tools_without_alternatives(chat: Any) -> None:
     """This server streams no logprobs with tools, and does not accept zero alternatives."""
     body = {**ASK, "max_tokens": 5, "logprobs": True, "tools": [WEATHER]}
     (choice,) = post(f"{chat.url}/v1/chat/completions", body)["choices"]
-    told = choice["logprobs"]["content"]
-    assert told
-    assert all(entry["logprob"] <= 0 and entry["top_logprobs"] == [] for entry in told)
+    logprobs = choice["logprobs"]["content"]
+    assert logprobs
+    assert all(entry["logprob"] <= 0 and entry["top_logprobs"] == [] for entry in logprobs)
