@@ -178,7 +178,7 @@ class _File:
 def find_invisible(text: str) -> str | None:
     """Describe the characters of a text that a reader could miss or an editor could change."""
     if text != text.strip() or any(line[-1:].isspace() for line in text.split("\n")):
-        return "white space at the end of a line or at either end"
+        return "whitespace at either end of the text or at the end of a line"
     hidden = {c for c in text if c not in "\n " and unicodedata.category(c) in INVISIBLE}
     return "invisible " + ", ".join(f"U+{ord(c):04X}" for c in sorted(hidden)) if hidden else None
 
