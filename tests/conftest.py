@@ -43,12 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT))
     if most := config.getoption("--cases"):
-        kept = set(_enough(items, most))
+        kept = set(_select_cases(items, most))
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
 
 
-def _enough(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
+def _select_cases(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
     """Select all cases of small tests, and some of large tests, first those of one dialect per kind."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:

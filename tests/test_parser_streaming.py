@@ -66,7 +66,7 @@ def calls(message: Message | None) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in message.tool_calls]
 
 
-def by_character(dialect: str, case: str | ModelOutput) -> ParseRun:
+def parse_by_character(dialect: str, case: str | ModelOutput) -> ParseRun:
     raw = case if isinstance(case, str) else case.text
     return run_parser(dialect, case, list(raw))
 
@@ -123,7 +123,7 @@ def test_malformed_json_is_reported_and_the_next_call_is_read() -> None:
 
 
 def test_arguments_before_an_error_are_not_repeated() -> None:
-    reading = by_character("mistral", MALFORMED)
+    reading = parse_by_character("mistral", MALFORMED)
     assert arguments(reading.events, 0) == '{"a": 1, oops}'
     assert arguments(reading.events, 1) == '{"b": 2}'
 
@@ -153,7 +153,7 @@ def test_parallel_calls_do_not_mix(chunk: int) -> None:
 
 
 def test_two_calls_of_one_function_stay_apart() -> None:
-    reading = by_character("mistral", WEATHER + WEATHER)
+    reading = parse_by_character("mistral", WEATHER + WEATHER)
     assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')] * 2
 
 
@@ -354,7 +354,7 @@ def test_finish_repeats_nothing(dialect: str) -> None:
 @pytest.mark.parametrize("ending", [".", "!", "?", '"', "}", "]", "<", "[", "<tool", "[TOOL", "\n", "…"])
 def test_last_characters_arrive(ending: str) -> None:
     for dialect in ("hermes", "mistral"):
-        reading = by_character(dialect, f"That is all{ending}")
+        reading = parse_by_character(dialect, f"That is all{ending}")
         assert text(reading.events) == f"That is all{ending}"
         assert isinstance(reading.events[-1], Finish)
 
@@ -632,7 +632,7 @@ def test_content_ending_like_an_opener_is_content() -> None:
 ARGUMENTS = "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
 
 
-def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
+def parse_in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
     """Return the normalised events of the text, and assert the same for single characters."""
     case = ModelOutput(text, policies=Policies(call_ids="generated"))
     assert_laws(dialect, case, [[text], list(text)])
@@ -642,13 +642,13 @@ def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
 @pytest.mark.parametrize("dialect", ["glm47", "spark25", "hy_v4"])
 @pytest.mark.parametrize("blanks", range(500, 520, 3))
 def test_name_is_confirmed_within_the_head_limit(dialect: str, blanks: int) -> None:
-    in_pieces(dialect, "<tool_call>f" + " " * blanks + ARGUMENTS)
+    parse_in_pieces(dialect, "<tool_call>f" + " " * blanks + ARGUMENTS)
 
 
 @pytest.mark.parametrize("dialect", ["harmony", "beam", "muse_glimmer"])
 @pytest.mark.parametrize("length", [200, 230, 240, 250, 300])
 def test_overlong_header_is_not_cut(dialect: str, length: int) -> None:
-    in_pieces(dialect, f"<|channel|>analysis to=f{'y' * length}<|message|>x")
+    parse_in_pieces(dialect, f"<|channel|>analysis to=f{'y' * length}<|message|>x")
 
 
 def test_unconfirmable_closing_marker_is_released() -> None:
@@ -694,40 +694,40 @@ def test_tag_like_text_in_a_string_is_data(marker: str) -> None:
 def test_marker_may_be_long() -> None:
     marker = f"<{'a' * 500}>"
     dialect = Dialect(name="long", call=("<c>{name}{args}</c>",), drop=(marker,), reasoning=())
-    assert text(in_pieces(dialect, f"Hi {marker[:300]} there{marker}.")) == f"Hi {marker[:300]} there."
+    assert text(parse_in_pieces(dialect, f"Hi {marker[:300]} there{marker}.")) == f"Hi {marker[:300]} there."
 
 
 def test_name_ends_before_its_terminator() -> None:
     dialect = Dialect(name="stop", call=("<c>{name}:<a>{args}</c>",), section=("{calls}",), reasoning=())
-    assert names(in_pieces(dialect, '<c>f:<a>{"x": 1}</c>')) == ["f"]
+    assert names(parse_in_pieces(dialect, '<c>f:<a>{"x": 1}</c>')) == ["f"]
 
 
 def test_late_message_opener_is_text() -> None:
     dialect = Dialect(
         name="later", call=("{name}{args}",), section=("^ab{calls}c",), drop=("a{_}|z",), reasoning=()
     )
-    assert text(in_pieces(dialect, "Hi ab1")) == "Hi ab1"
+    assert text(parse_in_pieces(dialect, "Hi ab1")) == "Hi ab1"
 
 
 def test_quoted_control_token_is_not_text() -> None:
     dialect = Dialect(name="both", call=("<|c|>{envelope}<|d|>", "<|d|>{envelope}<|c|>"), reasoning=())
-    assert text(in_pieces(dialect, "`<|c|>  x")) == "`  x"
+    assert text(parse_in_pieces(dialect, "`<|c|>  x")) == "`  x"
 
 
 def test_late_message_opener_hides_no_marker() -> None:
     dialect = Dialect(name="hides", call=("<c>{envelope}</c>",), reasoning=("^<b>{text}<",))
-    assert text(in_pieces(dialect, "x<b>")) == "xb>"
+    assert text(parse_in_pieces(dialect, "x<b>")) == "xb>"
 
 
 def test_nested_false_alarm_is_found_again() -> None:
     dialect = Dialect(name="inside", call=("<a<b>{envelope}</a>", "<b>{envelope}</b>"), reasoning=())
     call = '<b>{"name": "f", "arguments": {}}</b>'
     for _ in range(2):  # the second pass uses the cache
-        events = in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
+        events = parse_in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
         assert text(events) == "So <a<b>!</b>.</a>"
 
 
 def test_quote_before_a_call_does_not_quote_what_follows() -> None:
     dialect = Dialect(name="quoted", call=("<|call|>{envelope}<|/call|>",))
-    events = in_pieces(dialect, 'x "<|call|>{"name": "f", "arguments": {}}<|/call|><think>hm</think>')
+    events = parse_in_pieces(dialect, 'x "<|call|>{"name": "f", "arguments": {}}<|/call|><think>hm</think>')
     assert text(events, "reasoning") == "hm"

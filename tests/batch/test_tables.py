@@ -51,7 +51,7 @@ def batch(**columns: Any) -> pa.RecordBatch:
 
 
 @cache
-def cases() -> list[Vector]:
+def sample_vectors() -> list[Vector]:
     """Return a few outputs of every dialect, interleaved; other tests check how each is parsed."""
     vectors = [vector for vector in corpus_cases.load() if vector.dialect in NAMES and not vector.variant]
     vectors += [vector for name in NAMES for vector in standard_scenarios.vectors_of(name)]
@@ -60,7 +60,7 @@ def cases() -> list[Vector]:
     return [vector for turn in turns for vector in turn if vector is not None]
 
 
-def corpus(vectors: list[Vector]) -> pa.RecordBatch:
+def to_table(vectors: list[Vector]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
         [
             {
@@ -79,7 +79,7 @@ def corpus(vectors: list[Vector]) -> pa.RecordBatch:
     )
 
 
-def row_of(message: Message) -> dict[str, Any]:
+def expected_row(message: Message) -> dict[str, Any]:
     """Return the table row of a message, without the positions of its calls."""
     return {
         "reasoning": message.reasoning,
@@ -105,10 +105,10 @@ def row_of(message: Message) -> dict[str, Any]:
 
 
 def test_batch_equals_parse_in_a_loop() -> None:
-    vectors = cases()
+    vectors = sample_vectors()
     # Passthrough has no markup, so the corpus has no cases for it.
     assert {vector.dialect for vector in vectors} == set(NAMES) - {"passthrough"}
-    table = corpus(vectors)
+    table = to_table(vectors)
     parsed = parse_batch(
         table,
         Column("dialect"),
@@ -120,7 +120,7 @@ def test_batch_equals_parse_in_a_loop() -> None:
     for given_, row in zip(table.to_pylist(), parsed.to_pylist(), strict=True):
         for call in row["tool_calls"]:
             assert 0 <= call.pop("start") < call.pop("end") <= len(given_["text"])
-        assert row == row_of(
+        assert row == expected_row(
             parse(
                 given_["text"],
                 given_["dialect"],
@@ -133,9 +133,9 @@ def test_batch_equals_parse_in_a_loop() -> None:
 
 
 def test_malformed_call_stays_in_place_as_text() -> None:
-    vectors = cases()
+    vectors = sample_vectors()
     parsed = parse_batch(
-        corpus(vectors), Column("dialect"), tools=Column("tools"), finish_reason=Column("finish")
+        to_table(vectors), Column("dialect"), tools=Column("tools"), finish_reason=Column("finish")
     )
     broken = 0
     for vector, row in zip(vectors, parsed.to_pylist(), strict=True):
@@ -166,7 +166,7 @@ def test_constant_option_equals_column_of_it() -> None:
 
 
 def test_batch_size_does_not_change_result() -> None:
-    table = pa.Table.from_batches([corpus(cases()[::5])])
+    table = pa.Table.from_batches([to_table(sample_vectors()[::5])])
     whole = parse_batch(table, Column("dialect"), tools=Column("tools"))
     for size in (1, 7, 1000):
         batches = table.to_batches(max_chunksize=size)
@@ -260,7 +260,7 @@ def test_batch_of_ids_equals_loop() -> None:
 
     dialects = ("hermes", "qwen3_coder", "deepseek_v3_1", "harmony", "mistral")
     for name in dialects:
-        vectors = [vector for vector in cases() if vector.dialect == name]
+        vectors = [vector for vector in sample_vectors() if vector.dialect == name]
         vocabulary = bytes_for(name)
         rows = [vocabulary.encode(vector.raw) for vector in vectors]
         table = pa.record_batch({"ids": pa.array([*rows, None, [10_000]], pa.list_(pa.int32()))})
@@ -274,7 +274,7 @@ def test_batch_of_ids_equals_loop() -> None:
             places = [(call.pop("start"), call.pop("end")) for call in row["tool_calls"]]
             assert places == [(attempt.start, attempt.end) for attempt in reading.attempts]
             assert row.pop("labels") == reading.labels
-            assert row == row_of(reading.message) | {
+            assert row == expected_row(reading.message) | {
                 "diagnostics": [asdict(one) for one in reading.diagnostics]
             }
 

@@ -262,7 +262,7 @@ def load(name: str) -> ChatTemplate:
     return ChatTemplate(source, bos_token="<s>", eos_token="</s>")
 
 
-def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[str, str]:
+def split_turn(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[str, str]:
     """Return the prompt, and what the template writes after it for a turn of the model."""
     family, template = FAMILIES[name], load(name)
     variables = {**family.variables, **(family.reasoning or {})} if thinking else {**family.variables}
@@ -282,7 +282,7 @@ def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[s
     return prompt, text + end
 
 
-def expected(name: str, turn: Turn) -> Reading:
+def expected_result(name: str, turn: Turn) -> Reading:
     """Return the expected result: the turn, without what the template does not write."""
     family, wants = FAMILIES[name], load(name).capabilities
     calls = turn.calls[:1] if wants.calls == "one" else turn.calls
@@ -296,7 +296,9 @@ def expected(name: str, turn: Turn) -> Reading:
         content = None
     if not family.nulls:
         calls = tuple((function, without_nulls(arguments)) for function, arguments in calls)
-    return Reading(reasoning, content, [(function, canonical(arguments)) for function, arguments in calls])
+    return Reading(
+        reasoning, content, [(function, canonical_json(arguments)) for function, arguments in calls]
+    )
 
 
 def without_nulls(value: Any) -> Any:
@@ -305,7 +307,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def canonical(arguments: object) -> str:
+def canonical_json(arguments: object) -> str:
     """Return a canonical spelling for comparison; some templates sort keys."""
     return json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
@@ -316,7 +318,7 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
     for chunks in ([text], list(text)):
         message = run_parser(get_dialect(dialect), case, chunks).message
         assert message is not None
-        calls = [(call.name, canonical(json.loads(call.arguments))) for call in message.tool_calls]
+        calls = [(call.name, canonical_json(json.loads(call.arguments))) for call in message.tool_calls]
         notes = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
         result = Reading(message.reasoning, message.content, calls, notes)
         assert result == wanted, f"after {prompt[-40:]!r}: {text!r}"
@@ -359,8 +361,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "title", "thinking", "followed"), CASES)
 def test_rendered_turn_parses_back(name: str, title: str, thinking: bool, followed: bool) -> None:
     turn = TURNS[title]
-    prompt, text = cut_out(name, turn, thinking=thinking, followed=followed)
-    assert_reads(FAMILIES[name].dialect, prompt, text, expected(name, turn))
+    prompt, text = split_turn(name, turn, thinking=thinking, followed=followed)
+    assert_reads(FAMILIES[name].dialect, prompt, text, expected_result(name, turn))
 
 
 SPELT_OTHERWISE = {
@@ -380,7 +382,7 @@ def test_render_matches_the_template(name: str) -> None:
     dialect = get_dialect(FAMILIES[name].dialect)
     rome = "get_weather", {"city": "Rome", "unit": "kelvin"}
     turn = Turn((PARIS,) if name in ONE_CALL else (PARIS, rome))
-    _, text = cut_out(name, turn, thinking=False, followed=FAMILIES[name].followed)
+    _, text = split_turn(name, turn, thinking=False, followed=FAMILIES[name].followed)
     able = Capabilities(dialect)
     calls = [
         ToolCall(make_id(able, function, number), function, json.dumps(arguments))
@@ -418,7 +420,7 @@ def test_calls_are_written_into_content_where_needed(name: str, dialect: str, ti
     text = template.render(history, TOOLS, add_generation_prompt=False).removeprefix(prompt)
     # A template that does not know the reasoning markers would leave them in the history forever.
     reasoning = turn.reasoning if name == "LFM2.5-Instruct" else None
-    calls = [(function, canonical(arguments)) for function, arguments in turn.calls]
+    calls = [(function, canonical_json(arguments)) for function, arguments in turn.calls]
     assert_reads(dialect, prompt, text.rstrip("\n"), Reading(reasoning, turn.content, calls))
 
 
@@ -433,7 +435,7 @@ def test_reasoning_blocks_are_rendered() -> None:
     message = {"role": "assistant", "content": {"blocks": blocks}}
     prompt = template.render([USER], TOOLS)
     text = template.render([USER, message], TOOLS, add_generation_prompt=False).removeprefix(prompt)
-    assert_reads("apertus", prompt, text, Reading(THOUGHT, None, [(function, canonical(arguments))]))
+    assert_reads("apertus", prompt, text, Reading(THOUGHT, None, [(function, canonical_json(arguments))]))
 
 
 @pytest.mark.parametrize("name", ONE_CALL)
@@ -455,11 +457,11 @@ def test_sandbox_refusal_is_reported() -> None:
     with pytest.raises(ChatTemplateError, match="'append' of 'list' object is unsafe"):
         template.render(messages, TOOLS)
     text = template.render(normalise_history(messages, template, dialect="kimi_k2"), TOOLS)
-    _, written = cut_out(name, TURNS["two calls"], thinking=False, followed=True)
+    _, written = split_turn(name, TURNS["two calls"], thinking=False, followed=True)
     assert written in text
 
 
-def _quoting(role: str, words: str) -> list[dict[str, Any]]:
+def _quote_as(role: str, words: str) -> list[dict[str, Any]]:
     """Return a conversation in which one role quotes the text, followed by the model's turn."""
     if role == "user":
         return [USER | {"content": words}]
@@ -479,7 +481,7 @@ def test_quoted_calls_have_no_effect(name: str, role: str) -> None:
     variables = FAMILIES[name].variables if name in FAMILIES else {}
 
     def events(words: str, policies: Policies) -> object:
-        history = normalise_history(_quoting(role, words), template, dialect=dialect)
+        history = normalise_history(_quote_as(role, words), template, dialect=dialect)
         prompt = template.render(history, **variables)
         reading = run_parser(spec, ModelOutput("Hello world", FLAT, prompt, policies))
         assert reading.message is not None

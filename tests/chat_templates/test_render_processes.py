@@ -48,7 +48,7 @@ def one() -> Iterator[RenderPool]:
     pool.close()
 
 
-def pid(one: RenderPool) -> int:
+def worker_pid(one: RenderPool) -> int:
     return one._idle[0]._process.pid
 
 
@@ -66,7 +66,7 @@ def run(script: str) -> str:
 DOUBLING = "{% set n = namespace(x=START) %}{% for i in range(99) %}{% set n.x = STEP %}{% endfor %}"
 
 
-def doubling(start: str, step: str) -> str:
+def doubling_loop(start: str, step: str) -> str:
     return DOUBLING.replace("START", start).replace("STEP", step)
 
 
@@ -79,9 +79,9 @@ NOT_INTERRUPTED = (
 BOMBS = {
     "loops without calls": "{% set r = range(99999) %}"
     "{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}",
-    "strings added": doubling("'x'", "n.x + n.x"),
-    "lists": doubling("[1]", "n.x + n.x"),
-    "numbers": doubling("7", "n.x * n.x"),
+    "strings added": doubling_loop("'x'", "n.x + n.x"),
+    "lists": doubling_loop("[1]", "n.x + n.x"),
+    "numbers": doubling_loop("7", "n.x * n.x"),
     "format": "{{ '%1000000000d' | format(1) }}",
     "ljust": "{{ 'x'.ljust(10 ** 9) }}",
     "replace": "{{ ('x' * 9999) | replace('x', 'y' * 99999) }}",
@@ -233,26 +233,26 @@ print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
 def test_killed_process_is_replaced(one: RenderPool) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM):
         assert one.render(job("1")).text == "1"
-        before = pid(one)
+        before = worker_pid(one)
         os.kill(before, number)
         assert one.render(job("2")).text == "2"
-        assert pid(one) != before
+        assert worker_pid(one) != before
 
 
 def test_hung_process_is_replaced(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     one.render(job("1"))
-    os.kill(pid(one), signal.SIGSTOP)
+    os.kill(worker_pid(one), signal.SIGSTOP)
     assert one.render(job("2", seconds=0.05)).kind == "limit"
     assert one.render(job("3")).text == "3"
 
 
 def test_idle_process_is_reused(one: RenderPool) -> None:
     one.render(job("1"))
-    before = pid(one)
+    before = worker_pid(one)
     for source in ("2", "{% if %}", "{{ 1 // 0 }}", "{{ raise_exception('') }}", "{{ x.y.z }}"):
         one.render(job(source))
-    assert pid(one) == before
+    assert worker_pid(one) == before
 
 
 @LINUX
@@ -382,7 +382,7 @@ sys.stdin.readline()
 def test_render_process_gets_no_secrets(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     one.render(job("1"))
-    about = Path(f"/proc/{pid(one)}")
+    about = Path(f"/proc/{worker_pid(one)}")
     assert b"secret" not in (about / "environ").read_bytes()
     assert sorted(link.name for link in (about / "fd").iterdir()) == ["0", "1", "2", "3"]
     assert {str((about / "fd" / name).readlink()) for name in "123"} == {"/dev/null", f"{about}/statm"}

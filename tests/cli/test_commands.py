@@ -500,21 +500,21 @@ def test_escaped_json_is_equal_json(hostile_weights: str, capsys: pytest.Capture
     main(["detect", hostile_weights, "--json"])
     printed = capsys.readouterr().out
     assert_escaped(printed)
-    assert any(HOSTILE in text for text in strings(json.loads(printed)))
+    assert any(HOSTILE in text for text in iter_strings(json.loads(printed)))
 
 
-def strings(value: object) -> Iterator[str]:
+def iter_strings(value: object) -> Iterator[str]:
     """Return all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for member in value.values() if isinstance(value, dict) else value:
-            yield from strings(member)
+            yield from iter_strings(member)
 
 
 def test_control_characters_are_escaped_on_a_terminal(hostile_weights: str) -> None:
     pytest.importorskip("rich")
-    shown = in_terminal("detect", hostile_weights, keys=[], code=1)
+    shown = run_in_terminal("detect", hostile_weights, keys=[], code=1)
     for sequence in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x7f", "\u202e", "\u2069"):
         assert sequence not in shown
     assert r"\u001b[2J" in shown
@@ -524,7 +524,7 @@ def test_control_characters_are_escaped_on_a_terminal(hostile_weights: str) -> N
 # -- output to a terminal
 
 
-def in_terminal(
+def run_in_terminal(
     *arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[str, str] | None = None, code: int = 0
 ) -> str:
     """Return what the command writes to a terminal; press each key when its text has appeared."""
@@ -564,7 +564,7 @@ def in_terminal(
 
 def test_live_demo_waits_for_a_key_between_outputs() -> None:
     pytest.importorskip("rich")
-    shown = in_terminal(
+    shown = run_in_terminal(
         "demo",
         "hermes",
         "harmony",
@@ -582,21 +582,21 @@ def test_live_demo_waits_for_a_key_between_outputs() -> None:
 
 def test_live_demo_quits_on_q() -> None:
     pytest.importorskip("rich")
-    assert "2/2" not in in_terminal("demo", "hermes", "harmony", keys=[("1/2", b"q")])
+    assert "2/2" not in run_in_terminal("demo", "hermes", "harmony", keys=[("1/2", b"q")])
 
 
 def test_plain_demo_does_not_wait() -> None:
-    assert "finish_reason" in in_terminal("demo", "hermes", "--plain", "--speed", "10000", keys=[])
+    assert "finish_reason" in run_in_terminal("demo", "hermes", "--plain", "--speed", "10000", keys=[])
 
 
 def test_dialect_table_is_printed_on_a_terminal() -> None:
     pytest.importorskip("rich")
-    assert "hermes" in in_terminal("dialects", keys=[])
+    assert "hermes" in run_in_terminal("dialects", keys=[])
 
 
 def test_explain_is_formatted_on_a_terminal() -> None:
     pytest.importorskip("rich")
-    shown = in_terminal("explain", "hermes", keys=[])
+    shown = run_in_terminal("explain", "hermes", keys=[])
     assert "As the model writes it" in shown
     assert "##" not in shown
 
@@ -611,8 +611,8 @@ def without_rich(tmp_path: Path) -> dict[str, str]:
 
 
 def test_dialect_list_is_plain_without_rich(without_rich: dict[str, str]) -> None:
-    assert "hermes\t" in in_terminal("dialects", keys=[], env=without_rich)
-    assert "# hermes" in in_terminal("explain", "hermes", keys=[], env=without_rich)
+    assert "hermes\t" in run_in_terminal("dialects", keys=[], env=without_rich)
+    assert "# hermes" in run_in_terminal("explain", "hermes", keys=[], env=without_rich)
 
 
 def test_live_demo_without_rich_explains_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,14 +49,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def installed(shell: str) -> str:
+def find_shell(shell: str) -> str:
     path = shutil.which(shell)
     if path is None:
         pytest.skip(f"{shell} is not installed")
     return path
 
 
-def in_bash(typed: str, folder: Path) -> set[str]:
+def complete_in_bash(typed: str, folder: Path) -> set[str]:
     """Complete as bash does, with ``=`` as a word of its own."""
     words = [word for word in re.split(r"(=)|[ ]", typed) if word is not None]
     script = """
@@ -65,21 +65,21 @@ def in_bash(typed: str, folder: Path) -> set[str]:
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _unspool
         for word in "${COMPREPLY[@]}"; do [[ -d $word ]] && word="$word/"; printf '%s\\n' "$word"; done
     """
-    command = [installed("bash"), "--norc", "-c", script, "bash", *words]
+    command = [find_shell("bash"), "--norc", "-c", script, "bash", *words]
     return set(subprocess.check_output(command, cwd=folder, text=True, timeout=60).split())
 
 
-def in_fish(typed: str, folder: Path) -> set[str]:
+def complete_in_fish(typed: str, folder: Path) -> set[str]:
     script = "source script.fish; complete -C $argv[1]"
     environment = os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-    command = [installed("fish"), "--no-config", "-c", script, typed]
+    command = [find_shell("fish"), "--no-config", "-c", script, typed]
     printed = subprocess.check_output(command, cwd=folder, env=environment, text=True, timeout=60)
     return {line.partition("\t")[0] for line in printed.splitlines()}
 
 
-def in_zsh(typed: str, folder: Path) -> set[str]:
+def complete_in_zsh(typed: str, folder: Path) -> set[str]:
     """Complete at a real prompt: return the listed words, or the completed word."""
-    return zsh_prompt(installed("zsh"), folder, typed)
+    return zsh_prompt(find_shell("zsh"), folder, typed)
 
 
 def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
@@ -130,7 +130,7 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
     return {f"{match}/" if (folder / match).is_dir() else match for match in words[:-1]}
 
 
-SHELLS = {"bash": in_bash, "fish": in_fish, "zsh": in_zsh}
+SHELLS = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_in_zsh}
 
 
 @pytest.mark.parametrize("typed", CASES)
@@ -140,8 +140,8 @@ def test_tab_completes_commands_options_and_files(shell: str, typed: str, folder
 
 
 def test_bash_completes_after_an_equals_sign(folder: Path) -> None:
-    assert in_bash("unspool parse --dialect=harm", folder) == {"harmony", "harmony_stripped"}
-    assert in_bash("unspool parse --dialect=", folder) == set(NAMES)
+    assert complete_in_bash("unspool parse --dialect=harm", folder) == {"harmony", "harmony_stripped"}
+    assert complete_in_bash("unspool parse --dialect=", folder) == set(NAMES)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

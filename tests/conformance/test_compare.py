@@ -197,7 +197,7 @@ def test_diff_shows_both_sides() -> None:
 # -- excused differences
 
 
-def within(scenario: str) -> str:
+def within_reasoning(scenario: str) -> str:
     """Return the text between reasoning markers."""
     return case_of(scenario).model_output.partition("<think>\n")[2].partition("\n</think>")[0]
 
@@ -232,7 +232,9 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
             [
                 text(
                     "It is sunny.",
-                    reasoning=within("order/inside reasoning: a call, then text after the reasoning"),
+                    reasoning=within_reasoning(
+                        "order/inside reasoning: a call, then text after the reasoning"
+                    ),
                 )
             ],
         ),

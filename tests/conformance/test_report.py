@@ -53,7 +53,7 @@ class Moody(UnspoolSession):
 
 
 @cache
-def some_results() -> dict[str, Any]:
+def make_results() -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "dialects": ["hermes", "qwen3_coder", "xlam"],
         "scenarios": ["order", "unknown", "malformed", "truncation/after*"],
@@ -70,7 +70,7 @@ def some_results() -> dict[str, Any]:
 
 @pytest.fixture
 def results() -> dict[str, Any]:
-    return deepcopy(some_results())
+    return deepcopy(make_results())
 
 
 class Page(HTMLParser):
@@ -317,13 +317,13 @@ def test_policy_difference_is_neither_fault_nor_known_fault(results: dict[str, A
 
 
 def test_runner_separates_known_faults_from_policies() -> None:
-    entries = [entry for entry in some_results()["results"] if entry["status"] == "xfailed"]
+    entries = [entry for entry in make_results()["results"] if entry["status"] == "xfailed"]
     assert entries
     assert {entry["parser"] for entry in entries if entry["defect"]} <= {"unspool"}
 
 
 def test_every_class_is_explained() -> None:
-    page = html_report(some_results())
+    page = html_report(make_results())
     assert re.findall(r"<dt>(\w+)</dt>", page) == list(CLASSES[1:])
 
 
@@ -360,7 +360,7 @@ def test_hostile_text_stays_text(results: dict[str, Any]) -> None:
 
 @given(st.text(st.sampled_from("<>&\"'/!-`= scriptimg\n\\{}$%#;]é"), max_size=40))
 def test_page_structure_does_not_depend_on_texts(text: str) -> None:
-    other = deepcopy(small())
+    other = deepcopy(small_results())
     other["parsers"][0]["version"] = text
     other["dialects"][0]["models"] = text
     other["groups"][0]["title"] = text
@@ -376,9 +376,9 @@ def test_page_structure_does_not_depend_on_texts(text: str) -> None:
 
 
 @cache
-def small() -> dict[str, Any]:
+def small_results() -> dict[str, Any]:
     """Return two results, so that rendering the page is fast."""
-    results = some_results()
+    results = make_results()
     entries = [entry for entry in results["results"] if entry["parser"] == "moody"][:2]
     return {
         **results,
@@ -392,7 +392,7 @@ def small() -> dict[str, Any]:
 
 @cache
 def plain_page() -> Page:
-    return Page(html_report(small()))
+    return Page(html_report(small_results()))
 
 
 def test_text_that_is_not_utf8_can_be_written(results: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def cases_of(name: str) -> list[TestCase]:
 # -- unspool passes
 
 
-def complaints(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
+def find_failures(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
     return [
         explain_failure(result)
         for result in map(runner.check, chosen)
@@ -78,13 +78,13 @@ def test_unspool_conforms(name: str) -> None:
     third = [
         case for case in chosen if crc32(case.key.encode()) % 3 == 0 and len(case.model_output) < MAX_PIECES
     ]
-    assert complaints(quick, chosen) + complaints(finely, third) == []
+    assert find_failures(quick, chosen) + find_failures(finely, third) == []
 
 
 @pytest.mark.slow
 @each_dialect
 def test_unspool_conforms_in_every_chunking(name: str) -> None:
-    assert complaints(Runner(unspool_adapter(), ALL_CHUNKINGS, minimise=False), cases_of(name)) == []
+    assert find_failures(Runner(unspool_adapter(), ALL_CHUNKINGS, minimise=False), cases_of(name)) == []
 
 
 @pytest.mark.parametrize("ruling", RULINGS, ids=lambda ruling: ruling.name)

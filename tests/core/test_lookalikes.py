@@ -176,7 +176,7 @@ WORDED = [
 
 @pytest.mark.parametrize("dialect", WORDED, ids=[dialect.name for dialect in WORDED])
 def test_answer_about_reasoning_tags_is_text(dialect: Dialect) -> None:
-    """The rest of the answer became reasoning, which few clients show."""
+    """The rest of the answer used to become reasoning, which few clients show."""
     answer = "Models write <think> first and </think> last. Parsers split there."
     message = assert_laws(dialect, answer, chunkings(answer, splits=60)).message
     assert message is not None

@@ -1,4 +1,4 @@
-"""One rule for what looks like a control token, held against every marker of the built-in dialects."""
+"""Control tokens: one pattern, checked against every marker of the built-in dialects."""
 
 from __future__ import annotations
 

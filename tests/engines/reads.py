@@ -1,4 +1,4 @@
-"""How an engine's parsers read outputs: runs where the engine is installed, JSON in and JSON out."""
+"""Program that parses outputs with an engine's parsers, JSON in and JSON out; runs where the engine is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a reader of response templates reads outputs; runs where that reader is installed.
+"""Program that parses outputs by response template; runs where such a reader is installed.
 
 ``python template_reads.py transformers|vllm|sglang`` reads a JSON list of cases (``template``, ``prefix``,
 ``text``, ``tools``, and ``size``: the chunk length, 0 for one chunk) and writes a list of results:

@@ -44,7 +44,7 @@ def definitions(count: int, body: Callable[[Schema], Schema]) -> Schema:
     return member({"$ref": "#/$defs/d0"}, **{"$defs": {**made, f"d{count}": members(1)}})
 
 
-def nested(count: int) -> Schema:
+def nested_schema(count: int) -> Schema:
     schema = TEXT
     for _ in range(count):
         schema = member(schema)
@@ -124,10 +124,10 @@ def test_reference_chains_may_have_any_length(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", KINDS)
 def test_nested_schema_is_written_or_refused(dialect: str) -> None:
-    every_form(dialect, [tool(nested(49))])
+    every_form(dialect, [tool(nested_schema(49))])
     for levels in (300, 20_000):
         with pytest.raises(UsageError, match="more than 100 levels deep"):
-            every_form(dialect, [tool(nested(levels))])
+            every_form(dialect, [tool(nested_schema(levels))])
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])

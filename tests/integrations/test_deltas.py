@@ -26,7 +26,7 @@ def new_id(name: str, index: int) -> str:
     return f"{name}{index}"
 
 
-def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
+def merge_deltas(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     parser = Parser(dialect, new_id=new_id)
     deltas = DeltaEncoder(parser)
     steps = [parser.feed(text[at : at + size]) for at in range(0, len(text), size)] + [parser.finish()]
@@ -44,7 +44,7 @@ def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     return reasoning, content, calls, deltas.finish_reason
 
 
-def shown(text: str, dialect: str) -> tuple[Any, ...]:
+def shown_message(text: str, dialect: str) -> tuple[Any, ...]:
     parser = Parser(dialect, new_id=new_id)
     message = parser.message(parser.feed(text) + parser.finish())
     whole: Any = ChatStream(parser).response(message)
@@ -61,13 +61,13 @@ def shown(text: str, dialect: str) -> tuple[Any, ...]:
 def test_deltas_add_up_to_the_chat_stream(dialect: str) -> None:
     text = example(get_dialect(dialect))[0]
     for end in (len(text), len(text) * 2 // 3, len(text) - 3):
-        expected = shown(text[:end], dialect)
+        expected = shown_message(text[:end], dialect)
         for size in (1, 5, len(text)):
-            assert merged(text[:end], dialect, size) == expected
+            assert merge_deltas(text[:end], dialect, size) == expected
 
 
 def test_cut_call_cannot_be_run() -> None:
-    _, _, ((_, name, arguments),), finish = merged(
+    _, _, ((_, name, arguments),), finish = merge_deltas(
         '<tool_call>{"name": "now", "arguments": {"tz": "Eu', "hermes", 4
     )
     assert (name, finish) == ("now", "length")

@@ -123,7 +123,7 @@ def test_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str) -> 
 
 
 def test_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
-    """Also for a response format after messages; a forced call has the messages in its grammar."""
+    """This includes a response format after messages; the grammar of a forced call contains the messages."""
     waits = {
         "chat, forced": False,
         "chat, format": False,

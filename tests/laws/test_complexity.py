@@ -1,4 +1,4 @@
-"""How work grows: the complexity law, its past violations, and the measurement itself."""
+"""Complexity: the law, its past violations, and the measurement itself."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_hostile_texts_cost_linear_work(name: str) -> None:
 
 @counted
 def test_repairs_before_the_name_cost_linear_work() -> None:
-    """All diagnostics were rewritten at every step."""
+    """Every step used to rewrite all diagnostics."""
     assert_complexity(HostileText("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
 
 
@@ -131,7 +131,7 @@ def test_pending_is_known_without_scanning() -> None:
 
 @counted
 def test_plan_stages_cost_linear_work() -> None:
-    """One stage summed everything it held, others joined it."""
+    """One stage used to sum all pending text, and others joined it."""
     request = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"type": "function", "function": {"name": "f"}}],
@@ -239,7 +239,7 @@ def test_many_diagnostics_are_all_reported() -> None:
 
 
 def test_spaces_around_omitted_special_tokens_are_shown() -> None:
-    """They may stand before a special token that is still to come; all were held, uncounted and rescanned."""
+    """Spaces before a possible special token used to be held, uncounted and rescanned."""
     vocabulary = CharacterVocabulary(["<tool_call>"])
     parser = Parser("hermes", tokenizer=vocabulary)
     parser.feed_decoded("", [vocabulary.id("<tool_call>")])

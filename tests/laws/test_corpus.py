@@ -118,7 +118,7 @@ def _prompt(vector: Vector, dialect: Dialect) -> str | None:
     return "".join(piece.text for piece in before)
 
 
-def difference(vector: Vector, reading: ParseRun) -> str:
+def describe_difference(vector: Vector, reading: ParseRun) -> str:
     """Return the differences from the expected result; empty if there are none."""
     message = reading.message
     if message is None:
@@ -169,7 +169,7 @@ def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
     return out
 
 
-def registered() -> list[tuple[Vector, Dialect]]:
+def registered_cases() -> list[tuple[Vector, Dialect]]:
     """Return every case of a registered dialect."""
     pairs = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
     return [(vector, dialect) for vector, dialect in pairs if dialect is not None]
@@ -183,7 +183,7 @@ def key(vector: Vector) -> tuple[str, str]:
     return vector.dialect, vector.title
 
 
-REGISTERED = registered()
+REGISTERED = registered_cases()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_case_parses_as_documented(vector: Vector, dialect: Dialect) -> None:
     case = case_of(vector, dialect)
     for chunks in chunkings(case.text, splits=0, random=1):
         reading = run_parser(dialect, case, chunks)
-        wrong = difference(vector, reading)
+        wrong = describe_difference(vector, reading)
         if wrong:
             events = "\n    ".join(map(str, comparable(reading.events, case.text)))
             reading.fail(f"{vector.file}:{vector.line}", f"{vector.title}\n{wrong}\n  events:\n    {events}")
@@ -205,7 +205,7 @@ def test_case_parses_as_documented(vector: Vector, dialect: Dialect) -> None:
 def test_ruling_still_applies(vector: Vector, dialect: Dialect) -> None:
     case = case_of(vector, dialect)
     reading = assert_laws(dialect, case, chunkings(case.text, splits=0))
-    assert difference(vector, reading), f"{vector} comes out as the corpus says: remove the ruling"
+    assert describe_difference(vector, reading), f"{vector} comes out as the corpus says: remove the ruling"
 
 
 def test_rulings_refer_to_cases() -> None:

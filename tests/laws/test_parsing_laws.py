@@ -126,7 +126,7 @@ def splits(text: str, number: int) -> Iterator[list[str]]:
         yield [text[:at], text[at:]]
 
 
-def broken(name: str, number: int) -> Iterator[ModelOutput]:
+def break_cases(name: str, number: int) -> Iterator[ModelOutput]:
     """Yield cases of a dialect with one to three faults, under any policy."""
     rng = rng_for(name)
     marks = markers(name)
@@ -188,18 +188,18 @@ def test_corpus_obeys_laws_for_every_split_and_policy(name: str) -> None:
 
 @each_dialect
 def test_broken_text_obeys_laws(name: str) -> None:
-    for case in broken(name, 100):
+    for case in break_cases(name, 100):
         assert_laws(name, case, chunkings(case.text, splits=0, random=2))
 
 
 @pytest.mark.slow
 @each_dialect
 def test_much_broken_text_obeys_laws(name: str) -> None:
-    for case in broken(name, 2000):
+    for case in break_cases(name, 2000):
         assert_laws(name, case, chunkings(case.text, splits=40, random=3))
 
 
-def on_the_wires(name: str, outputs: Iterable[ModelOutput]) -> None:
+def check_wires(name: str, outputs: Iterable[ModelOutput]) -> None:
     """Check each case under another policy and with another finish reason."""
     for number, case in enumerate(outputs):
         policies = list(POLICIES.values())[number % len(POLICIES)]
@@ -209,21 +209,21 @@ def on_the_wires(name: str, outputs: Iterable[ModelOutput]) -> None:
 
 @each_dialect
 def test_clients_run_only_calls_the_model_wrote(name: str) -> None:
-    on_the_wires(name, broken(name, 40))
+    check_wires(name, break_cases(name, 40))
     for case in cases(name):
         assert_wires(name, case, [list(case.text)])
-        on_the_wires(name, cut(case, max(1, len(case.text) // 18)))
+        check_wires(name, truncate(case, max(1, len(case.text) // 18)))
 
 
 @pytest.mark.slow
 @each_dialect
 def test_clients_run_only_calls_the_model_wrote_however_broken(name: str) -> None:
-    on_the_wires(name, broken(name, 1500))
+    check_wires(name, break_cases(name, 1500))
     for case in cases(name):
-        on_the_wires(name, cut(case, 1))
+        check_wires(name, truncate(case, 1))
 
 
-def cut(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
+def truncate(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
     """Yield the case truncated in many places."""
     for end in range(len(case.text), 0, -step):
         yield replace(case, text=case.text[:end], finish_reason="length")
@@ -231,7 +231,7 @@ def cut(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
 
 @each_dialect
 def test_parser_never_raises(name: str) -> None:
-    for number, case in enumerate(broken(name, 6)):
+    for number, case in enumerate(break_cases(name, 6)):
         assert_never_raises(name, case, list(case.text) if number % 2 else None)
 
 

@@ -79,7 +79,7 @@ def parts(message: Message) -> str:
     )
 
 
-def same(arguments: str, expected: Any) -> bool:
+def equal_arguments(arguments: str, expected: Any) -> bool:
     if isinstance(expected, str):
         return arguments == expected
     return json.dumps(json.loads(arguments)) == json.dumps(expected)
@@ -93,7 +93,7 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
     """Return the fields that differ from the expected ones."""
     calls = [(call.name, call.arguments) for call in message.tool_calls]
     alike = len(calls) == len(case.calls) and all(
-        name == expected_name and same(arguments, expected)
+        name == expected_name and equal_arguments(arguments, expected)
         for (name, arguments), (expected_name, expected) in zip(calls, case.calls, strict=True)
     )
     ids = [call.id for call in message.tool_calls]
@@ -204,7 +204,7 @@ def test_b10_spelled_marker_is_text_with_ids() -> None:
     )
     parser = Parser("hermes", tokenizer=vocabulary)
     fold = parser.fold()
-    for ids in ([think], spelled("the tag `</think>` ends it"), [close], spelled("ok")):
+    for ids in ([think], spell("the tag `</think>` ends it"), [close], spell("ok")):
         for token in ids:
             fold.push(parser.feed_tokens([token]))
     fold.push(parser.finish("stop"))
@@ -223,7 +223,7 @@ def byte_level(*special: str) -> Tokenizer:
     return tokenizer
 
 
-def spelled(text: str) -> list[int]:
+def spell(text: str) -> list[int]:
     """Return text as ordinary tokens, one per byte, whatever it spells."""
     return list(byte_level().encode(text, add_special_tokens=False).ids)
 
@@ -372,7 +372,7 @@ def test_i05_constrained_output_is_parsed(dialect: str, constraints: tuple[str, 
     assert not guided or "json" in constraints
     text = '[{"name": "f", "parameters": {"a": 1}}]' if guided else NATIVE[dialect]
     for chunks in chunkings(text):
-        message = planned(decided, chunks)
+        message = parse_with_plan(decided, chunks)
         assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": 1}')]
         assert (message.content, message.finish_reason) == (None, "tool_calls")
 
@@ -383,14 +383,14 @@ def test_i04_object_of_a_named_choice_is_the_arguments() -> None:
     body = {"messages": USER, "tools": [tool("create_user", name="string")], "tool_choice": choice}
     decided = plan("hermes", body, constraints=("json",))
     for chunks in chunkings('{"name":"Alice"}'):
-        (call,) = planned(decided, chunks).tool_calls
+        (call,) = parse_with_plan(decided, chunks).tool_calls
         assert (call.name, call.arguments) == ("create_user", '{"name":"Alice"}')
 
 
 USER = [{"role": "user", "content": "?"}]
 
 
-def planned(decided: Plan, chunks: Sequence[str]) -> Message:
+def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
     """Return what a plan's parser makes of these chunks."""
     parser = decided.parser()
     fold = parser.fold()
@@ -415,13 +415,13 @@ def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> N
 
 
 def test_j01_strict_policies_raise() -> None:
-    """MiaAI-Lab#55; hermes-agent#7680: nobody notices that the call is cut."""
+    """MiaAI-Lab#55; hermes-agent#7680: the truncated call goes unnoticed."""
     with pytest.raises(MalformedOutput):
         parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies=STRICT)
 
 
 def test_j04_cut_call_is_kept_as_a_diagnostic() -> None:
-    """ollama PR #17284, #17274: everything behind the tag vanishes."""
+    """ollama PR #17284, #17274: everything after the tag vanishes."""
     raw = '<tool_call>{"name":"nope","arguments":{'
     assert [diagnostic.raw for diagnostic in parse(raw, "hermes").diagnostics] == [raw]
 
@@ -474,7 +474,7 @@ def test_l08_calls_are_counted_from_zero(call_deltas: list[dict[str, Any]]) -> N
     ],
 )
 def test_l10_reasoning_has_the_field_the_client_reads(field: Any, keys: set[str]) -> None:
-    """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: renamed, and thoughts are silently gone."""
+    """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: the field is renamed, and reasoning is lost."""
     assert Policies().reasoning_field == "both"
     case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
     chunks = stream(case, list(case.raw))
@@ -606,7 +606,7 @@ def test_n01_characters_are_never_cut() -> None:
     think, close = (
         vocabulary.encode(tag, add_special_tokens=False).ids[0] for tag in ("<think>", "</think>")
     )
-    ids = [think, *spelled("ré"), close, *spelled("é🙂")]
+    ids = [think, *spell("ré"), close, *spell("é🙂")]
     parser = Parser("hermes", tokenizer=vocabulary)
     events = [event for token in ids for event in parser.feed_tokens([token])] + parser.finish("stop")
     texts = [event.text for event in events if isinstance(event, Text) and event.channel == "content"]
@@ -685,7 +685,7 @@ def test_q01_markers_that_are_special_tokens_are_kept() -> None:
 
 
 def test_q02_reasoning_markers_are_kept() -> None:
-    """mlx-vlm#1351: all special tokens are removed: the text `thought`, and a call that is none."""
+    """mlx-vlm#1351: all special tokens are removed, which leaves the text `thought` and an invalid call."""
     assert not plan("gemma4", {"messages": USER, "tools": [tool("f")]}).skip_special_tokens
     assert not plan("gemma4", {"messages": USER}).skip_special_tokens
 

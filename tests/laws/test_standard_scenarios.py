@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from test_corpus import case_of, difference
+from test_corpus import case_of, describe_difference
 
 import corpus_cases
 import standard_scenarios
@@ -50,10 +50,10 @@ def test_scenario_parses_as_intended(name: str) -> None:
     for case in standard_scenarios.cases(name):
         case_ = case_of(case.vector, dialect)
         reading = assert_laws(dialect, case_, chunkings(case.raw, splits=0, random=1))
-        if wrong := difference(case.vector, reading):
+        if wrong := describe_difference(case.vector, reading):
             reading.fail(case.vector.title, wrong)
         assert reading.message is not None
-        assert order_of(reading.message) == meant_order(case), case.vector.title
+        assert order_of(reading.message) == expected_order(case), case.vector.title
         for call in reading.message.tool_calls:
             TYPES[call.name].validate(json.loads(call.arguments))
 
@@ -67,7 +67,7 @@ def order_of(message: Message) -> list[tuple[str, str]]:
     ]
 
 
-def meant_order(case: Case) -> list[tuple[str, str]]:
+def expected_order(case: Case) -> list[tuple[str, str]]:
     order: list[tuple[str, str]] = []
     for part in case.test.expected_order:
         if isinstance(part, TextSegment):
@@ -104,7 +104,7 @@ def test_scenario_chunkings_give_the_same_message(name: str) -> None:
     for case in cut_cases(name):
         for chunks in ways(case):
             reading = run_parser(dialect, case_of(case.vector, dialect), chunks)
-            if wrong := difference(case.vector, reading):
+            if wrong := describe_difference(case.vector, reading):
                 reading.fail(case.vector.title, wrong)
 
 
@@ -114,7 +114,7 @@ def test_client_reassembles_every_chunking(name: str) -> None:
     for case in cut_cases(name):
         vector = case.vector
         for chunks in ways(case):
-            message = received(dialect, vector, chunks)
+            message = receive_chunks(dialect, vector, chunks)
             assert (message.content, message.reasoning) == (vector.content, vector.reasoning)
             assert [call.name for call in message.tool_calls] == [call.name for call in vector.calls]
             for got, call in zip(message.tool_calls, vector.calls, strict=True):
@@ -123,7 +123,7 @@ def test_client_reassembles_every_chunking(name: str) -> None:
             assert message.finish_reason == "tool_calls"
 
 
-def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
+def receive_chunks(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
     """Return what a client of Chat Completions receives."""
     parser = Parser(dialect, tools=vector.tools)
     chat, client = ChatStream(parser), ChatStreamDecoder()

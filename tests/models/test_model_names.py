@@ -21,13 +21,13 @@ def test_name_agrees_with_the_template(name: str) -> None:
 def test_every_declared_name_is_found(dialect: object) -> None:
     for name in dialect.family.model_names:  # type: ignore[attr-defined]
         pattern_name = name.replace("*", "7")
-        for spelt in (
+        for spelling in (
             pattern_name,
             pattern_name.upper(),
             pattern_name.replace(" ", "-") + "-8B-Instruct",
             f"org/{pattern_name}:8b",
         ):
-            match = known_model(spelt)
+            match = known_model(spelling)
             assert match is not None
             assert match.dialect is dialect
             assert match.model in name

@@ -35,7 +35,7 @@ FORGETS = CHATML.replace(
 )
 
 
-def tried(source: str) -> Training:
+def check_template(source: str) -> Training:
     return check_training(TemplateProbe(source, {}), FLAT_TOOLS)
 
 
@@ -44,11 +44,11 @@ def verdicts(checks: Training) -> dict[tuple[str, bool], str]:
 
 
 def test_uniform_template_keeps_the_prefix() -> None:
-    assert verdicts(tried(CHATML)) == {(case, False): "kept" for case in PREFIX_CASES}
+    assert verdicts(check_template(CHATML)) == {(case, False): "kept" for case in PREFIX_CASES}
 
 
 def test_reasoning_only_in_the_last_message_breaks_the_prefix() -> None:
-    checks = tried(FORGETS)
+    checks = check_template(FORGETS)
     assert verdicts(checks) == {
         (case, thinking): "broken" if thinking else "kept"
         for case in PREFIX_CASES
@@ -60,21 +60,23 @@ def test_reasoning_only_in_the_last_message_breaks_the_prefix() -> None:
 
 
 def test_prompt_only_block_breaks_turns_without_reasoning() -> None:
-    checks = tried(FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>"))
+    checks = check_template(
+        FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>")
+    )
     assert checks.empty_block == "<think></think>"
     assert verdicts(checks)["the next question", False] == "broken"
 
 
 def test_prefilled_reasoning_leaves_no_turn_without_it() -> None:
     opens = FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>")
-    checks = tried(opens)
+    checks = check_template(opens)
     assert verdicts(checks)["the next question", False] == "opens"
     assert checks.empty_block == ""
 
 
 def test_different_end_of_turn_breaks_the_prefix() -> None:
     ends = CHATML.replace("<|im_end|>{% endg", "{{ '<|return|>' if loop.last else '<|im_end|>' }}{% endg")
-    prefix = tried(ends).prefixes[-1]
+    prefix = check_template(ends).prefixes[-1]
     assert prefix.difference is not None
     assert prefix.difference.was.endswith("Unspool's answer.<|return|>")
 
@@ -83,24 +85,24 @@ def test_different_end_of_turn_breaks_the_prefix() -> None:
 
 
 def test_generation_marks_cover_their_content() -> None:
-    assert tried(CHATML).mask == MaskMarks(answer=True, end_of_turn=True, calls=True)
+    assert check_template(CHATML).mask == MaskMarks(answer=True, end_of_turn=True, calls=True)
 
 
 def test_end_of_turn_outside_the_marks_is_found() -> None:
     outside = CHATML.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
-    assert tried(outside).mask == MaskMarks(answer=True, end_of_turn=False, calls=True)
+    assert check_template(outside).mask == MaskMarks(answer=True, end_of_turn=False, calls=True)
 
 
 def test_template_without_marks_has_no_mask() -> None:
     bare = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
-    assert tried(bare).mask == MaskMarks(answer=False)
+    assert check_template(bare).mask == MaskMarks(answer=False)
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_template_written_block_may_be_marked(inside: bool) -> None:
     block = "{{ '<think></think>' if not message.reasoning_content }}"
     pair = f"{{% generation %}}{block}" if inside else f"{block}{{% generation %}}"
-    assert tried(FORGETS.replace("{% generation %}", pair)).mask.empty_block is inside
+    assert check_template(FORGETS.replace("{% generation %}", pair)).mask.empty_block is inside
 
 
 def test_spans_are_what_the_marks_enclose() -> None:
@@ -133,7 +135,7 @@ REAL = {
 @real
 @pytest.mark.parametrize("name", REAL)
 def test_real_templates_are_checked(name: str) -> None:
-    checks = tried(TEMPLATES[name].read_text("utf-8"))
+    checks = check_template(TEMPLATES[name].read_text("utf-8"))
     assert tuple(case.verdict for case in checks.prefixes) == REAL[name]
 
 

@@ -1,4 +1,4 @@
-"""What the playground's page is told: laws over every dialect's sample, and errors that are answers."""
+"""Answers to the playground's page: laws over every dialect's sample, and usage errors as answers."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ ROUNDS = [
 TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]{3,}\]|\]~!?b[\]\[]|\[e~\[")
 
 
-def spelt(rounds: list[tuple[str, bool]], tokenizer: Bytes) -> tuple[list[int], list[bool]]:
+def encode_rounds(rounds: list[tuple[str, bool]], tokenizer: Bytes) -> tuple[list[int], list[bool]]:
     pieces = [(tokenizer.encode(text), ours) for text, ours in rounds]
     ids = list(chain.from_iterable(piece for piece, _ in pieces))
     return ids, [ours for piece, ours in pieces for _ in piece]
@@ -42,10 +42,10 @@ def spelt(rounds: list[tuple[str, bool]], tokenizer: Bytes) -> tuple[list[int], 
 
 @pytest.fixture
 def chatml() -> Bytes:
-    return with_tags(bytes_for("hermes"), "<|im_start|>")
+    return tokenizer_with_tags(bytes_for("hermes"), "<|im_start|>")
 
 
-def with_tags(tokenizer: Bytes, *tags: str) -> Bytes:
+def tokenizer_with_tags(tokenizer: Bytes, *tags: str) -> Bytes:
     other = Bytes("passthrough")
     markers = sorted({*tokenizer.markers, *tags})
     other.markers = {marker: 256 + number for number, marker in enumerate(markers)}
@@ -53,7 +53,7 @@ def with_tags(tokenizer: Bytes, *tags: str) -> Bytes:
 
 
 def test_turns_of_a_trajectory_are_labelled(chatml: Bytes) -> None:
-    ids, ours = spelt(ROUNDS, chatml)
+    ids, ours = encode_rounds(ROUNDS, chatml)
     reading = conversation(ids, "hermes", tokenizer=chatml, openers=CHATML)
     assert [label != Label.CONTEXT for label in reading.labels] == ours
     assert [turn.role for turn in reading.turns] == [
@@ -72,7 +72,7 @@ def test_turns_of_a_trajectory_are_labelled(chatml: Bytes) -> None:
 
 def test_prompt_may_open_reasoning(chatml: Bytes) -> None:
     openers = CHATML | {"<|im_start|>assistant\n<think>\n": "assistant"}
-    ids, ours = spelt(
+    ids, ours = encode_rounds(
         [("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n", False), ("a</think>b", True)],
         chatml,
     )
@@ -90,7 +90,7 @@ def test_spelled_turn_border_is_text(chatml: Bytes) -> None:
 
 
 def test_padding_on_both_sides_is_ignored(chatml: Bytes) -> None:
-    ids, ours = spelt(ROUNDS[:3], chatml)
+    ids, ours = encode_rounds(ROUNDS[:3], chatml)
     pad = chatml.markers["<|endoftext|>"]
     reading = conversation([pad, pad, *ids, -100], "hermes", tokenizer=chatml, openers=CHATML, pad=pad)
     assert list(reading.labels[:2]) == [Label.PADDING] * 2
@@ -116,7 +116,7 @@ def test_second_message_of_a_turn_belongs_to_the_model() -> None:
     written = (
         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>"
     )
-    ids, ours = spelt([(prompt, False), (written, True)], tokenizer)
+    ids, ours = encode_rounds([(prompt, False), (written, True)], tokenizer)
     reading = conversation(ids, "harmony", tokenizer=tokenizer, openers=openers)
     assert [label != Label.CONTEXT for label in reading.labels] == ours
     assert reading.turns[-1].reading is not None
@@ -175,7 +175,7 @@ def check_template(name: str, dialect: str) -> None:
     template = ChatTemplate(TEMPLATES[name].read_text(), eos_token=min(ends_of_turn(spec), default=""))
     openers = turn_openers(template, spec)
     tags = {tag for text in (*openers, *ends_of_turn(spec)) for tag in TAG.findall(text)}
-    tokenizer = with_tags(bytes_for(dialect), *tags)
+    tokenizer = tokenizer_with_tags(bytes_for(dialect), *tags)
     opener = {role: text for text, role in reversed(openers.items())}
     end = min(ends_of_turn(spec) & tokenizer.markers.keys(), default="")
     called, answer = Message(tool_calls=(ToolCall("0", "now", "{}"),)), Message(content="It is noon.")
@@ -185,7 +185,7 @@ def check_template(name: str, dialect: str) -> None:
         (opener.get("tool", opener["user"]).removeprefix(end) + "noon" + opener["assistant"], False),
         (render(spec, answer), True),
     ]
-    ids, ours = spelt(rounds, tokenizer)
+    ids, ours = encode_rounds(rounds, tokenizer)
     reading = conversation(ids, dialect, tokenizer=tokenizer, openers=openers, tools=EXAMPLE_TOOLS)
     wrong = [at for at, label in enumerate(reading.labels) if (label & KIND != Label.CONTEXT) != ours[at]]
     # The token that ends one turn may also begin the next.

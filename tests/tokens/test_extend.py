@@ -203,7 +203,7 @@ DEPENDS = "pass messages="
 NO_BORDER = "which is not a special token"
 
 
-def obeys(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> bool:
+def check_rollout(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> bool:
     """Return whether there is a next prompt, and assert the laws with and without the last sampled token."""
     prompt, written, after = texts
     sampled = list(tokenizer.encode(written))
@@ -233,14 +233,14 @@ def test_templates_extend_in_their_own_vocabulary(name: str, model: str) -> None
     for rollout in rollouts(name, MODELS[model].begin, MODELS[model].end):
         texts = rollout.texts()
         if texts is not None:
-            obeys(rollout, tokenizer, texts)
+            check_rollout(rollout, tokenizer, texts)
 
 
 def every_rollout(name: str) -> dict[str, bool]:
     rollout_texts = [(rollout, rollout.texts()) for rollout in rollouts(name)]
     tokenizer = made_for([text for _, texts in rollout_texts for text in texts or ()])
     return {
-        rollout.name: obeys(rollout, tokenizer, texts)
+        rollout.name: check_rollout(rollout, tokenizer, texts)
         for rollout, texts in rollout_texts
         if texts is not None
     }
@@ -277,29 +277,29 @@ RESULT = {"role": "tool", "content": "21 degrees"}
 
 
 @cache
-def small() -> Tokenizer:
+def small_tokenizer() -> Tokenizer:
     tokenizer = trained_on([PROMPT, CALL, "It is raining. And tomorrow?"], size=400)
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in TAGS])
     return tokenizer
 
 
 def encode(text: str) -> list[int]:
-    return small().encode(text).ids
+    return small_tokenizer().encode(text).ids
 
 
 def decode(ids: Sequence[int]) -> str:
-    return small().decode(ids, skip_special_tokens=False)
+    return small_tokenizer().decode(ids, skip_special_tokens=False)
 
 
 def test_tool_result_follows_a_call() -> None:
-    extension = extend(encode(PROMPT + CALL + "<|im_end|>"), [RESULT], CHATML, small())
+    extension = extend(encode(PROMPT + CALL + "<|im_end|>"), [RESULT], CHATML, small_tokenizer())
     assert decode(extension.suffix) == "\n<|im_start|>tool\n21 degrees<|im_end|>\n<|im_start|>assistant\n"
     assert extension
 
 
 @pytest.mark.parametrize("end", ["", "<|im_end|>", "<|im_end|>\n"])
 def test_end_of_turn_occurs_once(end: str) -> None:
-    extension = extend(encode(PROMPT + "It is raining." + end), [NEXT], CHATML, small())
+    extension = extend(encode(PROMPT + "It is raining." + end), [NEXT], CHATML, small_tokenizer())
     assert extension.ids is not None
     assert decode(extension.ids).count("<|im_end|>\n<|im_start|>user\nAnd tomorrow?") == 1
 
@@ -308,31 +308,31 @@ def test_unusual_ids_are_kept() -> None:
     letters = [id for letter in "It is raining." for id in encode(letter)]
     ids = [*encode(PROMPT), *letters, *encode("<|im_end|>")]
     assert letters != encode("It is raining.")
-    extension = extend(ids, [NEXT], CHATML, small())
+    extension = extend(ids, [NEXT], CHATML, small_tokenizer())
     assert extension.ids == [*ids, *extension.suffix]
     assert (
         extension.suffix
-        == extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], CHATML, small()).suffix
+        == extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], CHATML, small_tokenizer()).suffix
     )
 
 
 def test_arrays_are_accepted() -> None:
     ids = encode(PROMPT + "It is raining.<|im_end|>")
-    extension = extend(np.array(ids), [NEXT], CHATML, small())
-    assert extension == extend(ids, [NEXT], CHATML, small())
+    extension = extend(np.array(ids), [NEXT], CHATML, small_tokenizer())
+    assert extension == extend(ids, [NEXT], CHATML, small_tokenizer())
     assert extension.ids is not None
     assert {type(id) for id in extension.ids} == {int}
 
 
 def test_dropped_reasoning_is_reported() -> None:
     ids = encode(PROMPT + "<think>Rain?</think>It is raining.<|im_end|>")
-    extension = extend(ids, [NEXT], THINKING, small())
+    extension = extend(ids, [NEXT], THINKING, small_tokenizer())
     assert not extension
     assert extension.difference is not None
     was, now, caret = extension.difference.show().splitlines()
     assert was[caret.index("^") :].startswith("<think>")
     assert now[caret.index("^") :].startswith("Unspool's answer.")
-    assert extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], THINKING, small())
+    assert extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], THINKING, small_tokenizer())
 
 
 @pytest.mark.parametrize(
@@ -355,19 +355,23 @@ def test_dropped_reasoning_is_reported() -> None:
 )
 def test_missing_prompt_has_a_reason(written: str, new: list[dict[str, Any]], why: str) -> None:
     template = CHATML.replace("assistant\n", "assistant\n{# </think> #}")
-    extension = extend(encode(PROMPT + written), new, template, small())
+    extension = extend(encode(PROMPT + written), new, template, small_tokenizer())
     assert extension == Extension(None, why=extension.why)
     assert why in extension.why
 
 
 def test_ids_of_another_template_are_not_extended() -> None:
-    extension = extend(encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small())
+    extension = extend(
+        encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small_tokenizer()
+    )
     assert "no turn of the model that begins as in this template" in extension.why
 
 
 def test_border_must_be_a_special_token() -> None:
     plain = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant: "
-    extension = extend(encode("user: Weather in Oslo?\nassistant: It is raining."), [NEXT], plain, small())
+    extension = extend(
+        encode("user: Weather in Oslo?\nassistant: It is raining."), [NEXT], plain, small_tokenizer()
+    )
     assert not extension
 
 
@@ -383,18 +387,18 @@ def test_ambiguous_ids_are_not_guessed() -> None:
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
     ids = encode(PROMPT + CALL + "<|im_end|>")
-    assert "the call has another name" in extend(ids, [RESULT], named, small()).why
-    extension = extend(ids, [{**RESULT, "name": "get_weather"}], named, small())
+    assert "the call has another name" in extend(ids, [RESULT], named, small_tokenizer()).why
+    extension = extend(ids, [{**RESULT, "name": "get_weather"}], named, small_tokenizer())
     assert "<|im_start|>tool get_weather\n21 degrees" in decode(extension.suffix)
     call = {"id": "abcdefgh1", "function": {"name": "get_weather", "arguments": {}}}
     messages = [QUESTION, {"role": "assistant", "content": None, "tool_calls": [call]}]
-    assert extend(ids, [RESULT], named, small(), messages=messages) == extension
+    assert extend(ids, [RESULT], named, small_tokenizer(), messages=messages) == extension
 
 
 def test_different_prompt_is_not_a_prefix() -> None:
     ids = encode(PROMPT + "It is raining.<|im_end|>")
     messages = [{"role": "user", "content": "Weather in Rome?"}]
-    extension = extend(ids, [NEXT], CHATML, small(), messages=messages)
+    extension = extend(ids, [NEXT], CHATML, small_tokenizer(), messages=messages)
     assert "do not begin with the prompt" in extension.why
     assert extension.difference is not None
     assert extension.difference.was[extension.difference.at :].startswith("Oslo")
@@ -402,11 +406,11 @@ def test_different_prompt_is_not_a_prefix() -> None:
 
 def test_usage_errors_are_raised() -> None:
     with pytest.raises(UsageError, match="new_messages is empty"):
-        extend([1], [], CHATML, small())
+        extend([1], [], CHATML, small_tokenizer())
     with pytest.raises(UsageError, match="cannot encode text"):
         extend([1], [NEXT], CHATML, Deaf())
     with pytest.raises(UsageError, match="1000000"):
-        extend([1_000_000], [NEXT], CHATML, small())
+        extend([1_000_000], [NEXT], CHATML, small_tokenizer())
 
 
 class Deaf:

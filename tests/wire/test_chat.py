@@ -73,7 +73,7 @@ def reasoning_part(text: str) -> Part:
     return TextPart("reasoning", text)
 
 
-def called(index: int, arguments: str) -> Part:
+def call_part(index: int, arguments: str) -> Part:
     return ToolCall(f"call_{index}", f"f{index}", arguments)
 
 
@@ -137,65 +137,67 @@ CASES = {
     ),
     "one call": Case(
         [content("Now:"), markup(), *call(0, '{"a"', ": 1", "", "}"), markup()],
-        (text_part("Now:"), called(0, '{"a": 1}')),
+        (text_part("Now:"), call_part(0, '{"a": 1}')),
         "tool_calls",
     ),
     "three calls": Case(
         [*call(0, '{"a": 1}'), markup(), *call(1, '{"b": ', "[2]}"), *call(2, '{"c": "é\\n"}')],
-        (called(0, '{"a": 1}'), called(1, '{"b": [2]}'), called(2, '{"c": "é\\n"}')),
+        (call_part(0, '{"a": 1}'), call_part(1, '{"b": [2]}'), call_part(2, '{"c": "é\\n"}')),
         "tool_calls",
     ),
-    "call without arguments": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls"),
+    "call without arguments": Case(call(0, "{}"), (call_part(0, "{}"),), "tool_calls"),
     "call without arguments, nothing sent": Case(
-        [*call(0), *call(1, "", "")], (called(0, "{}"), called(1, "{}")), "tool_calls"
+        [*call(0), *call(1, "", "")], (call_part(0, "{}"), call_part(1, "{}")), "tool_calls"
     ),
     "truncated call": Case(
         [*call(0, '{"a": "he', status="truncated"), note("truncated_call")],
-        (called(0, '{"a": "he\\u"]'),),
+        (call_part(0, '{"a": "he\\u"]'),),
         "length",
     ),
     "truncated call after a complete one": Case(
         [*call(0, '{"a": 1}'), *call(1, status="truncated")],
-        (called(0, '{"a": 1}'), called(1, '{"\\u"]')),
+        (call_part(0, '{"a": 1}'), call_part(1, '{"\\u"]')),
         "length",
     ),
     "cut head": Case([content("Now:"), note("cut_head")], (text_part("Now:"),), "length"),
-    "cut head after a call": Case([*call(0, "{}"), note("cut_head")], (called(0, "{}"),), "length"),
+    "cut head after a call": Case([*call(0, "{}"), note("cut_head")], (call_part(0, "{}"),), "length"),
     "malformed call": Case(
         [*call(0, '{"a": ', status="malformed"), note("malformed_call")],
-        (called(0, '{"a": "\\u<malformed>"]'),),
+        (call_part(0, '{"a": "\\u<malformed>"]'),),
         "tool_calls",
     ),
     "malformed call, cut off later": Case(
         [*call(0, '{"a": ', status="malformed"), content("And")],
-        (called(0, '{"a": "\\u<malformed>"]'), text_part("And")),
+        (call_part(0, '{"a": "\\u<malformed>"]'), text_part("And")),
         "length",
         backend_reason="length",
     ),
     "malformed call after a complete one": Case(
         [*call(0, "{}"), *call(1, "{", status="malformed")],
-        (called(0, "{}"), called(1, '{"\\u<malformed>"]')),
+        (call_part(0, "{}"), call_part(1, '{"\\u<malformed>"]')),
         "tool_calls",
     ),
     "complete call after a malformed one": Case(
         [*call(0, "{", status="malformed"), *call(1, "{}")],
-        (called(0, '{"\\u<malformed>"]'), called(1, "{}")),
+        (call_part(0, '{"\\u<malformed>"]'), call_part(1, "{}")),
         "tool_calls",
     ),
     "the backend's guess": Case([content("Hi")], (text_part("Hi"),), "stop", backend_reason="tool_calls"),
-    "the backend knows nothing": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls", backend_reason=None),
+    "the backend knows nothing": Case(
+        call(0, "{}"), (call_part(0, "{}"),), "tool_calls", backend_reason=None
+    ),
     "text after a call": Case(
-        [*call(0, '{"a": 1}'), content("Done.")], (called(0, '{"a": 1}'), text_part("Done.")), "tool_calls"
+        [*call(0, '{"a": 1}'), content("Done.")], (call_part(0, '{"a": 1}'), text_part("Done.")), "tool_calls"
     ),
     "text after a call, cut off": Case(
         [*call(0, "{}"), content("Do")],
-        (called(0, "{}"), text_part("Do")),
+        (call_part(0, "{}"), text_part("Do")),
         "tool_calls",
         backend_reason="length",
     ),
     "reasoning after a call": Case(
         [reasoning("One."), *call(0, '{"a": 1}'), reasoning("Two."), content("Hi")],
-        (reasoning_part("One."), called(0, '{"a": 1}'), reasoning_part("Two."), text_part("Hi")),
+        (reasoning_part("One."), call_part(0, '{"a": 1}'), reasoning_part("Two."), text_part("Hi")),
         "tool_calls",
     ),
 }

@@ -44,7 +44,7 @@ def policies(name: str, value: str, forced_reason: str) -> Policies | None:
     return None if value == "error" else Policies(**chosen)
 
 
-def encoded(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
+def encode_all(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
     return [chunk for events in portions for chunk in wire.encode(events)]
 
 
@@ -55,9 +55,9 @@ def finish_reasons(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], d
         tidy.push(events)
         fold.push(events)
     message = fold.message()
-    chat = encoded(ChatStream(parser), portions)
+    chat = encode_all(ChatStream(parser), portions)
     whole: Any = ChatStream(parser).response(message)
-    sent = encoded(MessagesStream(parser), portions)
+    sent = encode_all(MessagesStream(parser), portions)
     (delta,) = (event["delta"] for event in sent if event["type"] == "message_delta")
     client = ChatStreamDecoder()
     for chunk in chat:
@@ -80,7 +80,7 @@ def malformed(message: Message) -> bool:
 
 def responses(parser: Parser, portions: Sequence[Any]) -> tuple[Any, Any]:
     """Return the status of a response, streamed and whole; this API has no status for calls."""
-    chunks = encoded(ResponsesStream(parser), portions)
+    chunks = encode_all(ResponsesStream(parser), portions)
     whole: Any = ResponsesStream(parser).response(parser.message(chain.from_iterable(portions)))
     return ended(chunks[-1]["response"]), ended(whole)
 

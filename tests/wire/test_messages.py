@@ -29,7 +29,7 @@ def wire(**options: Any) -> MessagesStream:
     return MessagesStream(Parser("hermes"), **options)
 
 
-def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
+def encode_events(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """Return the events of the stream, checked against the rules of every stream."""
     chunks = wire(model="m", **options).encode(events)
     check(chunks)
@@ -78,7 +78,7 @@ def read(chunks: Iterable[Chunk]) -> Any:
 
 def test_whole_turn_has_the_documented_events() -> None:
     kinds = []
-    for chunk in sent(ALL):
+    for chunk in encode_events(ALL):
         delta = chunk.get("delta")
         kinds.append(str(delta["type"] if isinstance(delta, dict) and "type" in delta else chunk["type"]))
     assert kinds == [
@@ -104,7 +104,7 @@ def test_whole_turn_has_the_documented_events() -> None:
 
 
 def test_client_receives_everything() -> None:
-    final = read(sent(ALL))
+    final = read(encode_events(ALL))
     thinking, text, first, second = final.content
     assert (thinking.thinking, bool(thinking.signature)) == ("I see.", True)
     assert text.text == "One moment."
@@ -125,7 +125,7 @@ def test_client_receives_everything() -> None:
     ],
 )
 def test_stop_reason_is_translated(events: list[Event], reason: str) -> None:
-    assert read(sent(events)).stop_reason == reason
+    assert read(encode_events(events)).stop_reason == reason
 
 
 def test_stop_sequence_is_named() -> None:
@@ -155,13 +155,13 @@ def test_encoding_after_the_end_is_an_error() -> None:
 def test_response_equals_the_stream() -> None:
     whole = wire(model="m", id="msg_1").response(Parser("hermes").message(ALL))
     Message.model_validate(whole)
-    streamed = read(sent(ALL, id="msg_1"))
+    streamed = read(encode_events(ALL, id="msg_1"))
     assert whole["content"] == [block.model_dump(exclude_none=True) for block in streamed.content]
     assert whole["stop_reason"] == streamed.stop_reason
 
 
 def test_events_have_both_lines() -> None:
-    for chunk in sent(ALL):
+    for chunk in encode_events(ALL):
         event, data, *rest = messages_sse(chunk).split("\n")
         assert event == f"event: {chunk['type']}"
         assert json.loads(data.removeprefix("data: ")) == chunk

@@ -92,13 +92,13 @@ def value(text: str, quote: str = GEMMA, **options: Any) -> Any:
     return json.loads(out.text)
 
 
-def cut(text: str, size: int) -> list[str]:
+def split_text(text: str, size: int) -> list[str]:
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
 def assert_chunking(text: str, *chunkings: Sequence[str], **options: Any) -> Outcome:
     whole = read([text], **options)
-    for chunks in (list(text), cut(text, 3), *chunkings):
+    for chunks in (list(text), split_text(text, 3), *chunkings):
         assert read(chunks, **options) == whole, chunks
     return whole
 
@@ -186,8 +186,8 @@ def test_examples_are_converted(text: str, expected: object, quote: str) -> None
     if expected is None:
         expected = {"city": "Paris", "n": 1, "ok": True, "l": [1, "a"], "o": {"k": None}}
     written = text.replace("Q", quote)
-    for behind in ("", "<tool_call|>", " call:f{}", "\nAnd so on."):
-        out = assert_chunking(written + behind, quote=quote)
+    for rest in ("", "<tool_call|>", " call:f{}", "\nAnd so on."):
+        out = assert_chunking(written + rest, quote=quote)
         assert (out.status, out.end) == ("complete", len(written)), out
         assert json.loads(out.text) == json.loads(json.dumps(expected).replace("Q", json.dumps(quote)[1:-1]))
 
@@ -297,8 +297,8 @@ def test_output_is_emitted_as_early_as_possible(text: str, expected: str) -> Non
     ],
 )
 def test_errors_have_position_and_prefix(text: str, at: int, error: str, out: str) -> None:
-    for behind in ("", "}", " x:1}<tool_call|>"):
-        outcome = assert_chunking(text + behind)
+    for rest in ("", "}", " x:1}<tool_call|>"):
+        outcome = assert_chunking(text + rest)
         assert (outcome.end, outcome.error, outcome.text) == (at, error, out)
 
 
@@ -487,7 +487,7 @@ def assert_laws(data: st.DataObject) -> None:
     ends = data.draw(st.sampled_from((ENDS, NOTHING)))
     text = data.draw(shreds(quote))
     chunks = data.draw(chunkings(text))
-    out = assert_chunking(text, chunks, cut(text, 7), quote=quote, ends=ends, repair=repair, kind=kind)
+    out = assert_chunking(text, chunks, split_text(text, 7), quote=quote, ends=ends, repair=repair, kind=kind)
     if out.status == "complete":
         assert isinstance(json.loads(out.text), dict)
     # A decision made on a prefix is final: emitted text, an error and the end position do not change.
@@ -597,9 +597,9 @@ LINES = 'line "x" {1}, é\n' * 4_096
     ids=["quoted", "bare"],
 )
 def test_long_string_streams_in_linear_time(text: str, expected: str) -> None:
-    out = read(cut(text + "<tool_call|>", 4))
+    out = read(split_text(text + "<tool_call|>", 4))
     assert json.loads(out.text) == {"a": expected}
-    assert_linear(lambda length: read(cut(text[:length], 4)), 4_000)
+    assert_linear(lambda length: read(split_text(text[:length], 4)), 4_000)
 
 
 @pytest.mark.parametrize("size", [1, 4, 1_000_000])
@@ -607,7 +607,7 @@ def test_deep_nesting_does_not_recurse(size: int) -> None:
     depth = 10_000
     for opener, closer in (("[", "]"), ("{a:", "}")):
         text = "{a:" + opener * depth + GEMMA + "x" + GEMMA + closer * depth + "}<"
-        out = read(cut(text, size))
+        out = read(split_text(text, size))
         assert (out.status, out.end) == ("complete", len(text) - 1)
         assert encode_bare(out.text, GEMMA) == text[:-1]
 
@@ -645,7 +645,7 @@ STARTS = ("{k:Q", "{k:x", "{k:[Q", "{", "{k:", '{k:"', "{k:[", "{k:[x", "(k=", "
 
 def assert_quick(start: str, piece: str, size: int) -> None:
     text = (start + piece * 64_000).replace("Q", GEMMA)
-    assert_linear(lambda length: read(cut(text[:length], size), repair=True), 4_000)
+    assert_linear(lambda length: read(split_text(text[:length], size), repair=True), 4_000)
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)

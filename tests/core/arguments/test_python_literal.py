@@ -32,11 +32,11 @@ class Outcome(NamedTuple):
     notes: list[tuple[str, str, int]]
 
 
-def loose() -> PythonArguments:
+def loose_codec() -> PythonArguments:
     return PythonArguments(loose=True)
 
 
-def positional(*names: str) -> PythonArguments:
+def positional_codec(*names: str) -> PythonArguments:
     tool = {"name": "f", "parameters": {"properties": {name: {} for name in names}}}
     return PythonArguments(tools=Tools([tool]), function="f")
 
@@ -261,12 +261,12 @@ def test_diagnostics_are_recorded(text: str, notes: list[tuple[str, str, int]]) 
     ],
 )
 def test_positional_arguments_get_names(text: str, expected: str) -> None:
-    assert complete(text, lambda: positional("q", "n")) == expected
+    assert complete(text, lambda: positional_codec("q", "n")) == expected
 
 
 @pytest.mark.parametrize("text", ["('x', 2, 3)", "(q='x', 2)", "(a=1, 'x')"])
 def test_positional_arguments_without_a_name_are_an_error(text: str) -> None:
-    assert read(text, lambda: positional("q", "n")).error == "an argument's name or ')'"
+    assert read(text, lambda: positional_codec("q", "n")).error == "an argument's name or ')'"
 
 
 def test_empty_chunk_inside_a_number_changes_nothing() -> None:
@@ -274,7 +274,7 @@ def test_empty_chunk_inside_a_number_changes_nothing() -> None:
 
 
 def test_positional_name_is_escaped_for_json() -> None:
-    assert complete("(1)", lambda: positional('a"\n')) == '{"a\\"\\n": 1}'
+    assert complete("(1)", lambda: positional_codec('a"\n')) == '{"a\\"\\n": 1}'
 
 
 # -- values
@@ -391,18 +391,18 @@ LOOSE: list[tuple[str, str]] = [
 )
 @pytest.mark.parametrize(("text", "expected"), LOOSE)
 def test_loose_arguments_are_converted(text: str, expected: str, rest: str) -> None:
-    outcome = read(text + rest, loose)
+    outcome = read(text + rest, loose_codec)
     assert (outcome.text, outcome.error, outcome.end) == (expected, "", len(text))
-    assert outcome == feed(loose(), list(text + rest))
+    assert outcome == feed(loose_codec(), list(text + rest))
 
 
 @pytest.mark.parametrize("text", ["(a='x'", "(a='x',", "(a='x', b", "(a='x', b=", "(a=['x', Tr"])
 def test_input_may_end_after_a_loose_string(text: str) -> None:
-    assert read(text, loose).text.startswith('{"a": ' + ("[" if "[" in text else "") + '"x"')
+    assert read(text, loose_codec).text.startswith('{"a": ' + ("[" if "[" in text else "") + '"x"')
 
 
 def test_loose_string_may_be_undecided() -> None:
-    codec = loose()
+    codec = loose_codec()
     assert codec.step("(a='x')", 0, False) == len("(a='x")
     assert codec.text == '{"a": "x'
     assert not codec.done
@@ -454,15 +454,15 @@ def test_text_is_emitted_as_soon_as_it_is_certain() -> None:
 # -- comparison with Python
 
 
-def judged(node: ast.AST) -> Any:
+def evaluate_literal(node: ast.AST) -> Any:
     """Return the JSON value of a literal as Python evaluates it."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return [judged(item) for item in node.elts]
+        return [evaluate_literal(item) for item in node.elts]
     if isinstance(node, ast.JoinedStr):
-        return "".join(judged(part) for part in node.values)
+        return "".join(evaluate_literal(part) for part in node.values)
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
-        return {_key(judged(key)): judged(item) for key, item in pairs if key is not None}
+        return {_key(evaluate_literal(key)): evaluate_literal(item) for key, item in pairs if key is not None}
     return ast.literal_eval(node)
 
 
@@ -476,10 +476,10 @@ def judge(text: str) -> dict[str, Any]:
     if call.args:
         assert len(call.args) == 1
         assert not call.keywords
-        members = judged(call.args[0])
+        members = evaluate_literal(call.args[0])
         assert isinstance(members, dict)
         return members
-    return {str(keyword.arg): judged(keyword.value) for keyword in call.keywords}
+    return {str(keyword.arg): evaluate_literal(keyword.value) for keyword in call.keywords}
 
 
 blanks = st.sampled_from(["", "", " ", "\n  ", "\t"])
@@ -566,7 +566,7 @@ def calls(draw: st.DrawFn) -> str:
     return f"({','.join(parts)})"
 
 
-def same(actual: Any, expected: Any) -> bool:
+def equal_json(actual: Any, expected: Any) -> bool:
     """Return whether values and types are equal; Python has surrogates where JSON has the character."""
     return json.dumps(actual, ensure_ascii=True) == json.dumps(expected, ensure_ascii=True)
 
@@ -575,16 +575,16 @@ def same(actual: Any, expected: Any) -> bool:
 def test_arguments_agree_with_python(text: str) -> None:
     outcome = read(text)
     assert (outcome.error, outcome.status, outcome.end) == ("", "complete", len(text))
-    assert same(value(outcome.text), judge(text))
+    assert equal_json(value(outcome.text), judge(text))
 
 
 @given(literals)
 def test_values_agree_with_python(text: str) -> None:
-    expected = judged(ast.parse(f"({text})", mode="eval").body)
+    expected = evaluate_literal(ast.parse(f"({text})", mode="eval").body)
     # Parentheses join adjacent strings.
     outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)
     assert outcome.status == "complete"
-    assert same(value(outcome.text), expected)
+    assert equal_json(value(outcome.text), expected)
 
 
 SCRAPS = [
@@ -625,15 +625,15 @@ def test_agrees_with_python_where_both_accept(text: str) -> None:
         except (SyntaxError, ValueError, AssertionError, TypeError):
             return  # the codec accepts more than Python does
         if not any(isinstance(item, bytes) or item is ... for item in expected.values()):
-            assert same(value(outcome.text), expected)
+            assert equal_json(value(outcome.text), expected)
 
 
 # -- codec laws
 
 MAKERS: list[Make] = [
     PythonArguments,
-    loose,
-    lambda: positional("a", "q"),
+    loose_codec,
+    lambda: positional_codec("a", "q"),
     PythonValue,
     lambda: PythonValue(loose=True),
 ]
@@ -643,7 +643,7 @@ each_codec = pytest.mark.parametrize(
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> str:
+def mutated_text(draw: st.DrawFn) -> str:
     text = draw(
         st.one_of(
             calls(), literals, st.sampled_from([text for text, _ in COMPLETE + LOOSE if len(text) < 300])
@@ -656,10 +656,10 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-texts = st.one_of(scraps, mutated())
+texts = st.one_of(scraps, mutated_text())
 
 
-def cut(text: str, draw: st.DrawFn | Any) -> list[str]:
+def split_text(text: str, draw: st.DrawFn | Any) -> list[str]:
     if not text:
         return []
     at = sorted(draw(st.sets(st.integers(1, len(text)), max_size=8)))
@@ -672,7 +672,7 @@ def test_chunking_does_not_matter(make: Make, data: st.DataObject) -> None:
     text = data.draw(texts)
     whole = read(text, make)
     assert feed(make(), list(text)) == whole
-    assert feed(make(), cut(text, data.draw)) == whole
+    assert feed(make(), split_text(text, data.draw)) == whole
     if text:
         codec = make()
         codec.step(text, 0, True)  # a single final step
@@ -771,7 +771,7 @@ LONG: dict[str, str] = {
 
 
 @pytest.mark.parametrize("size", [4, 10_000_000])
-@pytest.mark.parametrize("make", [PythonArguments, loose], ids=["strict", "loose"])
+@pytest.mark.parametrize("make", [PythonArguments, loose_codec], ids=["strict", "loose"])
 @pytest.mark.parametrize("name", LONG)
 def test_work_is_linear(name: str, make: Make, size: int) -> None:
     def read(length: int) -> Outcome:
@@ -782,7 +782,7 @@ def test_work_is_linear(name: str, make: Make, size: int) -> None:
         assert read(len(LONG[name])).status == "complete"
 
 
-@pytest.mark.parametrize("make", [PythonArguments, loose], ids=["strict", "loose"])
+@pytest.mark.parametrize("make", [PythonArguments, loose_codec], ids=["strict", "loose"])
 def test_unconsumed_input_is_bounded(make: Make) -> None:
     for text in LONG.values():
         codec = make()
@@ -864,12 +864,12 @@ json_values = st.recursive(
 def test_encoded_arguments_round_trip(arguments: dict[str, Any], ascii_only: bool, rest: str) -> None:
     source = json.dumps(arguments, ensure_ascii=ascii_only)
     text = encode_python(source)
-    for make in (PythonArguments, loose):
+    for make in (PythonArguments, loose_codec):
         outcome = read(text + rest, make)
         assert (outcome.error, outcome.status, outcome.end) == ("", "complete", len(text))
-        assert same(value(outcome.text), value(source))
+        assert equal_json(value(outcome.text), value(source))
     if text.isprintable() and all(key.isascii() and not iskeyword(key) for key in arguments):
-        assert same(judge(text), value(source))
+        assert equal_json(judge(text), value(source))
 
 
 @pytest.mark.parametrize(

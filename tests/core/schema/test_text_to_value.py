@@ -615,7 +615,7 @@ def test_order_of_a_union_does_not_matter() -> None:
 # -- reported bugs of other parsers
 
 OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-MUSEUM: list[tuple[str, object, str, str]] = [
+REPORTED_BUGS: list[tuple[str, object, str, str]] = [
     ("C01", OPTIONAL_INTEGER, "5", "5"),
     ("C01", OPTIONAL_INTEGER, "null", "null"),
     ("C01", {"oneOf": OPTIONAL_INTEGER["anyOf"]}, "5", "5"),
@@ -649,7 +649,7 @@ MUSEUM: list[tuple[str, object, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("row", "schema", "text", "expected"), MUSEUM)
+@pytest.mark.parametrize(("row", "schema", "text", "expected"), REPORTED_BUGS)
 def test_reported_coercion_bugs_are_absent(row: str, schema: object, text: str, expected: str) -> None:
     """One row per report: vLLM #37831, #39679, #42128, #43984, #55743 ...; C16 is above."""
     assert coerce(text, ValueType(schema), python_values=False)[0] == expected
@@ -663,16 +663,16 @@ def test_unfinished_numbers_are_not_numbers() -> None:
 # -- depth and size
 
 
-def deep(opener: str, closer: str, inner: str, depth: int = 100_000) -> str:
+def nest(opener: str, closer: str, inner: str, depth: int = 100_000) -> str:
     return opener * depth + inner + closer * depth
 
 
 def test_deep_json_is_recognised() -> None:
     for text in (
-        deep("[", "]", ""),
-        deep("[ 1 , ", "\n]", "{}"),
-        deep('{"a" : ', "}", '"x"'),
-        deep('[{"a":1,"b":[', "]}, null]", "true,false"),
+        nest("[", "]", ""),
+        nest("[ 1 , ", "\n]", "{}"),
+        nest('{"a" : ', "}", '"x"'),
+        nest('[{"a":1,"b":[', "]}, null]", "true,false"),
     ):
         kind = of("object") if text[0] == "{" else of("array")
         assert coerce(text, kind, python_values=False) == (text, True)
@@ -682,27 +682,27 @@ def test_deep_json_is_recognised() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        deep("[", "]", "") + "]",
-        deep("[", "]", "")[:-1],
-        deep("[", "]", "1,"),
-        deep("[", "]", "1 2"),
-        deep("[", "]", "1:2"),
-        deep("[", "]", ","),
-        deep("[", "]", "}"),
-        deep("[", "]", "{1:2}"),
-        deep("[", "]", '{"a"}'),
-        deep("[", "]", '{"a",1}'),
-        deep("[", "]", '{"a":}'),
-        deep("[", "]", '{"a":1,}'),
-        deep("[", "]", '{"a":1 "b":2}'),
-        deep("[", "]", "NaN"),
-        deep("[", "]", "1e999"),
-        deep("[", "]", "01"),
-        deep("[", "]", '"\n"'),
-        deep("[", "]", "'a'"),
+        nest("[", "]", "") + "]",
+        nest("[", "]", "")[:-1],
+        nest("[", "]", "1,"),
+        nest("[", "]", "1 2"),
+        nest("[", "]", "1:2"),
+        nest("[", "]", ","),
+        nest("[", "]", "}"),
+        nest("[", "]", "{1:2}"),
+        nest("[", "]", '{"a"}'),
+        nest("[", "]", '{"a",1}'),
+        nest("[", "]", '{"a":}'),
+        nest("[", "]", '{"a":1,}'),
+        nest("[", "]", '{"a":1 "b":2}'),
+        nest("[", "]", "NaN"),
+        nest("[", "]", "1e999"),
+        nest("[", "]", "01"),
+        nest("[", "]", '"\n"'),
+        nest("[", "]", "'a'"),
         "[" * 100_000,
-        deep('{"a":', "", ""),
-        deep('{"a":', "]", "1"),
+        nest('{"a":', "", ""),
+        nest('{"a":', "]", "1"),
     ],
     ids=range(21),
 )
@@ -806,8 +806,8 @@ def test_python_literals_become_json(text: str, expected: str | None) -> None:
 
 
 def test_deep_python_literals_become_json() -> None:
-    assert python_to_json(deep("[", "]", "")) == deep("[", "]", "")
-    assert python_to_json(deep("({'a': ", "},)", "None", 10_000)) == deep('[{"a": ', "}]", "null", 10_000)
+    assert python_to_json(nest("[", "]", "")) == nest("[", "]", "")
+    assert python_to_json(nest("({'a': ", "},)", "None", 10_000)) == nest('[{"a": ', "}]", "null", 10_000)
     assert python_to_json("[" * 100_000) is None
 
 
@@ -833,13 +833,13 @@ def test_python_repr_becomes_json(value: object) -> None:
     assert json.loads(text) == json.loads(json.dumps(value))
 
 
-def meaning(node: ast.expr) -> object:
+def expected_json(node: ast.expr) -> object:
     """Return Python's value as JSON; sets keep the order in which they are written."""
     if isinstance(node, ast.Dict):
         keys = [json.loads(json.dumps({ast.literal_eval(key): 0})) for key in node.keys if key]
-        return {next(iter(key)): meaning(value) for key, value in zip(keys, node.values, strict=True)}
+        return {next(iter(key)): expected_json(value) for key, value in zip(keys, node.values, strict=True)}
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return [meaning(item) for item in node.elts]
+        return [expected_json(item) for item in node.elts]
     return ast.literal_eval(node)
 
 
@@ -852,7 +852,7 @@ PIECES = [*"[](){},:'\"\\ \nnd1", "'''", "None", "True", "1.5", "-1", "x41", "u0
 def test_python_literals_agree_with_python(text: str) -> None:
     converted = python_to_json(text)
     if converted is not None:
-        assert json.loads(converted) == meaning(ast.parse(text.strip(), mode="eval").body)
+        assert json.loads(converted) == expected_json(ast.parse(text.strip(), mode="eval").body)
 
 
 @pytest.mark.parametrize("text", ["", "+", ".", "e5", "1e", "5 ", "\u0665", "1e999", "-.", "0x1"])

@@ -27,7 +27,7 @@ from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for
 
 NAMES = [dialect.name for dialect in list_dialects()]
-SPELT = "It is spelt <tool_call>, é."
+SPELLED_TEXT = "It is spelt <tool_call>, é."
 LAGS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 
 
@@ -69,7 +69,7 @@ def read(
     return normalise(events), parser.message(events)
 
 
-def by_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event], Message]:
+def parse_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event], Message]:
     parser = Parser(dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, new_id=lambda _, index: f"{index}")
     events = parser.feed_tokens(ids) + parser.finish("stop")
     return normalise(events), parser.message(events)
@@ -81,7 +81,7 @@ def test_decoded_text_that_lags_is_read_like_ids(dialect: str, special: bool) ->
     tokenizer = bytes_for(dialect)
     ids = tokenizer.encode(example(get_dialect(dialect, tokenizer=tokenizer))[0])
     pieces = text_of(ids, tokenizer, special=special)
-    expected = by_ids(dialect, ids, tokenizer)
+    expected = parse_ids(dialect, ids, tokenizer)
     random = Random(dialect)  # noqa: S311 - the same each time
     for most in (0, 1, 9, 40):
         lags = [(random.randint(1, 5), random.randint(0, most)) for _ in ids]
@@ -94,9 +94,9 @@ CALL = [HERMES.markers["<tool_call>"], *b'{"name": "now", "arguments": {}}', HER
 
 @given(lags=LAGS)
 def test_spelled_marker_next_to_a_real_one_is_text(lags: list[tuple[int, int]]) -> None:
-    ids = [*SPELT.encode(), *CALL]
+    ids = [*SPELLED_TEXT.encode(), *CALL]
     _, message = read("hermes", deltas(ids, text_of(ids, HERMES), lags), HERMES)
-    assert message.content == SPELT
+    assert message.content == SPELLED_TEXT
     assert [call.name for call in message.tool_calls] == ["now"]
 
 

@@ -42,13 +42,13 @@ def _hugging_face() -> Tokenizer:
 TOKENIZER = _hugging_face()
 
 
-def spelt(text: str) -> list[int]:
+def spell(text: str) -> list[int]:
     """Return ordinary tokens that spell a text, including its markers."""
     plain = Tokenizer.from_str(TOKENIZER.to_str())
-    return [id for piece in _apart(text) for id in plain.encode(piece).ids]
+    return [id for piece in _split_markers(text) for id in plain.encode(piece).ids]
 
 
-def _apart(text: str) -> list[str]:
+def _split_markers(text: str) -> list[str]:
     """Cut a text inside its markers, so that no tokenizer sees a whole marker."""
     for marker in MARKERS:
         text = text.replace(marker, marker[:1] + "\0" + marker[1:])
@@ -75,8 +75,8 @@ def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], M
     return events, fold.message()
 
 
-REAL = [token("<think>"), *spelt("Hm."), token("</think>"), *spelt("Use <tool_call> tags. é")]
-REAL += [token("<tool_call>"), *spelt(CALL), token("</tool_call>"), token("<|im_end|>")]
+REAL = [token("<think>"), *spell("Hm."), token("</think>"), *spell("Use <tool_call> tags. é")]
+REAL += [token("<tool_call>"), *spell(CALL), token("</tool_call>"), token("<|im_end|>")]
 TEXT = f"<think>Hm.</think>Use <tool_call> tags. é<tool_call>{CALL}</tool_call><|im_end|>"
 
 
@@ -90,7 +90,7 @@ def test_spelled_marker_is_text() -> None:
 
 def test_prose_is_not_held_back() -> None:
     parser = Parser("hermes", tokenizer=TOKENIZER)
-    shown = [event.text for event in parser.feed_tokens(spelt("a <tool")) if isinstance(event, Text)]
+    shown = [event.text for event in parser.feed_tokens(spell("a <tool")) if isinstance(event, Text)]
     assert "".join(shown) == "a <tool"
 
 
@@ -116,7 +116,7 @@ def test_grouping_of_ids_does_not_matter(sizes: list[int]) -> None:
 def test_character_split_over_tokens_is_whole() -> None:
     parser = Parser("hermes", tokenizer=TOKENIZER)
     pieces = [
-        event.text for id in spelt("😀") for event in parser.feed_tokens([id]) if isinstance(event, Text)
+        event.text for id in spell("😀") for event in parser.feed_tokens([id]) if isinstance(event, Text)
     ]
     assert pieces == ["😀"]
 

@@ -281,7 +281,7 @@ _BROKEN = (b"\xed", b"\xed\xa0", b"\xa0", b"\x80", b"\xe2\x82", b"\xf0\x9f\x98",
 
 @given(pieces=st.lists(st.sampled_from([*_BROKEN, None]), max_size=6))
 def test_invalid_bytes_decode_as_in_one_piece(pieces: list[bytes | None]) -> None:
-    """Also an incomplete surrogate at the end, or before a special token (None) that is dropped."""
+    """This includes an incomplete surrogate at the end, or before a dropped special token (None)."""
 
     class Broken(Toy):
         def token_bytes(self, id: int) -> bytes:
@@ -344,8 +344,8 @@ def test_special_flag_does_not_matter() -> None:
 def test_added_whitespace_is_text(source: Callable[[], HuggingFaceTokenizer]) -> None:
     tokenizer = as_tokenizer(source())
     assert not any(literal.strip(f" \n{METASPACE}") == "" for literal in tokenizer.special_tokens().values())
-    for spelt, text in (("   ", "   "), (METASPACE * 3, "   "), ("\n\n", "\n\n")):
-        id = source().token_to_id(spelt)
+    for piece, text in (("   ", "   "), (METASPACE * 3, "   "), ("\n\n", "\n\n")):
+        id = source().token_to_id(piece)
         if id is not None:
             assert text_of([id], tokenizer) == text
     assert assign_code_points(["a   b\n\nc"], tokenizer) == {}

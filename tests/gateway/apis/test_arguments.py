@@ -181,7 +181,7 @@ def test_arguments_with_a_number_out_of_range_are_not_run(
 # -- bytes of object-valued arguments
 
 
-def as_numbers_are_spelled(data: bytes) -> Any:
+def number_spellings(data: bytes) -> Any:
     return json.loads(data, parse_int=str, parse_float=str, object_pairs_hook=list)
 
 
@@ -189,16 +189,16 @@ def as_numbers_are_spelled(data: bytes) -> Any:
 def test_object_arguments_keep_the_spelling_of_the_model(
     engine: EngineProcess, gateway: GatewayThread, arguments: str
 ) -> None:
-    written = as_numbers_are_spelled(arguments.encode())
+    written = number_spellings(arguments.encode())
     request: Any = {"messages": ASK, "tools": [BLOCK_TOOL], "max_tokens": 9}
     engine.script(call_text("f", arguments))
     status, data, _ = send(f"{gateway.url}/v1/messages", request)
     assert status == 200
-    assert dict(dict(as_numbers_are_spelled(data))["content"][0])["input"] == written
+    assert dict(dict(number_spellings(data))["content"][0])["input"] == written
     for stream in (True, False):
         engine.script(call_text("f", arguments))
         _, data, _ = send(f"{gateway.url}/api/chat", {"messages": ASK, "tools": [TOOL], "stream": stream})
-        messages = [dict(dict(as_numbers_are_spelled(line))["message"]) for line in data.splitlines()]
+        messages = [dict(dict(number_spellings(line))["message"]) for line in data.splitlines()]
         (call,) = next(message["tool_calls"] for message in messages if "tool_calls" in message)
         assert dict(dict(call)["function"])["arguments"] == written
 

@@ -1,4 +1,4 @@
-"""The finish reason of a forced call is the same on every API, streamed and whole, and in the log."""
+"""A forced call has the same finish reason on every API, streamed or not, and in the log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ANSWERS: dict[ApiName, type[ResponseEncoder]] = {
 }
 
 
-def planned(choice: str, policy: Any) -> Plan:
+def make_plan(choice: str, policy: Any) -> Plan:
     request = {"messages": [{"role": "user", "content": "?"}], "tools": [TOOL], "tool_choice": choice}
     return plan("hermes", request, prompt="", policies=Policies(forced_finish_reason=policy))
 
@@ -57,7 +57,9 @@ def finish_reason_of(api: ApiName, body: Any) -> str:
     return "length" if body["done_reason"] == "length" else "completed"
 
 
-def streamed(api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason) -> tuple[str, list[str]]:
+def answer_streamed(
+    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
+) -> tuple[str, list[str]]:
     reader = Reader(decided)
     answer = ANSWERS[api](GenerationRequest(api, {}, stream=True), "m", [reader])
     sent = answer.opening()
@@ -75,7 +77,9 @@ def streamed(api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishRea
     return finish_reason_of(api, last), list(answer.finish_reasons())
 
 
-def whole(api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason) -> tuple[str, list[str]]:
+def answer_whole(
+    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
+) -> tuple[str, list[str]]:
     reader = Reader(decided)
     answer = ANSWERS[api](GenerationRequest(api, {}), "m", [reader])
     builder = reader.planned.fold()
@@ -91,7 +95,7 @@ def whole(api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
 def test_every_api_reports_the_same_finish_reason(
     title: str, choice: str, policy: str, finish: FinishReason
 ) -> None:
-    decided = planned(choice, policy)
+    decided = make_plan(choice, policy)
     if title == "text":
         expected: str = finish
     elif title == "a call that is cut off":
@@ -99,7 +103,7 @@ def test_every_api_reports_the_same_finish_reason(
     else:
         expected = policy if choice == "required" else "tool_calls"
     for api in APIS:
-        for answered in (streamed, whole):
+        for answered in (answer_streamed, answer_whole):
             reason, logged = answered(api, decided, OUTPUTS[title], finish)
             assert logged == [expected], (api, answered.__name__)
             plain = "length" if expected == "length" else "completed"

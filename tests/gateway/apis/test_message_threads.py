@@ -1,4 +1,4 @@
-"""Threads of Messages: a client sends one turn, and the model sees the whole conversation."""
+"""Threads in the Messages API: a client sends one turn, and the model sees the whole conversation."""
 
 from __future__ import annotations
 

@@ -113,9 +113,9 @@ def test_quoted_call_is_not_in_the_answer(
     whole = post(url, {**body, "stream": False})
     assert not whole.get("error"), whole
     assert engine.last()["prompt"].count(words) >= 4
-    assert answer(api, [whole]) == ("Hello world", [])
+    assert join_answer(api, [whole]) == ("Hello world", [])
     engine.script("Hello", " world")
-    assert answer(api, streamed(api, url, body)) == ("Hello world", [])
+    assert join_answer(api, stream_chunks(api, url, body)) == ("Hello world", [])
 
 
 @pytest.mark.parametrize("api", ["chat", "messages"])
@@ -140,14 +140,14 @@ def test_only_a_continued_message_can_continue_a_call(
     if api == "messages":  # in the Messages API, a final assistant message is always continued
         del body["continue_final_message"]
     engine.script(" Hello", " world")
-    assert answer(api, streamed(api, f"{gateway.url}{path}", body)) == (" Hello world", [])
+    assert join_answer(api, stream_chunks(api, f"{gateway.url}{path}", body)) == (" Hello world", [])
     body["messages"][1]["content"] = UNFINISHED_CALL
     engine.script('tmp"}}\n</tool_call>')
-    text, calls = answer(api, streamed(api, f"{gateway.url}{path}", body))
+    text, calls = join_answer(api, stream_chunks(api, f"{gateway.url}{path}", body))
     assert (text, calls) == ("", ['{"path": "/tmp"}'])
 
 
-def streamed(api: str, url: str, body: dict[str, Any]) -> list[Any]:
+def stream_chunks(api: str, url: str, body: dict[str, Any]) -> list[Any]:
     """Return the chunks of a stream."""
     if api != "ollama":
         return [event for event in events(url, body) if event != "[DONE]"]
@@ -156,7 +156,7 @@ def streamed(api: str, url: str, body: dict[str, Any]) -> list[Any]:
     return [json.loads(line) for line in data.splitlines()]
 
 
-def answer(api: str, chunks: list[Any]) -> tuple[str, list[str]]:
+def join_answer(api: str, chunks: list[Any]) -> tuple[str, list[str]]:
     """Join the text of an answer, and the arguments of its calls."""
     text = ""
     calls: list[str] = []

@@ -107,7 +107,7 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("api", DOCUMENTED)
 def test_every_documented_field_is_handled(api: str) -> None:
-    """A field in none of the tables goes to the engine, or the log says that it does not."""
+    """A field in none of the tables is forwarded to the engine or logged as ignored."""
     documented, shape = DOCUMENTED[api]
     fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan rejects these two
     assert len(fields) > 15

@@ -43,7 +43,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]
         yield server
 
 
-def shown(job: Any) -> list[str]:
+def shown_tools(job: Any) -> list[str]:
     return [tool["function"]["name"] for tool in job.chat.get("tools", ())]
 
 
@@ -52,7 +52,7 @@ def shown(job: Any) -> list[str]:
 
 def test_namespace_tools_are_offered() -> None:
     job = read_responses_request({"input": "x", "tools": [ECHO, SPACE]})
-    assert shown(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
+    assert shown_tools(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
     assert job.custom_tools == ("mcp__demo__note",)
     first = job.chat["tools"][1]["function"]
     assert first["description"] == "mcp__demo: A demonstration.\n\nSays it again."
@@ -110,7 +110,7 @@ def test_calls_return_in_the_client_namespace(
 
 def test_vendor_tool_does_not_stop_a_session() -> None:
     job = read_responses_request({"input": "x", "tools": [SEARCH, ECHO]})
-    assert shown(job) == ["echo"]
+    assert shown_tools(job) == ["echo"]
     assert job.ignored == ["the tool web_search: only its vendor can run it"]
     job = read_responses_request({"input": "x", "tools": [{"type": "apply_patch"}]})
     assert job.ignored == ["the tool apply_patch: offer a function in its place"]
@@ -118,7 +118,7 @@ def test_vendor_tool_does_not_stop_a_session() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
     request = read_messages_request(body)
-    assert shown(request) == []
+    assert shown_tools(request) == []
     assert len(request.ignored) == 2
 
 

@@ -60,7 +60,7 @@ Agent = Callable[[str, Ran], None]
 # -- agents, each with the loop of its library or of its documentation
 
 
-def wipe_with(ran: Ran) -> Callable[..., str]:
+def make_wipe_tool(ran: Ran) -> Callable[..., str]:
     def wipe(target: str = EVERYTHING) -> str:
         """Wipes the target."""
         ran.append(target)
@@ -69,7 +69,7 @@ def wipe_with(ran: Ran) -> Callable[..., str]:
     return wipe
 
 
-def by_hand(run: Callable[..., str], arguments: str) -> str:
+def run_by_hand(run: Callable[..., str], arguments: str) -> str:
     """Parse arguments that arrive as text, as a hand-written loop does."""
     try:
         return run(**json.loads(arguments))
@@ -92,7 +92,7 @@ def openai_chat(url: str, ran: Ran, *, stream: bool) -> None:
                 return
             history.append(message.model_dump(exclude_none=True))
             for call in message.tool_calls:
-                result = by_hand(wipe_with(ran), call.function.arguments)
+                result = run_by_hand(make_wipe_tool(ran), call.function.arguments)
                 history.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
@@ -112,7 +112,7 @@ def openai_responses(url: str, ran: Ran, *, stream: bool) -> None:
                 return
             history += [item.model_dump(exclude_none=True) for item in output]
             for call in calls:
-                result = by_hand(wipe_with(ran), call.arguments)
+                result = run_by_hand(make_wipe_tool(ran), call.arguments)
                 history.append({"type": "function_call_output", "call_id": call.call_id, "output": result})
 
 
@@ -122,7 +122,7 @@ def anthropic_runner(url: str, ran: Ran, *, stream: bool) -> None:
             model="m",
             max_tokens=99,
             messages=[{"role": "user", "content": "Hi"}],
-            tools=[anthropic.beta_tool(wipe_with(ran))],
+            tools=[anthropic.beta_tool(make_wipe_tool(ran))],
             max_iterations=TURNS,
             stream=stream,
         )
@@ -138,7 +138,7 @@ def openai_agents(url: str, ran: Ran, *, stream: bool, responses: bool) -> None:
 
     async def run() -> None:
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
-            tool = agents.function_tool(wipe_with(ran), strict_mode=False)
+            tool = agents.function_tool(make_wipe_tool(ran), strict_mode=False)
             agent = agents.Agent(name="a", tools=[tool], model=model("m", client))
             if stream:
                 result = agents.Runner.run_streamed(agent, "Hi", max_turns=TURNS)
@@ -159,7 +159,7 @@ def pydantic(url: str, ran: Ran, *, stream: bool, api: str) -> None:
             client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
             kind: Any = OpenAIChatModel if api == "chat" else OpenAIResponsesModel
             model = kind("m", provider=OpenAIProvider(openai_client=client))
-        agent = pydantic_ai.Agent(model, tools=[wipe_with(ran)])
+        agent = pydantic_ai.Agent(model, tools=[make_wipe_tool(ran)])
         async with client:
             if stream:
                 async with agent.run_stream("Hi") as result:
@@ -185,7 +185,7 @@ def langchain(url: str, ran: Ran, *, stream: bool, api: str) -> None:
             streaming=stream,
             use_responses_api=api == "responses",
         )
-    agent = create_agent(model, [langchain_tool(wipe_with(ran))])
+    agent = create_agent(model, [langchain_tool(make_wipe_tool(ran))])
     request: Any = {"messages": [{"role": "user", "content": "Hi"}]}
     limits: Any = {"recursion_limit": 2 * TURNS}
     if stream:
@@ -195,7 +195,7 @@ def langchain(url: str, ran: Ran, *, stream: bool, api: str) -> None:
         agent.invoke(request, limits)
 
 
-def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
+def run_both_ways(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
     """Run the agent streamed and whole."""
     return {
         f"{name}, streamed": lambda url, ran: agent(url, ran, stream=True, **options),
@@ -204,17 +204,17 @@ def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, 
 
 
 AGENTS: Mapping[str, Agent] = {
-    **both("openai chat", openai_chat),
-    **both("openai responses", openai_responses),
-    **both("anthropic", anthropic_runner),
-    **both("agents sdk chat", openai_agents, responses=False),
-    **both("agents sdk responses", openai_agents, responses=True),
-    **both("pydantic-ai chat", pydantic, api="chat"),
-    **both("pydantic-ai responses", pydantic, api="responses"),
-    **both("pydantic-ai messages", pydantic, api="messages"),
-    **both("langchain chat", langchain, api="chat"),
-    **both("langchain responses", langchain, api="responses"),
-    **both("langchain messages", langchain, api="messages"),
+    **run_both_ways("openai chat", openai_chat),
+    **run_both_ways("openai responses", openai_responses),
+    **run_both_ways("anthropic", anthropic_runner),
+    **run_both_ways("agents sdk chat", openai_agents, responses=False),
+    **run_both_ways("agents sdk responses", openai_agents, responses=True),
+    **run_both_ways("pydantic-ai chat", pydantic, api="chat"),
+    **run_both_ways("pydantic-ai responses", pydantic, api="responses"),
+    **run_both_ways("pydantic-ai messages", pydantic, api="messages"),
+    **run_both_ways("langchain chat", langchain, api="chat"),
+    **run_both_ways("langchain responses", langchain, api="responses"),
+    **run_both_ways("langchain messages", langchain, api="messages"),
 }
 
 each_agent = pytest.mark.parametrize("name", AGENTS)
@@ -257,7 +257,7 @@ def gateway(
         yield server
 
 
-def complete(text: str, dialect: str, reason: Any) -> Ran:
+def allowed_arguments(text: str, dialect: str, reason: Any) -> Ran:
     """Return the arguments with which the tool may run."""
     tools = [{"type": "function", "function": TOOL}]
     message = parse(text, get_dialect(dialect), tools=tools, finish_reason=reason)
@@ -285,10 +285,10 @@ def assert_only_complete_calls_run(
     for cut in range(len(good) - 1, 12, -step):
         text = good[:cut]
         ran = run(name, engine, gateway, text, "length")
-        assert not ran or ran == complete(text, dialect, "length"), text
+        assert not ran or ran == allowed_arguments(text, dialect, "length"), text
         two = f"{good}\n{text}"
         ran = run(name, engine, gateway, two, "length")
-        assert not ran or ran in (["tmp"], complete(two, dialect, "length")), two
+        assert not ran or ran in (["tmp"], allowed_arguments(two, dialect, "length")), two
 
 
 @each_agent

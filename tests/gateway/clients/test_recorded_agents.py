@@ -45,7 +45,7 @@ LEFT_OUT = {
 
 
 @cache
-def recorded(agent: str) -> dict[str, Any]:
+def load_recording(agent: str) -> dict[str, Any]:
     recording: dict[str, Any] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
     return recording
 
@@ -58,23 +58,23 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         yield server
 
 
-def texts(value: Any, field: str = "") -> set[str]:
+def iter_texts(value: Any, field: str = "") -> set[str]:
     """Return the placeholders meant for the model: messages, instructions, and tool descriptions."""
     if isinstance(value, dict):
-        return set().union(*(texts(inner, key) for key, inner in value.items() if key not in UNSEEN))
+        return set().union(*(iter_texts(inner, key) for key, inner in value.items() if key not in UNSEEN))
     if isinstance(value, list):
-        return set().union(*(texts(inner, field) for inner in value))
+        return set().union(*(iter_texts(inner, field) for inner in value))
     if not isinstance(value, str) or value.startswith(BILLING):
         return set()
     return set(re.findall(r"words-\d+", value))
 
 
-def for_the_model(body: dict[str, Any]) -> set[str]:
+def model_texts(body: dict[str, Any]) -> set[str]:
     shown = ("messages", "input", "instructions", "system", "tools")
-    return set().union(*(texts(body.get(name)) for name in shown))
+    return set().union(*(iter_texts(body.get(name)) for name in shown))
 
 
-def offered(body: dict[str, Any]) -> Iterator[str]:
+def runnable_tools(body: dict[str, Any]) -> Iterator[str]:
     """Return the tools that the client can run."""
     for tool in body.get("tools", ()):
         if tool.get("type") == "namespace":
@@ -92,7 +92,7 @@ def with_real_references(body: dict[str, Any], url: str) -> dict[str, Any]:
 
 
 def test_every_api_has_recorded_agents() -> None:
-    paths = {request["path"] for agent in AGENTS for request in recorded(agent)["requests"]}
+    paths = {request["path"] for agent in AGENTS for request in load_recording(agent)["requests"]}
     assert paths == {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
 
 
@@ -102,14 +102,14 @@ def test_recorded_request_fields_are_handled_or_logged(
 ) -> None:
     notes: list[str] = []
     monkeypatch.setattr(generator, "log_once", lambda _, reason: notes.append(reason))
-    for request in recorded(agent)["requests"]:
+    for request in load_recording(agent)["requests"]:
         body = with_real_references(json.loads(json.dumps(request["body"])), gateway.url)
         status, answer, _ = send(f"{gateway.url}{request['path']}", body)
         assert status == 200, answer
         assert b'"error":{' not in answer
         prompt = engine.last()["prompt"]
-        assert for_the_model(body)
-        assert for_the_model(body) - set(re.findall(r"words-\d+", prompt)) == set()
-        assert [name for name in offered(body) if f'"name": "{name}"' not in prompt] == []
+        assert model_texts(body)
+        assert model_texts(body) - set(re.findall(r"words-\d+", prompt)) == set()
+        assert [name for name in runnable_tools(body) if f'"name": "{name}"' not in prompt] == []
         assert BILLING not in prompt
     assert sorted(set(notes)) == LEFT_OUT.get(agent, [])

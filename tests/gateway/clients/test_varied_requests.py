@@ -76,7 +76,7 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[GatewayThread]:
         yield started
 
 
-def some(chance: random.Random, **choices: Any) -> dict[str, Any]:
+def choose_fields(chance: random.Random, **choices: Any) -> dict[str, Any]:
     """Choose some of these fields, each with one of its values."""
     return {name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.3}
 
@@ -102,7 +102,7 @@ def chat_body(chance: random.Random) -> dict[str, Any]:
     body: dict[str, Any] = {
         "messages": conversation(chance),
         "max_tokens": chance.choice([1, 2, 7, 16, 40]),
-        **some(
+        **choose_fields(
             chance,
             temperature=[0, 0.7, 2],
             top_p=[0.1, 1],
@@ -126,7 +126,7 @@ def chat_body(chance: random.Random) -> dict[str, Any]:
             for name in names
         ]
         named = {"type": "function", "function": {"name": names[0]}}
-        body |= some(
+        body |= choose_fields(
             chance, tool_choice=["auto", "none", "required", named], parallel_tool_calls=[True, False]
         )
     elif chance.random() < 0.3:
@@ -142,7 +142,7 @@ def responses_body(chance: random.Random) -> dict[str, Any]:
         "model": "any",
         "input": chance.choice(QUESTIONS[:4]),
         "max_output_tokens": chance.choice([1, 7, 16, 40]),
-        **some(
+        **choose_fields(
             chance,
             temperature=[0, 1],
             instructions=["You are brief."],
@@ -158,7 +158,9 @@ def responses_body(chance: random.Random) -> dict[str, Any]:
             {"type": "function", "name": name, "parameters": SCHEMAS[name], "strict": True} for name in names
         ]
         named = {"type": "function", "name": names[0]}
-        body |= some(chance, tool_choice=["auto", "none", "required", named], parallel_tool_calls=[False])
+        body |= choose_fields(
+            chance, tool_choice=["auto", "none", "required", named], parallel_tool_calls=[False]
+        )
     return body
 
 
@@ -167,7 +169,7 @@ def completions_body(chance: random.Random) -> dict[str, Any]:
         "model": "any",
         "prompt": chance.choice(["Once upon", "1, 2, 3,"]),
         "max_tokens": chance.choice([1, 7, 16]),
-        **some(chance, temperature=[0, 1], stop=["."], seed=[3]),
+        **choose_fields(chance, temperature=[0, 1], stop=["."], seed=[3]),
     }
 
 

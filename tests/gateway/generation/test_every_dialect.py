@@ -56,7 +56,7 @@ def script_output(engine: EngineProcess, vector: Vector) -> str:
     return raw
 
 
-def parsed(engine: EngineProcess, vector: Vector, raw: str) -> Message:
+def parse_output(engine: EngineProcess, vector: Vector, raw: str) -> Message:
     """Parse the text after the prompt that the engine received."""
     finish: Any = vector.finish or "stop"
     return parse(raw, vector.dialect, tools=TOOLS, prompt=engine.last()["prompt"], finish_reason=finish)
@@ -70,7 +70,7 @@ def calls_of(message: Message, *, to_run: bool = False) -> list[tuple[str, str]]
     ]
 
 
-def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
+def ask_streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     """Return what a streaming client accumulates."""
     client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", body)[:-1]:
@@ -79,7 +79,7 @@ def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     return client.message()
 
 
-def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
+def ask_whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     """Return what a client receives without streaming."""
     choice = post(f"{gateway.url}/v1/chat/completions", body)["choices"][0]
     message = choice["message"]
@@ -102,10 +102,10 @@ def test_response_equals_parse(engine: EngineProcess, gateway: GatewayThread, na
         ask["reasoning_effort"] = "high"
     for vector in OUTPUTS[name]:
         raw = script_output(engine, vector)
-        got = streamed(gateway, ask)
-        expected = parsed(engine, vector, raw)
+        got = ask_streamed(gateway, ask)
+        expected = parse_output(engine, vector, raw)
         script_output(engine, vector)
-        assert comparable(whole(gateway, ask)) == comparable(got), vector
+        assert comparable(ask_whole(gateway, ask)) == comparable(got), vector
         # A broken call has been announced by the time it breaks, so it stays in the response, but no client
         # may run it.
         broken = [part for part in expected.parts if isinstance(part, BrokenCall)]
@@ -136,7 +136,7 @@ def test_every_api_returns_the_same(engine: EngineProcess, gateway: GatewayThrea
     ask: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
     raw = script_output(engine, vector)
     chat = post(f"{gateway.url}/v1/chat/completions", {**ask, "tools": TOOLS})["choices"][0]["message"]
-    expected = parsed(engine, vector, raw)
+    expected = parse_output(engine, vector, raw)
     assert chat["content"] == expected.content
     assert chat.get("reasoning_content") == expected.reasoning
     got = [(call["function"]["name"], call["function"]["arguments"]) for call in chat["tool_calls"]]

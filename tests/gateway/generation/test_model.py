@@ -69,7 +69,7 @@ def test_engine_that_adds_bos_gets_a_prompt_without_it(engine: EngineProcess, di
 def test_token_ids_distinguish_markers_from_spelled_text(engine: EngineProcess, directory: Path) -> None:
     vocabulary = Tokenizer.from_file(str(directory / "tokenizer.json"))
     opener, closer = (vocabulary.token_to_id(marker) for marker in ("<tool_call>", "</tool_call>"))
-    spelt = [
+    spelled = [
         {"text": "<", "token_ids": [2]},
         {"text": "tool_call", "token_ids": [3]},
         {"text": ">", "token_ids": [4]},
@@ -82,7 +82,7 @@ def test_token_ids_distinguish_markers_from_spelled_text(engine: EngineProcess, 
     ]
     settings = {"upstream": "completions", "url": engine.url, "model_dir": str(directory), "token_ids": True}
     with serving(**settings) as gateway:
-        engine.script(*spelt)
+        engine.script(*spelled)
         message = ask(gateway, tools=[TOOL])["choices"][0]["message"]
         assert message["content"].replace(" ", "") == "<tool_call>" + WORDS[5]
         assert "tool_calls" not in message

@@ -105,7 +105,7 @@ def test_loopback_clients_need_no_keys(host: str) -> None:
 
 
 async def status_from(settings: Settings, server: str) -> int:
-    """Return the status of a request that reached another server than ours at this address."""
+    """Return the status of a request for this server address."""
     sent: list[Any] = []
     app = create_app(settings)
 
@@ -154,7 +154,7 @@ def test_passwords_in_urls_are_refused_and_not_repeated(settings: dict[str, Any]
 # -- public information
 
 
-def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any]:
+def post_raw(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any]:
     with closing(socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))) as client:
         head = "\r\n".join((f"GET {path} HTTP/1.0", "host: localhost", *fields))
         client.sendall(f"{head}\r\n\r\n".encode())
@@ -167,9 +167,9 @@ def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any
 
 def test_readiness_without_a_key_shows_no_details(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, api_keys=("k",)) as gateway:
-        assert asked_with(gateway, "/ready") == {"status": "ready"}
-        assert asked_with(gateway, "/ready", "x-api-key: wrong") == {"status": "ready"}
-        assert asked_with(gateway, "/ready", "x-api-key: k")["models"] == {"engine-model": True}
+        assert post_raw(gateway, "/ready") == {"status": "ready"}
+        assert post_raw(gateway, "/ready", "x-api-key: wrong") == {"status": "ready"}
+        assert post_raw(gateway, "/ready", "x-api-key: k")["models"] == {"engine-model": True}
 
 
 def test_readiness_checks_the_upstream_at_intervals(gateway: GatewayThread) -> None:
@@ -224,7 +224,7 @@ def count_values(value: object) -> int:
     return 1 + sum(map(count_values, value)) if isinstance(value, list) else 1
 
 
-def passes(data: bytes, most: int) -> bool:
+def fits_limit(data: bytes, most: int) -> bool:
     try:
         Bounds(most).check(data)
     except Failure:
@@ -238,7 +238,7 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
     data = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_WINDOW", window)
-        if passes(data, most):
+        if fits_limit(data, most):
             assert count_values(value) > most / 2
         else:
             assert count_values(value) <= 2 * most + 2
@@ -252,20 +252,20 @@ def test_values_are_counted_while_receiving(value: Any, most: int, cuts: list[in
         for cut in (*sorted(cuts), len(data)):
             bounds.check(data[:cut])
     except Failure:
-        assert passes(data, most)
+        assert fits_limit(data, most)
     else:
-        assert not passes(data, most)
+        assert not fits_limit(data, most)
 
 
 @pytest.mark.parametrize("unit", ['"a",', '"",', '"', '\\"', "\\\\", "[", "1,"])
 def test_counting_is_not_per_string_in_python(unit: str) -> None:
     size = 200_000
-    plain = count_lines(lambda: passes(b'["' + b"x" * size, size - 1))
-    assert count_lines(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
+    plain = count_lines(lambda: fits_limit(b'["' + b"x" * size, size - 1))
+    assert count_lines(lambda: fits_limit(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
 
 
 def test_unbalanced_quotes_count_as_too_many_values() -> None:
-    assert passes(b'{"a":' + b'""' * 50_000, 20_000)
+    assert fits_limit(b'{"a":' + b'""' * 50_000, 20_000)
 
 
 @given(value=JSON, most=st.integers(1, 6))
@@ -285,7 +285,7 @@ def test_strings_are_not_counted_as_values() -> None:
 
 @pytest.mark.parametrize("number", [b"1e300", b"1.5", b"-1." + b"7" * 100 + b"e-300"])
 def test_decoding_numbers_yields_to_other_threads(number: bytes) -> None:
-    """The decoder itself would hold the interpreter for 8 us per number."""
+    """Decoding in one step would block other threads for 8 us per number."""
     one, many = (
         count_lines(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
         for count in (1, 501)
@@ -304,9 +304,9 @@ def test_oversized_numbers_are_refused() -> None:
 def test_digits_count_only_in_numbers() -> None:
     digits = b"7" * 4000
     numbers = b",".join([digits] * (MOST_DIGITS // 4000 + 1))
-    assert passes(b"[" + numbers + b"]", MOST_DIGITS)
-    assert not passes(b"[" + numbers.replace(digits, digits[2000:]) + b"]", MOST_DIGITS)
-    assert not passes(b'["' + numbers + b'"]', MOST_DIGITS)
+    assert fits_limit(b"[" + numbers + b"]", MOST_DIGITS)
+    assert not fits_limit(b"[" + numbers.replace(digits, digits[2000:]) + b"]", MOST_DIGITS)
+    assert not fits_limit(b'["' + numbers + b'"]', MOST_DIGITS)
 
 
 @given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
@@ -373,7 +373,7 @@ def test_body_with_many_values_is_refused(gateway: GatewayThread, api: str) -> N
 def test_body_is_refused_as_soon_as_it_passes_a_limit(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rest of the body need not arrive."""
+    """The gateway does not wait for the rest of the body."""
     monkeypatch.setattr(intake, "_COUNT_INTERVAL", SMALL)
     port = int(gateway.url.rpartition(":")[2])
     with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
@@ -413,7 +413,7 @@ def test_checking_a_body_does_not_use_the_client_timeout(
     assert left == sorted(left, reverse=True), "what it has taken is gone"
 
 
-def nested(depth: int) -> Any:
+def nested_schema(depth: int) -> Any:
     schema: Any = {}
     for _ in range(depth):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -486,7 +486,7 @@ def test_grammars_and_parsers_are_built_in_a_pool(
 
     watched(Vllm, "build_constraint")
     watched(Plan, "parser")
-    tool = {"type": "function", "function": {"name": "f", "parameters": nested(2)}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": nested_schema(2)}}
     post(gateway.url + CHAT, {"messages": ASK, "tools": [tool], "tool_choice": "required"})
     assert set(seen) == {"build_constraint", "parser"}
     assert all(name.startswith("unspool-preparing") for name in seen.values()), seen

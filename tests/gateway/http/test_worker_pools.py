@@ -1,4 +1,4 @@
-"""Worker pools: heavy work is bounded, and nobody's crowd stands before another's first."""
+"""Worker pools: heavy work is bounded, and one client's burst does not delay other clients."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_failed_job_fails_its_caller_and_frees_the_thread() -> None:
 def test_large_response_is_encoded_off_the_event_loop(
     engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch, api: str, stream: bool
 ) -> None:
-    """Twenty responses of two megabytes that ended together blocked everybody for a third of a second."""
+    """Twenty responses of two megabytes used to block all clients for a third of a second."""
     entered: list[str] = []
     run = WorkerPool.run
 

@@ -85,15 +85,15 @@ def fetch(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes, di
     return _answer(urllib.request.Request(url, headers=named, method=method))  # noqa: S310 - loopback
 
 
-def kept(gateway: GatewayThread, **headers: str) -> list[dict[str, Any]]:
+def list_records(gateway: GatewayThread, **headers: str) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = json.loads(fetch(f"{gateway.url}/playground/requests", **headers)[1])[
         "requests"
     ]
     return records
 
 
-def last(gateway: GatewayThread) -> dict[str, Any]:
-    record: dict[str, Any] = get(f"{gateway.url}/playground/requests/{kept(gateway)[0]['id']}")
+def last_record(gateway: GatewayThread) -> dict[str, Any]:
+    record: dict[str, Any] = get(f"{gateway.url}/playground/requests/{list_records(gateway)[0]['id']}")
     return record
 
 
@@ -182,13 +182,13 @@ def test_key_sees_only_its_own_requests(locked: GatewayThread, engine: EnginePro
     first, second = ({"authorization": f"Bearer {key}"} for key in KEYS)
     engine.script("A secret of the first.")
     send(locked.url + CHAT, {"messages": ASK}, first)
-    (note,) = kept(locked, **first)
-    assert kept(locked, **second) == []
+    (note,) = list_records(locked, **first)
+    assert list_records(locked, **second) == []
     assert fetch(f"{locked.url}/playground/requests/{note['id']}", **second)[0] == 404
     fetch(f"{locked.url}/playground/requests", "DELETE", **second)
     assert b"secret" in fetch(f"{locked.url}/playground/requests/{note['id']}", **first)[1]
     fetch(f"{locked.url}/playground/requests", "DELETE", **first)
-    assert kept(locked, **first) == []
+    assert list_records(locked, **first) == []
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_request_log_has_request_and_response(
     engine.script(*scenario.chunks)
     paths = {"chat": CHAT, "messages": "/v1/messages", "responses": "/v1/responses"}
     send(gateway.url + paths[api], {**BODIES[api], "stream": stream})
-    record = last(gateway)
+    record = last_record(gateway)
     assert (record["api"], record["status"], record["stream"], record["running"]) == (api, 200, stream, False)
     assert record["dialect"] == "hermes"
     (choice,) = record["choices"]
@@ -282,18 +282,18 @@ def test_request_log_has_request_and_response(
 def test_diagnostics_are_shown(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("Well. ", call_text("get_weather", "{'city': 'Oslo'}"))
     events(gateway.url + CHAT, BODIES["chat"])
-    (choice,) = last(gateway)["choices"]
+    (choice,) = last_record(gateway)["choices"]
     assert [diagnostic["kind"] for diagnostic in choice["diagnostics"]] == ["malformed_call"]
 
 
 def test_failed_requests_are_logged(gateway: GatewayThread, engine: EngineProcess) -> None:
     post(gateway.url + CHAT, {"messages": ASK, "temperature": 9})
-    record = last(gateway)
+    record = last_record(gateway)
     assert (record["status"], record["choices"], record["plan"]) == (400, [], None)
     assert "temperature" in record["error"]
     engine.script("Half an ", die=True)
     send(gateway.url + CHAT, {"messages": ASK, "stream": True})
-    record = last(gateway)
+    record = last_record(gateway)
     assert (record["code"], record["choices"][0]["raw"]) == ("upstream_lost", "Half an ")
     assert record["choices"][0]["message"]["content"] == "Half an "
 
@@ -304,7 +304,7 @@ def test_newest_requests_come_first_and_oldest_are_dropped(
     for number in range(7):
         engine.script(f"Answer {number}")
         post(gateway.url + CHAT, {"messages": ASK})
-    ids = [note["id"] for note in kept(gateway)]
+    ids = [note["id"] for note in list_records(gateway)]
     raws = [get(f"{gateway.url}/playground/requests/{id}")["choices"][0]["raw"] for id in ids]
     assert raws == [f"Answer {number}" for number in (6, 5, 4, 3, 2)]
 
@@ -314,7 +314,7 @@ def test_running_request_is_visible(gateway: GatewayThread, engine: EngineProces
 
     def look(_: bytes) -> None:
         if not seen:
-            seen.append(last(gateway))
+            seen.append(last_record(gateway))
             engine.release()
 
     engine.script("Hello", None, " again")
@@ -334,7 +334,7 @@ def test_logged_request_has_bounded_memory(
         for number in range(100)
     ]
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}], "tools": tools, "stop": ["#"]})
-    record = last(gateway)
+    record = last_record(gateway)
     assert len(record["choices"][0]["raw"]) == MAX_OUTPUT
     assert long.startswith(record["choices"][0]["raw"])
     assert len(record["plan"]["prompt"]) == MAX_PROMPT < record["plan"]["prompt_length"]
@@ -345,7 +345,7 @@ def test_logged_request_has_bounded_memory(
     engine.script("Yes.")
     monkeypatch.setattr(notes_module, "LARGE_REQUEST", 1_000)
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * 1_100}]})
-    record = last(gateway)
+    record = last_record(gateway)
     assert (record["plan"]["prompt"], record["plan"]["told"]) == (None, None)
     assert record["choices"][0]["message"]["content"] == "Yes."
 
@@ -426,7 +426,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
     decided = plan("hermes", {"messages": ASK, "tools": OFFERED})
     reader = Reader(decided)
     fold = reader.planned.fold()
-    note = _noted()
+    note = _make_record()
     try:
         for batch in batches:
             note.on_batch(Batch(batch))
@@ -453,7 +453,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
         ]
 
 
-def _noted() -> RequestRecord:
+def _make_record() -> RequestRecord:
     import asyncio
 
     async def note() -> RequestRecord:
@@ -486,7 +486,7 @@ def test_raw_and_parsed_streams_agree_in_any_chunking(
     end = received[-1][1]
     assert end["choices"][0]["raw"] == CUT
     assert end["choices"][0]["message"]["content"] == "One moment."
-    assert end["id"] == received[1][1]["headers"]["x-request-id"] == kept(gateway)[0]["id"]
+    assert end["id"] == received[1][1]["headers"]["x-request-id"] == list_records(gateway)[0]["id"]
 
 
 def _read_back(api: str, wire: str) -> tuple[str, list[tuple[str, Any]]]:
@@ -554,7 +554,7 @@ def test_page_chat_counts_once(engine: EngineProcess, template: str) -> None:
         received = dict(watch(gateway, "chat", {"messages": ASK}))
         assert received["head"]["status"] == 200
         assert received["end"]["choices"][0]["raw"] == "Hello!"
-        assert kept(gateway) == []
+        assert list_records(gateway) == []
         assert get(f"{gateway.url}/playground/about")["why_no_requests"]
         assert gateway.gateway.metrics.active.value() == 0
 
@@ -625,7 +625,7 @@ def test_policies_that_differ_from_defaults_are_shown(engine: EngineProcess, tem
     ) as gateway:
         engine.script(call_text("get_weather", "{'city': 'Oslo'}"))
         post(gateway.url + CHAT, BODIES["chat"])
-        record = last(gateway)
+        record = last_record(gateway)
     assert record["plan"]["policies"] == {"malformed_call": "repair"}
     (call,) = record["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}

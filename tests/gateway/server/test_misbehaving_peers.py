@@ -69,13 +69,13 @@ def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         yield server
 
 
-def whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str, Any]]:
+def ask_whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str, Any]]:
     path, body = BODIES[api]
     status, data, _ = send(gateway.url + path, {**body, **more})
     return status, json.loads(data)
 
 
-def streamed(gateway: GatewayThread, api: str, watch: OnData | None = None) -> list[Any]:
+def ask_streamed(gateway: GatewayThread, api: str, watch: OnData | None = None) -> list[Any]:
     path, body = BODIES[api]
     return list(events(gateway.url + path, body, watch))
 
@@ -194,7 +194,7 @@ def test_upstream_failure_in_a_stream_is_an_error_event(
     first, *others = script["chunks"]
     script = {key: value for key, value in script.items() if key != "chunks"}
     engine.script(first, HOLD, *others, **script)
-    received = streamed(gateway, api, once(b"Hello", engine.release))
+    received = ask_streamed(gateway, api, once(b"Hello", engine.release))
     if case == "too much":
         text = json.dumps(received)
         assert expected in text
@@ -202,7 +202,7 @@ def test_upstream_failure_in_a_stream_is_an_error_event(
         assert expected in check_failed_stream(api, received, "Hello")
     # A small delay lets the error message arrive before the connection closes.
     engine.script(first, *others, **{"delay": 0.001, **script})
-    status, body = whole(gateway, api)
+    status, body = ask_whole(gateway, api)
     assert status in (502, 504)
     assert expected in error_of(api, body)["message"]
 
@@ -236,7 +236,7 @@ def test_upstream_failure_at_once_is_a_status(
     if "wait" in script:
         gateway = hasty
     engine.script(**script)
-    status, body = whole(gateway, api)
+    status, body = ask_whole(gateway, api)
     assert status == expected
     error_of(api, body)
     engine.script(**script)
@@ -253,7 +253,7 @@ def test_unreachable_upstream_is_a_bad_gateway(template: str) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with serving(upstream="completions", url=url, template=template) as gateway:
         for api in APIS:
-            status, body = whole(gateway, api)
+            status, body = ask_whole(gateway, api)
             assert status == 502
             assert "cannot reach" in error_of(api, body)["message"]
         status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # this path accepts only GET
@@ -268,14 +268,14 @@ def test_upstream_may_start_later(template: str, engine: EngineProcess) -> None:
         upstream: Any = gateway.gateway.upstream
         upstream.model, upstream._detect = "", True
         engine.script("Hi")
-        assert whole(gateway, "chat")[0] == 200
+        assert ask_whole(gateway, "chat")[0] == 200
         assert upstream.model == "engine-model"
 
 
 # -- clients
 
 
-def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
+def begin_request(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
     """Return a client that has sent its request."""
     path, body = BODIES[api]
     data = json.dumps({**body, "stream": stream}).encode()
@@ -295,7 +295,7 @@ def test_disconnect_stops_the_upstream(
 ) -> None:
     before = len(engine.seen())
     engine.script(forever="x", delay=0.05)
-    client = begin(gateway, api, stream=stream)
+    client = begin_request(gateway, api, stream=stream)
     until(lambda: len(engine.seen()) > before and engine.seen()[-1]["sent"] > 2)
     assert not engine.seen()[-1]["gone"]
     client.close()
@@ -308,7 +308,7 @@ def test_disconnect_before_the_first_byte_stops_the_upstream(
     before = len(engine.seen())
     engine.script(wait=3600)
     with serving(upstream="completions", url=engine.url, template=gateway._settings.template) as patient:
-        client = begin(patient, "chat")
+        client = begin_request(patient, "chat")
         until(lambda: len(engine.seen()) > before)
         client.close()
         until(lambda: engine.seen()[-1]["gone"])
@@ -326,7 +326,7 @@ def test_slow_reader_is_not_buffered_without_limit(engine: EngineProcess, templa
     ) as gateway:
         before = len(engine.seen())
         engine.script(forever="x" * 4096)
-        client = begin(gateway, "chat")
+        client = begin_request(gateway, "chat")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         until(lambda: len(engine.seen()) > before)
         # The gateway first stops reading from the engine, then closes the connection.
@@ -337,7 +337,7 @@ def test_slow_reader_is_not_buffered_without_limit(engine: EngineProcess, templa
 
 def test_request_size_is_limited(gateway: GatewayThread) -> None:
     for api in APIS:
-        status, body = whole(gateway, api, metadata={"x": "y" * 60_000})
+        status, body = ask_whole(gateway, api, metadata={"x": "y" * 60_000})
         assert status == 413
         error_of(api, body)
 
@@ -361,14 +361,14 @@ def test_concurrent_requests_are_limited(engine: EngineProcess, template: str) -
     with serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway:
         before = len(engine.seen())
         engine.script(forever="x", delay=0.05)
-        client = begin(gateway, "chat")
+        client = begin_request(gateway, "chat")
         until(lambda: len(engine.seen()) > before)
-        status, body = whole(gateway, "chat")
+        status, body = ask_whole(gateway, "chat")
         assert (status, body["error"]["code"]) == (503, "overloaded")
         client.close()
         until(lambda: gateway.gateway.metrics.active.value() == 0)
         engine.script("Hi")
-        assert whole(gateway, "chat")[0] == 200
+        assert ask_whole(gateway, "chat")[0] == 200
 
 
 # -- access
@@ -459,7 +459,7 @@ def _open(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def stopped_in_a_stream(
+def stop_during_stream(
     server: subprocess.Popen[bytes], url: str, then: Callable[[], object] = lambda: None
 ) -> bytes:
     """Return what a client receives if the server is stopped while it streams."""
@@ -482,7 +482,7 @@ def stopped_in_a_stream(
 def test_shutdown_finishes_streams(engine: EngineProcess, template: str, tmp_path: Path) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=300) as (server, url, log):
         engine.script("secret", HOLD, " words")
-        got = stopped_in_a_stream(server, url, engine.release)
+        got = stop_during_stream(server, url, engine.release)
         server.wait()
     assert b'"finish_reason":"stop"' in got
     assert b"data: [DONE]" in got
@@ -497,7 +497,7 @@ def test_shutdown_ends_long_streams_with_a_valid_event(
 ) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=2) as (server, url, log):
         engine.script(forever="x", delay=0.05)
-        got = stopped_in_a_stream(server, url)
+        got = stop_during_stream(server, url)
         server.wait()
     assert b"shutting down" in got
     assert b'"finish_reason":"stop"' not in got
@@ -526,7 +526,7 @@ def test_metrics_count_requests_and_tokens(engine: EngineProcess, template: str)
         path, body = BODIES["chat"]
         post(gateway.url + path, {**body, "tools": [tool]})
         engine.script("x", die=True)
-        whole(gateway, "messages")
+        ask_whole(gateway, "messages")
         status, data, _ = fetch(f"{gateway.url}/metrics")
     assert status == 200
     lines = data.decode().splitlines()
@@ -578,7 +578,7 @@ def test_missing_body_times_out(engine: EngineProcess, template: str) -> None:
 STREAMS = 200
 
 
-async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
+async def receive_all(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
     """Return everything that a streaming client receives, up to the end of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
     path, body = BODIES[api]
@@ -600,11 +600,11 @@ async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None
     return got
 
 
-async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
+async def kill_upstream(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
     """Return what clients receive if their upstream is killed while it answers all of them."""
     began = [asyncio.Event() for _ in range(STREAMS)]
     clients = [
-        asyncio.create_task(received(gateway, APIS[number % len(APIS)], event))
+        asyncio.create_task(receive_all(gateway, APIS[number % len(APIS)], event))
         for number, event in enumerate(began)
     ]
     for event in began:
@@ -613,7 +613,7 @@ async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
     return await asyncio.gather(*clients)
 
 
-def waiting(gateway: GatewayThread) -> int:
+def gateway_tasks(gateway: GatewayThread) -> int:
     """Return the gateway's tasks."""
     return len(asyncio.all_tasks(gateway.loop))
 
@@ -625,15 +625,15 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
     memory: list[int] = []
     with serving(upstream="completions", url=engine.url, template=template) as gateway:
         engine.script("Hi")
-        whole(gateway, "chat")
-        tasks = waiting(gateway)
+        ask_whole(gateway, "chat")
+        tasks = gateway_tasks(gateway)
         tracemalloc.start()
         try:
             # The first round fills caches, so run three.
             for _ in range(3):
                 for _ in range(STREAMS):
                     engine.script(forever="xyz ", delay=0.05)
-                answers = asyncio.run(killed(gateway, engine))
+                answers = asyncio.run(kill_upstream(gateway, engine))
                 assert len(answers) == STREAMS
                 for number, answer in enumerate(answers):
                     assert answer.startswith(b"HTTP/1.1 200 ")
@@ -646,7 +646,7 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
                     assert answer.count(end[api]) == 1
                     assert b"broke" in answer
                     assert (b"data: [DONE]\n\n" in answer) == (api == "chat")
-                until(lambda: waiting(gateway) <= tasks)
+                until(lambda: gateway_tasks(gateway) <= tasks)
                 until(lambda: not gateway._server.server_state.connections)
                 assert gateway.gateway.metrics.active.value() == 0
                 assert len(gateway.gateway.active) == 0
@@ -657,7 +657,7 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
                 engine = EngineProcess("vllm", port)
                 # The pool has dropped the connections, so the next request reaches the new engine.
                 engine.script("Hello", " again")
-                status, body = whole(gateway, "chat")
+                status, body = ask_whole(gateway, "chat")
                 assert (status, body["choices"][0]["message"]["content"]) == (200, "Hello again")
         finally:
             tracemalloc.stop()

@@ -60,7 +60,7 @@ class Process:
         return {int(pid) for pid in path.read_text(encoding="ascii").split()}
 
     def serving(self, count: int) -> None:
-        """Wait until this number of workers have reported that they serve, since the start."""
+        """Wait until this many workers have reported ready since the start."""
         until(lambda: self.process.poll() is not None or len(self.logged("worker_serves")) >= count)
         assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
 
@@ -84,7 +84,7 @@ class Process:
 
 
 @contextmanager
-def running(folder: Path, config: str, *command: str) -> Iterator[Process]:
+def run_process(folder: Path, config: str, *command: str) -> Iterator[Process]:
     process = Process(folder, config, *command)
     try:
         yield process
@@ -101,7 +101,7 @@ def config_for(engine: EngineProcess, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("workers")
-    with running(folder, config_for(engine, folder)) as process:
+    with run_process(folder, config_for(engine, folder)) as process:
         process.serving(2)
         yield process
 
@@ -113,19 +113,19 @@ def test_leftovers_of_a_killed_gateway_are_removed(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    with running(tmp_path, config_for(engine, tmp_path)) as killed:
+    with run_process(tmp_path, config_for(engine, tmp_path)) as killed:
         killed.serving(2)
         workers = killed.pids()
         (folder,) = temporary.glob("unspool-kept-*")
         other = temporary / "unspool-kept-not-ours"
         other.mkdir()
-        with running(tmp_path, config_for(engine, tmp_path)) as beside:
+        with run_process(tmp_path, config_for(engine, tmp_path)) as beside:
             beside.serving(2)
             assert folder.exists()
         killed.process.kill()
         killed.process.wait()
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    with running(tmp_path, config_for(engine, tmp_path)) as process:
+    with run_process(tmp_path, config_for(engine, tmp_path)) as process:
         process.serving(2)
         assert not folder.exists()
         assert other.exists()
@@ -134,7 +134,7 @@ def test_leftovers_of_a_killed_gateway_are_removed(
 
 @linux
 def test_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
-    with running(tmp_path, config_for(engine, tmp_path)) as process:
+    with run_process(tmp_path, config_for(engine, tmp_path)) as process:
         until(lambda: bool(process.pids()))
         os.kill(process.pids().pop(), signal.SIGKILL)
         process.serving(2)
@@ -246,7 +246,7 @@ def test_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) ->
 @linux
 def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: Path) -> None:
     config = config_for(engine, tmp_path)
-    with running(tmp_path, config) as gateway:
+    with run_process(tmp_path, config) as gateway:
         gateway.serving(2)
         old = gateway.pids()
         for changed, text in (
@@ -286,7 +286,7 @@ def test_embedded_model_is_loaded_once() -> None:
 def test_factory_works_with_other_servers(engine: EngineProcess, tmp_path: Path) -> None:
     port = str(free_port())
     command = ("uvicorn", "--factory", "unspool.gateway:create_app", "--port", port, "--workers", "1")
-    with running(tmp_path, config_for(engine, tmp_path), *command) as gateway:
+    with run_process(tmp_path, config_for(engine, tmp_path), *command) as gateway:
         url = f"http://127.0.0.1:{port}"
 
         def answers() -> bool:

@@ -1,4 +1,4 @@
-"""Reasoning that clients keep returns to the model, and to nobody else."""
+"""Reasoning that clients keep returns only to the model."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def chat(plain: Any) -> Iterator[GatewayThread]:
         yield server
 
 
-def streamed(gateway: GatewayThread, **body: Any) -> Any:
+def ask_streamed(gateway: GatewayThread, **body: Any) -> Any:
     """Return what a streaming client accumulates."""
     client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", {**ASK, **body})[:-1]:
@@ -66,7 +66,7 @@ def streamed(gateway: GatewayThread, **body: Any) -> Any:
     return client.message()
 
 
-def whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
+def ask_whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
     answer: dict[str, Any] = post(f"{gateway.url}/v1/chat/completions", {**ASK, **body})
     return answer
 
@@ -106,7 +106,9 @@ def test_forced_call_obeys_its_grammar(completions: GatewayThread, strict: bool)
         "additionalProperties": False,
     }
     tool = {"type": "function", "function": {"name": "alarm", "parameters": schema, "strict": strict}}
-    message = streamed(completions, tools=[tool, WEATHER], tool_choice="required", parallel_tool_calls=False)
+    message = ask_streamed(
+        completions, tools=[tool, WEATHER], tool_choice="required", parallel_tool_calls=False
+    )
     (call,) = message.tool_calls
     assert message.finish_reason == "tool_calls"
     if call.name == "alarm":
@@ -131,7 +133,7 @@ def test_named_call_is_made(completions: GatewayThread) -> None:
         },
     }
     choice = {"type": "function", "function": {"name": "send_mail"}}
-    (call,) = streamed(completions, tools=[WEATHER, mail], tool_choice=choice).tool_calls
+    (call,) = ask_streamed(completions, tools=[WEATHER, mail], tool_choice=choice).tool_calls
     assert call.name == "send_mail"
     assert type(json.loads(call.arguments)["urgent"]) is bool
 
@@ -145,16 +147,16 @@ def test_json_schema_is_obeyed(completions: GatewayThread) -> None:
         "additionalProperties": False,
     }
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    assert json.loads(streamed(completions, response_format=form).content)["n"] in (1, 2)
+    assert json.loads(ask_streamed(completions, response_format=form).content)["n"] in (1, 2)
 
 
 def test_stop_strings_are_obeyed(completions: GatewayThread) -> None:
-    free = whole(completions)["choices"][0]["message"]["content"]
+    free = ask_whole(completions)["choices"][0]["message"]["content"]
     word = free.split()[3]
-    answer = whole(completions, stop=[word])["choices"][0]
+    answer = ask_whole(completions, stop=[word])["choices"][0]
     assert answer["finish_reason"] == "stop"
     assert answer["message"]["content"] == free[: free.index(word)]
-    message = streamed(completions, stop=[word])
+    message = ask_streamed(completions, stop=[word])
     assert message.content == answer["message"]["content"]
     completion = post(
         f"{completions.url}/v1/messages",
@@ -185,7 +187,7 @@ def test_streams_are_incremental_and_counted(completions: GatewayThread) -> None
     usage = chunks[-1]["usage"]
     assert usage["completion_tokens"] == len(logprobs) == 12
     assert usage["prompt_tokens"] > 10
-    answer = whole(completions, max_tokens=12)
+    answer = ask_whole(completions, max_tokens=12)
     text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in pieces)
     assert answer["choices"][0]["message"]["content"] == text
 
@@ -233,24 +235,24 @@ def test_rejection_is_passed_on(completions: GatewayThread) -> None:
 def test_markup_is_repaired(chat: GatewayThread, plain: Any) -> None:
     raw = post(f"{plain.listening_address}/v1/chat/completions", {**ASK, "tools": [WEATHER]})["choices"][0]
     assert "<tool_call>" in raw["message"]["content"]  # otherwise there would be nothing to repair
-    message = streamed(chat, tools=[WEATHER])
+    message = ask_streamed(chat, tools=[WEATHER])
     assert len(message.tool_calls) == 1
     assert not message.content
     assert message.finish_reason == "tool_calls"
-    answer = whole(chat, tools=[WEATHER])["choices"][0]
+    answer = ask_whole(chat, tools=[WEATHER])["choices"][0]
     assert json.loads(answer["message"]["tool_calls"][0]["function"]["arguments"])
     assert not answer["message"]["content"]
 
 
 def test_plain_text_is_unchanged(chat: GatewayThread, plain: Any) -> None:
     raw = post(f"{plain.listening_address}/v1/chat/completions", ASK)["choices"][0]["message"]["content"]
-    assert streamed(chat).content == whole(chat)["choices"][0]["message"]["content"] == raw.strip()
+    assert ask_streamed(chat).content == ask_whole(chat)["choices"][0]["message"]["content"] == raw.strip()
 
 
 def test_parsed_calls_are_passed_on() -> None:
     server = engine(parses=True)
     with serving(upstream="chat", url=server.listening_address, dialect="hermes") as gateway:
-        message = streamed(gateway, tools=[WEATHER], tool_choice="required")
+        message = ask_streamed(gateway, tools=[WEATHER], tool_choice="required")
     assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [
         ("get_weather", {"city": "Paris"})
     ]

@@ -82,7 +82,7 @@ def kind_of(path: str) -> str:
     return "application/x-ndjson" if path == "/api/generate" else "text/event-stream"
 
 
-def answered(path: str, text: str) -> bytes:
+def valid_reply(path: str, text: str) -> bytes:
     """Return a valid response with its length."""
     return http(text_chunk(path, text) + text_chunk(path, "", finished=True), kind=kind_of(path))
 
@@ -162,7 +162,7 @@ def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: Lyin
             for secret in (PRIVATE, "s3cret", "127.0.0.1", "internal"):
                 assert secret.encode() not in data
     # The gateway still works afterwards.
-    liar.replies[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
+    liar.replies[liar.path] = [valid_reply(liar.path, "Hello")]  # type: ignore[attr-defined]
     path, body = MINIMAL_REQUESTS["chat"]
     assert b'"Hello"' in send(gateway.url + path, body)[1]
 
@@ -322,8 +322,8 @@ def test_cookies_are_not_kept_and_proxies_are_not_used(
 def test_unsolicited_upstream_response_is_discarded(template: str) -> None:
     """A second response on a connection that waits for another client's request."""
     path = "/v1/completions"
-    late: Reply = [answered(path, "one"), WAIT, answered(path, "somebody else's")]
-    with lying({f"{path} 1": late, path: [answered(path, "two")]}) as liar:
+    late: Reply = [valid_reply(path, "one"), WAIT, valid_reply(path, "somebody else's")]
+    with lying({f"{path} 1": late, path: [valid_reply(path, "two")]}) as liar:
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
             url, body = MINIMAL_REQUESTS["chat"]

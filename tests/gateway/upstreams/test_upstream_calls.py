@@ -297,7 +297,7 @@ def test_call_in_text_is_closed_by_a_structured_call() -> None:
 
 
 def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the choices and calls are: planning reads all tools."""
+    """Planning reads all tools, so it must not be repeated for each choice or call."""
     from unspool.gateway.generation.choice_reader import ContentParsers, Reader
     from unspool.gateway.upstreams.base import Delta
     from unspool.planning import Plan, plan

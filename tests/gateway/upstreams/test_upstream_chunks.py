@@ -116,7 +116,7 @@ CHUNKS: dict[type[CompletionStream], list[dict[str, Any]]] = {
 }
 
 
-def nested(depth: int) -> Any:
+def nested_value(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -127,15 +127,15 @@ WRONG: list[Any] = [None, True, -1, 2**70, 1.5, 10**400, "0", "x" * 5000, "\ud80
 WRONG_TEXTS = ["1e400", "-1e400", "NaN", "1" * 5000, '"\\u0000"', "[" * 3000 + "]" * 3000, "{"]
 
 
-def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def iter_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield every position in a value, including the value itself."""
     yield place
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
-        yield from places(one, (*place, key))
+        yield from iter_places(one, (*place, key))
 
 
-def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+def replace_at(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     if not place:
         return new
     out = deepcopy(value)
@@ -146,14 +146,14 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return out
 
 
-def damaged(chunk: dict[str, Any]) -> Iterator[bytes]:
+def damage(chunk: dict[str, Any]) -> Iterator[bytes]:
     """Yield the chunk with another value in every position."""
-    for place in places(chunk):
+    for place in iter_places(chunk):
         for value in WRONG:
-            yield json.dumps(replaced(chunk, place, value)).encode()
+            yield json.dumps(replace_at(chunk, place, value)).encode()
         for text in WRONG_TEXTS:
-            yield json.dumps(replaced(chunk, place, "HERE")).replace('"HERE"', text).encode()
-        yield json.dumps(replaced(chunk, place, nested(400))).encode()
+            yield json.dumps(replace_at(chunk, place, "HERE")).replace('"HERE"', text).encode()
+        yield json.dumps(replace_at(chunk, place, nested_value(400))).encode()
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
@@ -162,7 +162,7 @@ def test_any_value_in_any_field_is_handled(kind: type[CompletionStream]) -> None
         good, failure = batches(kind, [json.dumps(chunk).encode()])
         assert failure is None
         assert good[0].deltas
-        for payload in damaged(chunk):
+        for payload in damage(chunk):
             received, failure = batches(kind, [payload])
             assert failure is None or failure.code.startswith("upstream")
             reader = Reader(PLAN)

@@ -98,7 +98,7 @@ def test_complete_events_precede_an_error() -> None:
         reader.feed(b"x")
 
 
-def steps(work: Callable[[], object]) -> int:
+def count_lines(work: Callable[[], object]) -> int:
     """Count the executed lines of Python."""
     count = 0
 
@@ -138,7 +138,7 @@ def test_small_reads_are_linear(made: Callable[[int], EventReader | LineReader],
         Bytes.copied = 0
         reader = made(1 << 20)
         pieces = [Bytes(bytes([one])) for one in line * count]
-        return steps(lambda: [reader.feed(piece) for piece in pieces]), Bytes.copied
+        return count_lines(lambda: [reader.feed(piece) for piece in pieces]), Bytes.copied
 
     small, large = read(100), read(1600)
     assert large[0] < small[0] * 17
@@ -207,7 +207,7 @@ def test_data_received_before_a_disconnect_is_read() -> None:
     assert asyncio.run(read()) == [b"1"]
 
 
-def passed(portions: Sequence[bytes]) -> list[bytes]:
+def forward(portions: Sequence[bytes]) -> list[bytes]:
     async def read() -> list[bytes]:
         response = ForwardedResponse(Content(portions), 10_000, 300.0)  # type: ignore[arg-type]
         out = []
@@ -224,9 +224,9 @@ def test_events_are_passed_on_whole(end: bytes) -> None:
     data = end.join([b": hello", b"", b'data: {"a":', b"data: 1}", b"", b"data: [DONE]", b"", b""])
     expected = [b'data: {"a":\ndata: 1}\n\n', b"data: [DONE]\n\n"]
     for size in range(1, len(data) + 1):
-        forwarded = passed([data[at : at + size] for at in range(0, len(data), size)])
+        forwarded = forward([data[at : at + size] for at in range(0, len(data), size)])
         assert forwarded in (expected, [b"".join(expected)])
-    assert passed([b"data: [DONE]"]) == [b"data: [DONE]\n\n"]  # some servers omit the last empty line
+    assert forward([b"data: [DONE]"]) == [b"data: [DONE]\n\n"]  # some servers omit the last empty line
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_clients_do_not_see_upstream_addresses() -> None:
     for text in KEPT:
         assert redact(text) == text
     assert len(redact("x " * 10**6)) == 500
-    assert steps(lambda: redact("a." * 10**6)) < 100
+    assert count_lines(lambda: redact("a." * 10**6)) < 100
 
 
 KEY = "s3cret/+key"
