@@ -108,7 +108,7 @@ def test_reasoning_field_policy_names_the_field(name: str) -> None:
 def test_forced_finish_reason_policy_names_the_reason(name: str) -> None:
     wording = SampleCall(get_dialect(name))
     if not wording.capabilities.calls:
-        pytest.skip("it has no calls")
+        pytest.skip("the dialect has no calls")
     encode = partial(deltas, name, wording.write())
     for value in ("tool_calls", "stop"):
         policies = Policies(forced_finish_reason=value)

@@ -158,5 +158,7 @@ def test_rendering_matches_transformers() -> None:
             continue  # since 5.23 Transformers omits variables that are None, but some templates require them
         if mine.get("text") != theirs.get("text"):
             wrong[title] = (mine, theirs)
-    assert sum("text" in each for each in results) > len(results) // 2, "most of it can be rendered"
+    assert sum("text" in each for each in results) > len(results) // 2, (
+        "fewer cases than expected can be rendered"
+    )
     assert not wrong, (len(wrong), len(all_cases), next(iter(wrong.items())))

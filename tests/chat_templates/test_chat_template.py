@@ -441,7 +441,7 @@ def test_absent_content_of_other_roles_is_empty() -> None:
         ("{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}", CALLS),
         ("{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}", CALLS + "{{ m.content or '' }}"),
     ],
-    ids=["hides calls", "is dropped", "comes behind calls"],
+    ids=["hides calls", "is dropped", "comes after calls"],
 )
 def test_content_before_calls_gets_its_own_turn_where_needed(content: str, calls: str) -> None:
     wanting = template(content=content, calls=calls)

@@ -276,7 +276,7 @@ def split_turn(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tupl
         # The prompt opens or closes reasoning, but the history does not: go back to the end of the header.
         same = next(at for at, (one, other) in enumerate(zip(prompt, whole, strict=False)) if one != other)
         header = re.match(r"(?s).*[\n>\]]", prompt[:same])
-        assert header, "prompt and history have nothing in common"
+        assert header, "prompt and history share no prefix"
         prompt = header[0]
     text, end, _ = whole[len(prompt) :].partition(family.end)
     return prompt, text + end

@@ -104,7 +104,7 @@ def test_ruling_has_a_reason() -> None:
     docs = (ROOT / "docs" / "conformance.md").read_text("utf-8")
     for ruling in RULINGS:
         assert len(ruling.reason) > 20
-        assert ruling.reason in docs, f"docs/conformance.md does not have the ruling {ruling.name!r}"
+        assert ruling.reason in docs, f"docs/conformance.md lacks the ruling {ruling.name!r}"
 
 
 # -- cases
@@ -213,7 +213,7 @@ def test_chunks_join_to_the_text(text: str) -> None:
         assert chunkings or (name == "two" and len(text) < 2)
         for chunks in chunkings:
             assert "".join(chunks) == text
-        assert chunkings == list(chunked(text, name)), "the same in every run"
+        assert chunkings == list(chunked(text, name)), "chunkings differ between runs"
 
 
 def test_chunkings_cut_as_documented() -> None:

@@ -49,10 +49,10 @@ def test_code_fence_after_a_call_is_text(name: str, policies: Policies) -> None:
     try:
         text = render(dialect, Message(tool_calls=(call,)))
     except UsageError:
-        pytest.skip("it cannot write that call")
+        pytest.skip("the dialect cannot express this call")
     message = parse(text + "\n" + FENCE, dialect, policies=policies)
     if message.content is None or "Bye." not in message.content:
-        pytest.skip("what follows a call is not content")
+        pytest.skip("text after a call is not content")
     assert "```py\nprint(1)\n```" in message.content
 
 

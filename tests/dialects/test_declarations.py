@@ -38,7 +38,9 @@ FAMILIES = sorted((ROOT / "src" / "unspool" / "dialects" / "families").glob("*.p
 )
 def test_docs_explain_every_field(word: str, field: str) -> None:
     prose = re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert re.search(rf"`{field}(=[^`]*)?`", prose), f"docs/dialect-fields.md says nothing of {word}.{field}"
+    assert re.search(rf"`{field}(=[^`]*)?`", prose), (
+        f"docs/dialect-fields.md does not document {word}.{field}"
+    )
     assert word in PAGE
 
 

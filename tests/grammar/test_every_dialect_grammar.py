@@ -181,7 +181,7 @@ def test_parallel_calls_follow_the_setting(dialect: Dialect) -> None:
 @every_dialect
 def test_reasoning_is_accepted_only_where_allowed(dialect: Dialect) -> None:
     if not has_reasoning(dialect):
-        pytest.skip("does not reason")
+        pytest.skip("the model does not reason")
     text = render_calls(dialect, ("now", {}), reasoning="Hm.")
     accepts(standard_matchers(dialect, "required"), text)
     rejects(standard_matchers(dialect, "required", reasoning=False), text)

@@ -105,7 +105,7 @@ def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 @installed
 def test_names_are_registered_before_sglang_imports(tmp_path: Path) -> None:
     names = run("names", tmp_path)
-    assert not names["imported"], "the plug-in makes a process import what it may not need"
+    assert not names["imported"], "the plug-in imports packages that a process may not need"
     for choices in (*names["choices"], *names["afterwards"]):
         assert set(OURS) <= set(choices)
     for registry in (names["tools"], names["reasoning"]):
@@ -276,7 +276,7 @@ def test_replaced_names_use_our_parser_and_keep_sglang_branches(replaced: Inside
             assert not answer["error"]
             calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
             assert answer["calls"] == calls, case
-            assert calls, "the branches are about calls"
+            assert calls, "every case must contain a call"
             assert answer["content"] == (message.content or ""), case
             if case["reasoning"] is not None:
                 assert answer["reasoning"] == (message.reasoning or ""), case

@@ -30,12 +30,12 @@ from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.events import FinishReason
 from unspool.testing import ModelOutput, ParseRun, assert_laws, chunkings, comparable, run_parser
 
-PLAN = "what the request told the chat template is the plan's business: tests/planning/test_plan.py"
-BLANKS = "reasoning does not end in blanks, in any dialect"
-J12B = "an unterminated string ends nowhere: to know, one would have to hold the output to its end"
+PLAN = "the plan applies chat_template_kwargs: see tests/planning/test_plan.py"
+TRAILING = "reasoning never ends in whitespace, in any dialect"
+UNTERMINATED = "an unterminated string has no end: finding one would mean holding the rest of the output"
 RULINGS = {
     **{
-        (dialect, "M14 Unterminated string, then the close marker"): J12B
+        (dialect, "M14 Unterminated string, then the close marker"): UNTERMINATED
         for dialect in (
             "apriel",
             "dots",
@@ -52,16 +52,16 @@ RULINGS = {
         )
     },
     ("mistral", "M17 Name in front of the marker (tools: bash)"): (
-        "the call is read; to take the name as well, prose would be held back at every tool's name"
+        "the call is parsed; removing the name, too, would hold prose back at every tool's name"
     ),
     ("nemotron_v3", "nemotron, thinking disabled, leading opener (PRE.6)"): PLAN,
     ("nemotron_v3", "nemotron, force_nonempty_content, reasoning only"): PLAN,
-    ("granite", "granite"): BLANKS,
-    ("granite", "E12 Granite 3.2 reasoning phrases"): BLANKS,
-    ("pythonic", "text before and after (our choice)"): "blanks before a call are framing",
-    ("sarashina", "M1 Truncated"): "the name is complete, so there is a call, and it is cut",
-    ("response_template", "cut call region"): "arguments stream, so what came of them is shown",
-    ("minicpmv", "Newline repair"): "rewriting text is a filter behind the parser, not parsing",
+    ("granite", "granite"): TRAILING,
+    ("granite", "E12 Granite 3.2 reasoning phrases"): TRAILING,
+    ("pythonic", "text before and after (our choice)"): "whitespace before a call is framing",
+    ("sarashina", "M1 Truncated"): "the name is complete, so there is a truncated call",
+    ("response_template", "cut call region"): "arguments stream, so the received part is shown",
+    ("minicpmv", "Newline repair"): "rewriting text is a filter after the parser, not parsing",
 }
 """Cases where we decide otherwise, and why. They must fail: an obsolete ruling is removed."""
 

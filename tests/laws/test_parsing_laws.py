@@ -280,9 +280,9 @@ def test_unclosed_parameters_are_truncated(name: str, reason: FinishReason | Non
             diagnostics = [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics]
             unclosed += any(("missing_closer", closer) in diagnostics for closer in closers)
     if reason == "length":
-        assert not unclosed, "generation was stopped, so more may have been to come"
+        assert not unclosed, "stopped output may be incomplete"
     elif closers:
-        assert unclosed, "who ends a turn has said all that was to be said"
+        assert unclosed, "a turn that ends by itself must be complete"
 
 
 IN_JSON = [
@@ -597,7 +597,9 @@ def test_chunking_difference_is_detected(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Parser, "feed", hasty)
     with pytest.raises(AssertionError, match="chunking") as caught:
         assert_chunking_invariant("hermes", CALLED.case.text)
-    assert "chunks:  ['<tool_call', '>{" in str(caught.value), "one cut is enough to show it"
+    assert "chunks:  ['<tool_call', '>{" in str(caught.value), (
+        "the report must show a chunking with a single cut"
+    )
 
 
 def test_changed_arguments_are_not_a_prefix() -> None:

@@ -279,8 +279,8 @@ def test_f08_long_values_stream(dialect: str, before: str, after: str) -> None:
     pieces = arguments(parser.feed(before))
     for at in range(0, len(value), 16):
         pieces += arguments(parser.feed(value[at : at + 16]))
-        behind = at + 16 - len("".join(pieces))
-        assert behind <= 64, f"{behind} characters are held back at {at}"
+        pending = at + 16 - len("".join(pieces))
+        assert pending <= 64, f"{pending} characters are held back at {at}"
     pieces += arguments(parser.feed(after) + parser.finish("stop"))
     assert json.loads("".join(pieces)) == {"content": value}
 
@@ -658,7 +658,7 @@ def test_p02_undeclared_tools_follow_one_policy_in_every_dialect(dialect: str) -
     """sglang#39640: 26 of 31 parsers honour the flag."""
     spec = get_dialect(dialect)
     if spec.names.fixed:
-        pytest.skip("its calls have no name")
+        pytest.skip("calls of this dialect have no name")
     arguments = '{"path": "/"}'
     text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))
     tools = [tool("ls", path="string")]

@@ -183,7 +183,7 @@ def test_our_parser_is_not_recommended_without_a_reason(dialect: str) -> None:
 def test_defects_concern_dialects_the_engine_supports() -> None:
     columns = {"vllm": 0, "sglang": 2}
     for defect in DEFECTS:
-        assert defect.whole | defect.streamed, "or it is none"
+        assert defect.whole | defect.streamed, "a defect must affect whole or streamed output"
         for dialect in defect.whole | defect.streamed:
             assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
 

@@ -638,11 +638,11 @@ OFF_BY_DEFAULT = ("deepseek_r1", "deepseek_v3_2", "deepseek_v4")
 def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_tool: bool) -> None:
     family = REAL[name]
     if on is None and family in OFF_BY_DEFAULT and not (after_tool and family == "deepseek_r1"):
-        pytest.skip("the template's own default is another one than the engines'")
+        pytest.skip("the template's default differs from the engines'")
     thinking = plan(family, {}).facts.thinking
     switched = {} if on is None else switch_request(family, on=on)
     if switched is None:
-        pytest.skip("there is no such switch")
+        pytest.skip("the family has no such switch")
     template = ChatTemplate(TEMPLATES[name].read_text("utf-8"), bos_token="", eos_token="")
     messages = AFTER_TOOL if after_tool else [USER]
     guessed = plan(family, {"messages": messages, "tools": TOOLS, **switched})

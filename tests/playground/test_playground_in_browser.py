@@ -122,7 +122,7 @@ def test_every_control_works(opened: Opened) -> None:
     page.fill("#chunk", "7")
     wait_until_settled(page)
     assert text(page, "#chunk-told") == "7 characters"
-    assert "of" in text(page, "#position-told"), "changing the pieces keeps the place"
+    assert "of" in text(page, "#position-told"), "a new chunk size must keep the position"
     page.click("#last")
     wait_until_settled(page)
     assert "the end" in text(page, "#position-told")
@@ -275,7 +275,7 @@ def test_link_restores_the_state(opened: Opened) -> None:
     assert again.input_value("#raw") == page.input_value("#raw")
     assert again.input_value("[data-policy=malformed_call]") == "repair"
     broken = opened("#z=cut")
-    assert "get_weather" in text(broken, "#message"), "an address that was cut off shows the beginning"
+    assert "get_weather" in text(broken, "#message"), "a truncated link must show the beginning"
 
 
 def test_case_can_be_copied(opened: Opened) -> None:

@@ -232,7 +232,7 @@ MODES = {"prose": "text", "reasoning": "text", "string": "payload", "nested": "p
 def test_state_workload_is_in_that_state(dialect: str, state: str) -> None:
     """Growth is measured in the intended state."""
     if flat.texts(dialect, state, (300, 3_000)) is None:
-        pytest.skip("the dialect has no such state")
+        pytest.skip("the dialect does not have this state")
     head, body = flat.STATES[state](dialect, 3_000)
     parser = Parser(dialect, tools=workloads.TOOLS)
     parser.feed(head + flat.BEGIN)

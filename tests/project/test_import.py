@@ -66,7 +66,7 @@ def test_parsing_loads_only_what_it_needs() -> None:
     modules = loaded_modules("import unspool; unspool.parse('Hi.', 'hermes')")
     assert {name.partition(".")[0] for name in own_modules(modules)} == PARSING
     assert not own_modules(modules) & NOT_FOR_PARSING
-    assert "importlib.metadata" not in modules, "entry points are read when a name is unknown"
+    assert "importlib.metadata" not in modules, "entry points must be loaded only for unknown names"
 
 
 def test_lazy_names_are_loaded_on_demand() -> None:

@@ -1388,7 +1388,7 @@ ROWS = [
     row(
         "K05",
         "smg PR #1658; llama.cpp #21085 #22353 #24624",
-        "white space is eaten",
+        "whitespace is removed",
         *(Case(dialect, "<think> a </think>\n\n b", reasoning=" a", content=" b") for dialect in THINKERS),
     ),
     row(

@@ -162,7 +162,7 @@ def test_template_prefix_does_not_belong_to_the_model(name: str) -> None:
 def test_template_text_is_never_attributed_to_the_model(name: str) -> None:
     dialect = detect(TEMPLATES[name].read_text()).dialect
     if dialect is None:
-        pytest.skip("a template of no dialect")
+        pytest.skip("the template belongs to no dialect")
     if name in REFUSED:
         with pytest.raises(UsageError, match="give openers"):
             turn_openers(ChatTemplate(TEMPLATES[name].read_text()), dialect)

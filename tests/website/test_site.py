@@ -83,7 +83,7 @@ QUESTIONS = (
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     if not (SITE / "index.html").is_file():
-        pytest.skip("there is no site: make site")
+        pytest.skip("the site is not built: make site")
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *args: Any) -> None:
@@ -99,7 +99,7 @@ def address() -> Iterator[str]:
 def browser() -> Iterator[Browser]:
     pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if not CHROMIUM.exists():
-        pytest.skip("there is no Chromium: apt install chromium")
+        pytest.skip("Chromium is not installed: apt install chromium")
     with chromium() as launched:
         yield launched
 

@@ -63,7 +63,7 @@ def test_envelope_members_do_not_vanish_without_a_diagnostic(envelope: str, key:
         (
             "glm47",
             r"<tool_call>note<arg_key>text</arg_key>\n<arg_value>x</arg_value></tool_call>",
-            r"\n spelt out between tags",
+            r"\n spelled out between tags",
         ),
         (
             "minicpm5",

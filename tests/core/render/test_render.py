@@ -79,7 +79,7 @@ def test_calls_are_written_like_the_model(name: str) -> None:
             written.append(
                 strip_end(vector.raw, dialect) == strip_end(render(dialect, message, check=False), dialect)
             )
-    assert any(written), f"render writes none of {len(written)} examples of the corpus to the character"
+    assert any(written), f"render reproduces none of {len(written)} examples of the corpus exactly"
 
 
 def strip_end(text: str, dialect: Dialect) -> str:

@@ -75,7 +75,7 @@ def parse_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Even
     return normalise(events), parser.message(events)
 
 
-@pytest.mark.parametrize("special", [True, False], ids=["spelt out", "left out"])
+@pytest.mark.parametrize("special", [True, False], ids=["decoded", "omitted"])
 @pytest.mark.parametrize("dialect", NAMES)
 def test_decoded_text_that_lags_is_read_like_ids(dialect: str, special: bool) -> None:
     tokenizer = bytes_for(dialect)

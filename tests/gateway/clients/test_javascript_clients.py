@@ -213,7 +213,7 @@ def test_client_receives_the_model_output(
     engine: EngineProcess, gateway: GatewayThread, client: str, name: str, stream: bool
 ) -> None:
     if not (PACKAGES / "node_modules" / "ollama").is_dir() and client == "ollama":
-        pytest.skip("make clients has not run since it fetches this client")
+        pytest.skip("the client is missing: make clients")
     expected = SCENARIOS[name].seen
     seen = run(client, engine, gateway)[name, stream]
     if expected.ended == "length" and seen.ended == "error":

@@ -410,7 +410,7 @@ def test_checking_a_body_does_not_use_the_client_timeout(
 
     monkeypatch.setattr(asyncio, "timeout", timeout)
     assert asyncio.run(take()) == b"   "
-    assert left == sorted(left, reverse=True), "what it has taken is gone"
+    assert left == sorted(left, reverse=True), "each read must reduce the time left"
 
 
 def nested_schema(depth: int) -> Any:
@@ -501,7 +501,7 @@ def test_large_bodies_share_a_limit(gateway: GatewayThread) -> None:
         until(lambda: gateway.gateway.bodies._free_bytes < 150_000)
         status, data, headers = send(gateway.url + CHAT, large)
         assert (status, error_of(data)["code"], headers["retry-after"]) == (503, "overloaded", "1")
-        assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small ones do not count"
+        assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small bodies must not count"
         client.sendall(large[-1:])
         assert b" 200 " in client.recv(100)
     until(lambda: gateway.gateway.bodies._free_bytes == 400_000)

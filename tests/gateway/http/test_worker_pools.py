@@ -94,7 +94,7 @@ def test_cancelled_waiter_is_skipped_and_cancelled_job_keeps_its_thread() -> Non
         second.cancel()
         first.cancel()
         await turns()
-        assert lane.waiting == 1, "a thread cannot be stopped, so nobody may run beside it"
+        assert lane.waiting == 1, "a thread cannot be stopped, so other work must wait for it"
         gate.let(2)
         assert await third == "third"
         assert gate.done == ["first", "third"]

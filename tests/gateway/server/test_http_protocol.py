@@ -79,7 +79,7 @@ def fill_buffers(client: socket.socket, data: bytes) -> None:
             client.sendall(data)
         except ConnectionError:
             return
-    raise AssertionError("it would be taken for ever")
+    raise AssertionError("the server accepts data without end")
 
 
 def refused(gateway: GatewayThread, why: str) -> float:
@@ -201,7 +201,7 @@ def test_idle_connections_make_room_and_active_ones_stay(engine: EngineProcess, 
         engine.script("a", HOLD, "b")
         streams = [connect(gateway)]
         streams[0].sendall(format_post(CHAT, json.dumps({**BODY, "stream": True}).encode()))
-        assert idle[0].recv(1) == b"", "the oldest makes room"
+        assert idle[0].recv(1) == b"", "the oldest entry must make room"
         assert b"HTTP/1.1 200 " in streams[0].recv(1 << 16)
         engine.script("a", HOLD, "b")
         streams.append(connect(gateway))
@@ -217,7 +217,7 @@ def test_idle_connections_make_room_and_active_ones_stay(engine: EngineProcess, 
             data = b""
             while b"[DONE]" not in data:
                 data += client.recv(1 << 16)
-        assert get(f"{gateway.url}/health") == {"status": "ok"}, "they are idle now"
+        assert get(f"{gateway.url}/health") == {"status": "ok"}, "idle connections must not count as busy"
         for client in (*idle, *streams):
             client.close()
 

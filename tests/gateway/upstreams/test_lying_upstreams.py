@@ -107,7 +107,7 @@ WIRES: dict[str, Reply] = {
     ],
     "no chunk": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhello\r\n"],
     "a huge chunk": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\nx"],
-    "provisional for ever": [b"HTTP/1.1 100 Continue\r\n\r\n"] * 200,
+    "endless provisional responses": [b"HTTP/1.1 100 Continue\r\n\r\n"] * 200,
     "another protocol": [
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nhello"
     ],
@@ -134,7 +134,7 @@ WIRES: dict[str, Reply] = {
     "an error": [http(json.dumps({"error": f"no {PRIVATE} at http://127.0.0.1:1/"}).encode())],
     "it fails": [http(f"no {PRIVATE} s3cret".encode(), status="500 Oops")],
     "it fails at length": [http(b"x" * 10**6, status="500 Oops")],
-    "it fails for ever": [b"HTTP/1.1 500 Oops\r\n\r\n", *[b"x" * 60_000] * 20],
+    "endless failures": [b"HTTP/1.1 500 Oops\r\n\r\n", *[b"x" * 60_000] * 20],
     "it fails and stays": [b"HTTP/1.1 500 Oops\r\n\r\nx", STAY],
     "it does not admit us": [http(b'{"error": "bad key s3cret"}', status="401 No")],
     "it is busy": [http(b"{}", status="429 No", headers=f"retry-after: \xff\xfe{CRLF}")],
@@ -437,7 +437,7 @@ def test_invalid_model_lists_are_ignored() -> None:
 SERVERS: dict[str, Reply] = {
     "no HTTP": [b"\0\xff\r\n\r\n"],
     "a head without end": [b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000],
-    "a chunk that is none": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
+    "an invalid chunk": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
     "less than promised": [b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{"],
     "packed": [http(gzip.compress(b"{}"), headers=f"content-encoding: gzip{CRLF}")],
     "deep": [http(b"[" * 10**6)],

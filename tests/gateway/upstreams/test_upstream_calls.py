@@ -99,11 +99,11 @@ SHAPES: dict[str, tuple[list[CallDelta | Text], list[Call | str]]] = {
         [P(0, "a", "f", '{"x"'), Text("content", "Well.", 0, 0), P(0, "", "", ": 1}")],
         [("f", '{"x": 1}'), "Well."],
     ),
-    "a blank behind the opener": (
+    "a space after the opener": (
         [P(0, "a", "f", ""), Text("content", "\n", 0, 0), P(0, "", "", "{}"), Text("content", "!", 0, 0)],
         [("f", "{}"), "\n", "!"],
     ),
-    "text behind a call without arguments": (
+    "text after a call without arguments": (
         [P(0, "a", "f", ""), Text("content", "Well.", 0, 0)],
         [("f", ""), "Well."],
     ),
