@@ -23,12 +23,12 @@ KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic",
 # UNSPOOL_HYPOTHESIS names the profile to use.
 settings.register_profile(
     "default",
-    deadline=None,  # shared machines stall; how long parsing takes is the benchmark's business
+    deadline=None,  # shared machines stall, and benchmarks measure speed
     max_examples=40,
-    derandomize=bool(os.environ.get("CI")),  # a change is judged by what it changes, not by luck
+    derandomize=bool(os.environ.get("CI")),  # a change must not fail by chance
     print_blob=True,
 )
-# Never derandomised: the point of the long run is to see new examples each time.
+# Never derandomised: a long run is meant to see new examples each time.
 settings.register_profile("slow", deadline=None, max_examples=1000, derandomize=False, print_blob=True)
 settings.register_profile("quick", settings.get_profile("default"), max_examples=10)
 settings.load_profile(os.environ.get("UNSPOOL_HYPOTHESIS") or "default")
@@ -43,12 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT))
     if most := config.getoption("--cases"):
-        kept = set(_enough(items, most))
+        kept = set(_select_cases(items, most))
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
 
 
-def _enough(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
+def _select_cases(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
     """Select all cases of small tests, and some of large tests, first those of one dialect per kind."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:

@@ -49,7 +49,7 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-# -- wrong use
+# -- usage errors
 
 
 def test_every_error_has_one_base() -> None:
@@ -209,11 +209,11 @@ def test_register_needs_a_dialect_with_unique_names() -> None:
     assert get_dialect("hermes").call != CALL
 
 
-# -- declarations that contradict themselves
+# -- contradictory declarations
 
 PARAMS = ("<c>{name}{params}</c>",)
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    # what is wrong: the declaration, whose last entry is to blame, and what the message says
+    # fault: the declaration, whose last entry causes the error, and the text of the message
     "a string instead of a tuple": ({"call": "<call>{envelope}</call>"}, "tuple"),
     "a list instead of a tuple": ({"stop": ["</s>"]}, "tuple"),
     "something else in the tuple": ({"call": (5,)}, "strings"),
@@ -222,11 +222,11 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a notation of something else": ({"call": ("<c>{name:json}{args}</c>",)}, "notation"),
     "no name": ({"call": ("<c>{args}</c>",)}, "add {name}"),
     "two payloads": ({"call": ("<c>{name}{args}{envelope}</c>",)}, "one payload"),
-    "the name behind the payload": ({"call": ("<c>{args}{name}</c>",)}, "before the payload"),
+    "the name after the arguments": ({"call": ("<c>{args}{name}</c>",)}, "before the payload"),
     "params without a param": ({"call": PARAMS}, "param=('<arg {key}>{value}</arg>',)"),
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a hole"),
-    "an id behind the payload": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} comes after {args}"),
-    "nothing to search for but white space": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
+    "an id after the arguments": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} comes after {args}"),
+    "an opener of whitespace only": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
     "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "'^' in front"),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
     "a section with two": ({"call": CALL, "section": ("{calls}|{calls}",)}, "once"),
@@ -236,37 +236,37 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a param without value": ({"call": PARAMS, "param": ("<p={key}></p>",)}, "{value}"),
     "a param without key": ({"call": PARAMS, "param": ("<p>{value}</p>",)}, "{key}"),
     "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "after it"),
-    "a value that a line break ends": ({"call": PARAMS, "param": ("- {key}: {value}\n",)}, "line breaks"),
-    "a value that a line break ends, for which there is a way": (
+    "a value that ends at a newline": ({"call": PARAMS, "param": ("- {key}: {value}\n",)}, "line breaks"),
+    "a value that ends at a newline, with an alternative": (
         {"call": PARAMS, "param": ("- {key}: {value}\n",)},
         "{code}",
     ),
     "a value without a begin": ({"call": PARAMS, "param": ("{key}{value}</p>",)}, "before the hole"),
-    "a value that blanks begin": (
+    "a value that begins with whitespace": (
         {"call": PARAMS, "param": ("  {key}={value};",)},
         "whitespace is not enough",
     ),
-    "a key behind the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Values(nested=True)"),
+    "a key after the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Values(nested=True)"),
     "a param that nothing uses": ({"param": ("<p={key}>{value}</p>",)}, "no call template"),
     "reasoning without text": ({"reasoning": ("<think></think>",)}, "{text}"),
     "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "after it"),
     "reasoning without a begin": ({"reasoning": ("{text}</think>",)}, "before it"),
-    "reasoning that a line break ends": ({"reasoning": ("Thought: {text}\n",)}, "whitespace is not enough"),
+    "reasoning that ends at a newline": ({"reasoning": ("Thought: {text}\n",)}, "whitespace is not enough"),
     "content without text": ({"content": ("<answer></answer>",)}, "{text}"),
-    "furniture with a name": ({"drop": ("<x {name}>",)}, "{name}"),
-    "furniture that begins with a hole": ({"drop": ("{_}<x>",)}, "begin with text"),
+    "dropped text with a name": ({"drop": ("<x {name}>",)}, "{name}"),
+    "dropped text that begins with a hole": ({"drop": ("{_}<x>",)}, "begin with text"),
     "a stop with a hole": ({"stop": ("<end {_}>",)}, "unknown hole"),
     "an empty stop": ({"stop": ("",)}, "begin with text"),
-    "a line break as a stop": ({"stop": ("\n",)}, "whitespace is not enough"),
+    "a newline as a stop": ({"stop": ("\n",)}, "whitespace is not enough"),
     "a name without a name": ({"call": CALL, "names": Names(forms=("f:{index}",))}, "add {name}"),
     "a string instead of a family": ({"call": CALL, "family": "Mine"}, "family=Family(...)"),
     "no form of a name": ({"call": CALL, "names": Names(forms=())}, "forms=('{name}',)"),
-    "an alias that is no tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
-    "a form that is no tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
+    "an alias that is not a tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
+    "a form that is not a tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
     "an envelope without keys": ({"call": CALL, "envelope": Envelope(name_keys=())}, "envelope.name_keys"),
     "too few types": ({"call": CALL, "values": Values(type_words=("str",))}, "array"),
-    "a notation that is none": ({"call": CALL, "args": "yaml"}, "python"),
-    "facts that are none": ({"call": CALL, "request": True}, "request='hermes'"),
+    "an unknown notation of arguments": ({"call": CALL, "args": "yaml"}, "python"),
+    "invalid request facts": ({"call": CALL, "request": True}, "request='hermes'"),
 }
 
 
@@ -286,7 +286,7 @@ FRAMES: dict[str, tuple[Frame, str]] = {
     "nothing that ends a header": (replace(FRAME, sep=""), "the marker that ends a header"),
     "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
     "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
-    "an end that is no text": (replace(FRAME, ends=("",)), "cannot end a body"),
+    "an empty end": (replace(FRAME, ends=("",)), "cannot end a body"),
     "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
     "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
     "a header with a name that is not there": (
@@ -362,7 +362,7 @@ def test_dialect_may_have_only_a_frame() -> None:
     ]
 
 
-# -- strict
+# -- the strict policy
 
 
 def strict(text: str, dialect: str = "hermes", **options: Any) -> MalformedOutput:

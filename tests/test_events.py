@@ -72,7 +72,7 @@ def test_different_events_are_not_equal() -> None:
         assert event != fields(event)
 
 
-# -- joining
+# -- joining events
 
 
 class Counted(str):

@@ -66,7 +66,7 @@ def calls(message: Message | None) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in message.tool_calls]
 
 
-def by_character(dialect: str, case: str | ModelOutput) -> ParseRun:
+def parse_by_character(dialect: str, case: str | ModelOutput) -> ParseRun:
     raw = case if isinstance(case, str) else case.text
     return run_parser(dialect, case, list(raw))
 
@@ -123,7 +123,7 @@ def test_malformed_json_is_reported_and_the_next_call_is_read() -> None:
 
 
 def test_arguments_before_an_error_are_not_repeated() -> None:
-    reading = by_character("mistral", MALFORMED)
+    reading = parse_by_character("mistral", MALFORMED)
     assert arguments(reading.events, 0) == '{"a": 1, oops}'
     assert arguments(reading.events, 1) == '{"b": 2}'
 
@@ -153,7 +153,7 @@ def test_parallel_calls_do_not_mix(chunk: int) -> None:
 
 
 def test_two_calls_of_one_function_stay_apart() -> None:
-    reading = by_character("mistral", WEATHER + WEATHER)
+    reading = parse_by_character("mistral", WEATHER + WEATHER)
     assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')] * 2
 
 
@@ -178,7 +178,7 @@ def test_calls_of_one_section_are_separate(dialect: str, raw: str) -> None:
     assert calls(reading.message) == [("f", '{"a": 1}'), ("g", "{}")]
 
 
-# -- 4: recovery after an error in mid-stream
+# -- 4: recovery after an error in the middle of a stream
 
 
 def test_text_reasoning_and_calls_continue_after_an_error() -> None:
@@ -201,7 +201,7 @@ def test_error_in_a_tagged_call_ends_with_it() -> None:
     assert calls(reading.message) == [("g", '{"k": "v"}')]
 
 
-# -- 5: the marker is split
+# -- 5: split markers
 
 
 @pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "kimi_k2", "glm47"])
@@ -254,7 +254,7 @@ def test_call_end_and_next_call_start_may_share_a_delta() -> None:
     assert arguments(out[1], 1) == '{"city": "Ro'
 
 
-# -- 7: integers stay integers, strings strings
+# -- 7: integers stay integers, strings stay strings
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_tagged_values_have_the_type_of_their_schema(type_: str, raw: str, value
     assert calls(reading.message) == [("f", f'{{"v": {value}}}')]
 
 
-# -- 8: the marker is absent where it is expected
+# -- 8: missing markers
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_missing_closing_markers_do_not_lose_the_call() -> None:
     assert "missing_closer" in [diagnostic.kind for diagnostic in reading.message.diagnostics]
 
 
-# -- 9: nothing twice, nothing missing
+# -- 9: no duplicated or missing text
 
 
 @pytest.mark.parametrize(
@@ -354,12 +354,12 @@ def test_finish_repeats_nothing(dialect: str) -> None:
 @pytest.mark.parametrize("ending", [".", "!", "?", '"', "}", "]", "<", "[", "<tool", "[TOOL", "\n", "…"])
 def test_last_characters_arrive(ending: str) -> None:
     for dialect in ("hermes", "mistral"):
-        reading = by_character(dialect, f"That is all{ending}")
+        reading = parse_by_character(dialect, f"That is all{ending}")
         assert text(reading.events) == f"That is all{ending}"
         assert isinstance(reading.events[-1], Finish)
 
 
-# -- text is not held without need
+# -- streaming latency
 
 
 def test_text_before_a_possible_marker_arrives_at_once() -> None:
@@ -403,7 +403,7 @@ def test_whitespace_in_a_head_is_bounded(opener: str) -> None:
     assert parser.pending <= 2 * 512
 
 
-# -- markers as data
+# -- quoted markers
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_prose_about_markers_stays_prose(prose: str) -> None:
         assert reading.message.diagnostics == ()
 
 
-# -- arguments stream
+# -- streaming of arguments
 
 
 STREAMS = [
@@ -465,14 +465,14 @@ STREAMS = [
 @pytest.mark.parametrize(("dialect", "head", "tail"), STREAMS)
 def test_argument_text_streams_before_the_call_is_complete(dialect: str, head: str, tail: str) -> None:
     parser = Parser(dialect, tools=[tool("f", s="string")])
-    begun = parser.feed(head)
-    assert names(begun) == ["f"]
-    seen = arguments(begun)
+    events = parser.feed(head)
+    assert names(events) == ["f"]
+    seen = arguments(events)
     for word in ("The quick ", "brown fox", " jumps "):
         new = arguments(parser.feed(word))
         assert new, f"{word!r} was held"
         seen += new
-    # Only blanks may wait: they could belong to what closes the value.
+    # Only whitespace may wait: it could belong to the closing marker.
     assert seen.rstrip().endswith("brown fox jumps")
     rest = parser.feed(tail) + parser.finish()
     assert json.loads(seen + arguments(rest)) == {"s": "The quick brown fox jumps "}
@@ -568,21 +568,21 @@ def test_prompt_can_be_read_repeatedly(dialect: str, tail: str) -> None:
     offered = [None, [tool("g", a="string")], [tool("h")], []]
 
     def read_all() -> list[tuple[list[Event], int, str]]:
-        found = []
+        results = []
         for tools in offered:
             parser = Parser(dialect, tools=tools, prompt=prompt, new_id=lambda name, index: f"{name}{index}")
             pending, mode = parser.pending, parser.mode
             events = parser.feed("a='x')] </think> Hi") + parser.finish()
-            found.append((events, pending, mode))
-        return found
+            results.append((events, pending, mode))
+        return results
 
     assert read_all() == read_all()
 
 
 def test_turn_that_begins_far_back_is_found() -> None:
-    begun = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
-    assert Parser("hermes", prompt=begun, continues=True).feed("So") == [Text("reasoning", "So", 0, 2)]
-    closed = begun + "</think>\n\n" + "It is so. " * 100
+    prompt = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
+    assert Parser("hermes", prompt=prompt, continues=True).feed("So") == [Text("reasoning", "So", 0, 2)]
+    closed = prompt + "</think>\n\n" + "It is so. " * 100
     assert Parser("hermes", prompt=closed, continues=True).feed("So") == [Text("content", "So", 0, 2)]
 
 
@@ -598,8 +598,8 @@ def test_batch_equals_the_stream_fed_once() -> None:
 
 
 def _anonymous(message: Message) -> tuple[object, ...]:
-    found: Sequence[object] = calls(message)
-    return message.reasoning, message.content, tuple(found), message.diagnostics, message.finish_reason
+    calls_: Sequence[object] = calls(message)
+    return message.reasoning, message.content, tuple(calls_), message.diagnostics, message.finish_reason
 
 
 def test_repeated_opener_has_no_header_the_first_time() -> None:
@@ -627,12 +627,12 @@ def test_content_ending_like_an_opener_is_content() -> None:
     assert [call.name for call in message.tool_calls] == ["now"]
 
 
-# -- as far as a head may reach
+# -- length of headers
 
 ARGUMENTS = "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
 
 
-def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
+def parse_in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
     """Return the normalised events of the text, and assert the same for single characters."""
     case = ModelOutput(text, policies=Policies(call_ids="generated"))
     assert_laws(dialect, case, [[text], list(text)])
@@ -642,20 +642,20 @@ def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
 @pytest.mark.parametrize("dialect", ["glm47", "spark25", "hy_v4"])
 @pytest.mark.parametrize("blanks", range(500, 520, 3))
 def test_name_is_confirmed_within_the_head_limit(dialect: str, blanks: int) -> None:
-    in_pieces(dialect, "<tool_call>f" + " " * blanks + ARGUMENTS)
+    parse_in_pieces(dialect, "<tool_call>f" + " " * blanks + ARGUMENTS)
 
 
 @pytest.mark.parametrize("dialect", ["harmony", "beam", "muse_glimmer"])
 @pytest.mark.parametrize("length", [200, 230, 240, 250, 300])
 def test_overlong_header_is_not_cut(dialect: str, length: int) -> None:
-    in_pieces(dialect, f"<|channel|>analysis to=f{'y' * length}<|message|>x")
+    parse_in_pieces(dialect, f"<|channel|>analysis to=f{'y' * length}<|message|>x")
 
 
 def test_unconfirmable_closing_marker_is_released() -> None:
-    begun = '<|channel|>analysis to=f<|message|><rfl:parameter name="a">\nx'
+    head = '<|channel|>analysis to=f<|message|><rfl:parameter name="a">\nx'
     whole, pieces = Parser("beam"), Parser("beam")
-    feed(whole, begun, "\n</rfl:parameter> to")
-    feed(pieces, begun, "\n</rfl:parameter>", " ", "t", "o")
+    feed(whole, head, "\n</rfl:parameter> to")
+    feed(pieces, head, "\n</rfl:parameter>", " ", "t", "o")
     assert pieces.pending == whole.pending == 0
 
 
@@ -666,13 +666,13 @@ def test_unambiguous_marker_opens_at_once() -> None:
     assert [type(event).__name__ for event in parser.feed("</think>")] == ["Markup"]
 
 
-# -- what is remembered of texts that have come before
+# -- caching of repeated texts
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_known_false_alarm_releases_its_closing_marker(times: int) -> None:
     pieces = [HERMES, "So ", *["<tool_call>!", "a", "</tool_call>", "."] * times]
-    for _ in range(2):  # the second one finds what the first remembered
+    for _ in range(2):  # the second pass uses the cache
         parser = Parser("hermes")
         events = [event for piece in pieces for event in parser.feed(piece)]
         assert text(events) == "So " + "<tool_call>!a</tool_call>." * times
@@ -688,46 +688,46 @@ def test_tag_like_text_in_a_string_is_data(marker: str) -> None:
     )
 
 
-# -- dialects as nobody has written them yet
+# -- generated dialects
 
 
 def test_marker_may_be_long() -> None:
     marker = f"<{'a' * 500}>"
     dialect = Dialect(name="long", call=("<c>{name}{args}</c>",), drop=(marker,), reasoning=())
-    assert text(in_pieces(dialect, f"Hi {marker[:300]} there{marker}.")) == f"Hi {marker[:300]} there."
+    assert text(parse_in_pieces(dialect, f"Hi {marker[:300]} there{marker}.")) == f"Hi {marker[:300]} there."
 
 
 def test_name_ends_before_its_terminator() -> None:
     dialect = Dialect(name="stop", call=("<c>{name}:<a>{args}</c>",), section=("{calls}",), reasoning=())
-    assert names(in_pieces(dialect, '<c>f:<a>{"x": 1}</c>')) == ["f"]
+    assert names(parse_in_pieces(dialect, '<c>f:<a>{"x": 1}</c>')) == ["f"]
 
 
 def test_late_message_opener_is_text() -> None:
     dialect = Dialect(
         name="later", call=("{name}{args}",), section=("^ab{calls}c",), drop=("a{_}|z",), reasoning=()
     )
-    assert text(in_pieces(dialect, "Hi ab1")) == "Hi ab1"
+    assert text(parse_in_pieces(dialect, "Hi ab1")) == "Hi ab1"
 
 
 def test_quoted_control_token_is_not_text() -> None:
     dialect = Dialect(name="both", call=("<|c|>{envelope}<|d|>", "<|d|>{envelope}<|c|>"), reasoning=())
-    assert text(in_pieces(dialect, "`<|c|>  x")) == "`  x"
+    assert text(parse_in_pieces(dialect, "`<|c|>  x")) == "`  x"
 
 
 def test_late_message_opener_hides_no_marker() -> None:
     dialect = Dialect(name="hides", call=("<c>{envelope}</c>",), reasoning=("^<b>{text}<",))
-    assert text(in_pieces(dialect, "x<b>")) == "xb>"
+    assert text(parse_in_pieces(dialect, "x<b>")) == "xb>"
 
 
 def test_nested_false_alarm_is_found_again() -> None:
     dialect = Dialect(name="inside", call=("<a<b>{envelope}</a>", "<b>{envelope}</b>"), reasoning=())
     call = '<b>{"name": "f", "arguments": {}}</b>'
-    for _ in range(2):  # the second one finds what the first remembered
-        events = in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
+    for _ in range(2):  # the second pass uses the cache
+        events = parse_in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
         assert text(events) == "So <a<b>!</b>.</a>"
 
 
 def test_quote_before_a_call_does_not_quote_what_follows() -> None:
     dialect = Dialect(name="quoted", call=("<|call|>{envelope}<|/call|>",))
-    events = in_pieces(dialect, 'x "<|call|>{"name": "f", "arguments": {}}<|/call|><think>hm</think>')
+    events = parse_in_pieces(dialect, 'x "<|call|>{"name": "f", "arguments": {}}<|/call|><think>hm</think>')
     assert text(events, "reasoning") == "hm"

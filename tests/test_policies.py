@@ -62,10 +62,10 @@ def test_every_policy_value_is_covered(policy: str) -> None:
 def test_ignored_policy_is_detected(policy: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = assert_policy(name, policy)
 
-    def deaf(*given: Any, policies: Policies, **options: Any) -> Parser:
+    def deaf(*arguments: Any, policies: Policies, **options: Any) -> Parser:
         """Return a parser that ignores one policy."""
-        heard = {field: getattr(policies, field) for field in CHOICES if field != policy}
-        return Parser(*given, policies=Policies(**heard), **options)
+        kept = {field: getattr(policies, field) for field in CHOICES if field != policy}
+        return Parser(*arguments, policies=Policies(**kept), **options)
 
     monkeypatch.setattr(readings, "Parser", deaf)
     if shown is None:
@@ -108,12 +108,12 @@ def test_reasoning_field_policy_names_the_field(name: str) -> None:
 def test_forced_finish_reason_policy_names_the_reason(name: str) -> None:
     wording = SampleCall(get_dialect(name))
     if not wording.capabilities.calls:
-        pytest.skip("it has no calls")
-    told = partial(deltas, name, wording.write())
+        pytest.skip("the dialect has no calls")
+    encode = partial(deltas, name, wording.write())
     for value in ("tool_calls", "stop"):
         policies = Policies(forced_finish_reason=value)
-        assert [*told(policies=policies, forced=True)][-1]["finish_reason"] == value
-        assert [*told(policies=policies)][-1]["finish_reason"] == "tool_calls"
+        assert [*encode(policies=policies, forced=True)][-1]["finish_reason"] == value
+        assert [*encode(policies=policies)][-1]["finish_reason"] == "tool_calls"
 
 
 def test_type_attribute_may_have_any_name() -> None:
@@ -128,7 +128,7 @@ def test_type_attribute_may_have_any_name() -> None:
     assert assert_policy(dialect, "schemaless_value") is not None
 
 
-# -- like another engine
+# -- presets of other engines
 
 ENGINES = ("vllm", "sglang", "dynamo", "llamacpp", "ollama")
 HEADINGS = {"vllm": "vLLM and SGLang", "sglang": "vLLM and SGLang", "llamacpp": "llama.cpp"}
@@ -142,15 +142,16 @@ def test_docs_list_the_presets(engine: str) -> None:
     (section,) = (text for text in sections if text.startswith(heading))
     if engine in ("vllm", "sglang"):
         section = section.partition(f"<!-- /{engine} -->")[2].partition("<!-- sglang")[0]
-    # Advice comes after what is said of the set.
-    said = dict(reversed(re.findall(r'`(\w+)="(\w+)"`', section.partition("What no policy gives")[0])))
+    # Each section describes the preset first and gives advice after it; `dict(reversed(...))` keeps the
+    # description.
+    documented = dict(reversed(re.findall(r'`(\w+)="(\w+)"`', section.partition("What no policy gives")[0])))
     like = Policies.preset(engine)
     differing = {
         name: getattr(like, name) for name in CHOICES if getattr(like, name) != getattr(Policies(), name)
     }
     assert differing
-    assert differing.items() <= said.items()
-    assert all(getattr(like, name) == value for name, value in said.items() if value not in ADVISED)
+    assert differing.items() <= documented.items()
+    assert all(getattr(like, name) == value for name, value in documented.items() if value not in ADVISED)
 
 
 ADVISED = {"canonical", "error"}

@@ -48,55 +48,55 @@ def _hasty() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def texts() -> dict[str, str]:
+def render_texts() -> dict[str, str]:
     """Return an output of every eighth dialect that can write one."""
     message = Message(
         content="It is <so>.", tool_calls=(ToolCall(id="", name="f", arguments='{"a": "x\\n<y>", "b": 3}'),)
     )
-    found: dict[str, str] = {}
+    rendered: dict[str, str] = {}
     for name in (dialect.name for dialect in list_dialects()[::8]):
         try:
-            found[name] = render(name, message)
+            rendered[name] = render(name, message)
         except UsageError:
             continue
-    return found
+    return rendered
 
 
 def events_of(name: str, text: str) -> str:
     parser = Parser(name, tools=TOOLS)
     out = [event for at in range(0, len(text), 7) for event in parser.feed(text[at : at + 7])]
-    return shown(out + parser.finish("stop"))
+    return describe(out + parser.finish("stop"))
 
 
-def shown(events: list[Event]) -> str:
+def describe(events: list[Event]) -> str:
     """Return events without generated ids."""
     return repr([(type(event), event.start, event.end) for event in normalise(events)])
 
 
-def at_once(work: Callable[[int], object]) -> list[object]:
+def run_at_once(work: Callable[[int], object]) -> list[object]:
     """Start all threads at the same moment."""
     begin = threading.Barrier(THREADS)
 
-    def begun(number: int) -> object:
+    def start_together(number: int) -> object:
         begin.wait()
         return work(number)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(begun, range(THREADS)))
+        return list(pool.map(start_together, range(THREADS)))
 
 
 def test_parsers_share_dialect_caches_safely() -> None:
-    given = texts()
-    assert len(given) > 5
+    inputs = render_texts()
+    assert len(inputs) > 5
 
     def work(number: int) -> dict[str, str]:
-        # Each in another order, so that what one finds out first another finds out second.
-        names = sorted(given, key=lambda name: hash((name, number)))
-        return {name: events_of(name, given[name]) for name in names}
+        # Each thread uses another order, so that threads fill the caches for each other.
+        names = sorted(inputs, key=lambda name: hash((name, number)))
+        return {name: events_of(name, inputs[name]) for name in names}
 
-    found = at_once(work)
-    expected = {name: events_of(name, text) for name, text in given.items()}
-    assert all(one == expected for one in found)
+    results = run_at_once(work)
+    expected = {name: events_of(name, text) for name, text in inputs.items()}
+    assert all(one == expected for one in results)
 
 
 def test_registry_is_filled_once_by_any_thread() -> None:
@@ -108,7 +108,7 @@ def test_registry_is_filled_once_by_any_thread() -> None:
         mine = register(Dialect(f"mine_{number}", call=("<c>{name} {args}</c>",), request="hermes"))
         return [mine is get_dialect(f"mine_{number}"), *(get_dialect(name) for name in names)]
 
-    first, *others = at_once(work)
+    first, *others = run_at_once(work)
     assert first == [True, *(get_dialect(name) for name in names)]
     assert all(one == first for one in others)
 
@@ -130,6 +130,6 @@ def test_tokenizer_is_analysed_by_all_threads_at_once() -> None:
     def work(number: int) -> str:
         parser = Parser("hermes", tokenizer=vocabulary)
         out = parser.feed_tokens(ids[: number + 3]) + parser.feed_tokens(ids[number + 3 :])
-        return shown(out + parser.finish("stop"))
+        return describe(out + parser.finish("stop"))
 
-    assert len(set(at_once(work))) == 1
+    assert len(set(run_at_once(work))) == 1

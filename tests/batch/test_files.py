@@ -36,16 +36,16 @@ ROWS[11]["text"] = ROWS[11]["text"][:-20]
 PARSED = ["reasoning", "content", "tool_calls", "finish_reason", "diagnostics", "ok", "error"]
 
 
-def lines(rows: list[dict[str, Any]] = ROWS) -> bytes:
+def to_json_lines(rows: list[dict[str, Any]] = ROWS) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def packed(data: bytes, kind: str) -> bytes:
+def compress(data: bytes, kind: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, kind) as file:
         file.write(data)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    compressed: bytes = sink.getvalue().to_pybytes()
+    return compressed
 
 
 def write(path: Path) -> Path:
@@ -61,38 +61,40 @@ def write(path: Path) -> Path:
             with pa.ipc.new_stream(path, table.schema) as file:
                 file.write_table(table, max_chunksize=7)
         case ".gz":
-            path.write_bytes(gzip.compress(lines(ROWS[:20])) + gzip.compress(lines(ROWS[20:])))
+            path.write_bytes(
+                gzip.compress(to_json_lines(ROWS[:20])) + gzip.compress(to_json_lines(ROWS[20:]))
+            )
         case ".zst":
-            path.write_bytes(packed(lines(), "zstd"))
+            path.write_bytes(compress(to_json_lines(), "zstd"))
         case _:
-            path.write_bytes(lines())
+            path.write_bytes(to_json_lines())
     return path
 
 
-def rows_of(out: Path) -> list[dict[str, Any]]:
+def read_rows(out: Path) -> list[dict[str, Any]]:
     """Return all written rows in order."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for path in sorted(out.glob("part-*")):
         if path.suffix == ".parquet":
-            found += pq.read_table(path).to_pylist()
+            rows += pq.read_table(path).to_pylist()
         elif path.suffix == ".arrow":
-            found += pa.ipc.open_file(path).read_all().to_pylist()
+            rows += pa.ipc.open_file(path).read_all().to_pylist()
         else:
             kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
-            found += map(json.loads, pa.input_stream(str(path), compression=kind).read().splitlines())
-    return found
+            rows += map(json.loads, pa.input_stream(str(path), compression=kind).read().splitlines())
+    return rows
 
 
 def batch(*arguments: object) -> int:
     return main(["batch", "--quiet", *map(str, arguments)])
 
 
-def files(out: Path) -> dict[str, bytes]:
+def list_files(out: Path) -> dict[str, bytes]:
     """Return the files of a run except its own records."""
     return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
 
-# -- every kind of file
+# -- input formats
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow", ".arrows"])
@@ -102,10 +104,10 @@ def test_every_input_format_parses_like_a_batch(tmp_path: Path, suffix: str, siz
     out = tmp_path / "out"
     assert batch(source, out, "--dialect", "hermes", "--key", "id", "--part-size", size) == 0
     expected = parse_batch(pa.RecordBatch.from_pylist(ROWS), "hermes", key="id", keep="all").to_pylist()
-    found = rows_of(out)
-    for row in found:
+    rows = read_rows(out)
+    for row in rows:
         assert row.pop("other", None) is None
-    assert found == expected
+    assert rows == expected
     assert (len(list(out.glob("part-*"))) > 1) == (size < 1)
 
 
@@ -114,8 +116,8 @@ def test_every_output_format_has_the_same_rows(tmp_path: Path, kind: str) -> Non
     source = write(tmp_path / "rows.parquet")
     batch(source, tmp_path / "as parquet", "--dialect", "hermes")
     batch(source, tmp_path / "other", "--dialect", "hermes", "--format", kind)
-    assert rows_of(tmp_path / "other") == rows_of(tmp_path / "as parquet")
-    assert len(rows_of(tmp_path / "other")) == len(ROWS)
+    assert read_rows(tmp_path / "other") == read_rows(tmp_path / "as parquet")
+    assert len(read_rows(tmp_path / "other")) == len(ROWS)
 
 
 def test_ids_depend_on_row_position_not_on_parts(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_ids_depend_on_row_position_not_on_parts(tmp_path: Path) -> None:
         source = write(tmp_path / f"rows{suffix}")
         for size in (0.0008, 0.003, 32):
             batch(source, tmp_path / f"{suffix}{size}", "--dialect", "hermes", "--part-size", size)
-        first, second, whole = (rows_of(tmp_path / f"{suffix}{size}") for size in (0.0008, 0.003, 32))
+        first, second, whole = (read_rows(tmp_path / f"{suffix}{size}") for size in (0.0008, 0.003, 32))
         assert first == second == whole
         ids = [call["id"] for row in whole for call in row["tool_calls"]]
         assert len(set(ids)) == len(ids) == len(ROWS) - 1
@@ -138,14 +140,14 @@ def test_line_is_in_exactly_one_part(tmp_path: Path, end: str) -> None:
     inputs = find_inputs([str(path)])
     schema = schema_of(inputs, {})
     for size in range(1, len(text) + 2):
-        found = [
+        places = [
             (place, row["text"])
             for part in cut(0, inputs[0], size)
             for rows in read(inputs[0], part, schema)
             for place, row in zip(rows.places, rows.batch.to_pylist(), strict=True)
         ]
-        assert [text for _, text in found] == [row["text"] for row in wanted]
-        assert all(text[place:].startswith('{"text"') for place, _ in found)
+        assert [text for _, text in places] == [row["text"] for row in wanted]
+        assert all(text[place:].startswith('{"text"') for place, _ in places)
 
 
 def test_parallel_run_writes_same_output(tmp_path: Path) -> None:
@@ -153,10 +155,10 @@ def test_parallel_run_writes_same_output(tmp_path: Path) -> None:
     options = ("--dialect", "hermes", "--part-size", "0.002")
     batch(source, tmp_path / "one", *options)
     batch(source, tmp_path / "two", *options, "--jobs", "2")
-    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert list_files(tmp_path / "one") == list_files(tmp_path / "two")
 
 
-# -- what rows look like
+# -- output rows
 
 
 def test_no_part_of_a_line_is_lost(tmp_path: Path) -> None:
@@ -172,18 +174,18 @@ def test_no_part_of_a_line_is_lost(tmp_path: Path) -> None:
     everything = [*odd * 500, *late]
     source.write_text("".join(json.dumps(row) + "\n" for row in everything) + "no JSON\n\n[1]\n")
     assert batch(source, tmp_path / "lines", "--dialect", "hermes", "--format", "jsonl") == 0
-    found = rows_of(tmp_path / "lines")
-    for before, after in zip(everything, found[:-2], strict=True):
+    rows = read_rows(tmp_path / "lines")
+    for before, after in zip(everything, rows[:-2], strict=True):
         assert {name: value for name, value in after.items() if name in before} == before
-    assert [row["other"] for row in found[-2:]] == ["no JSON", "[1]"]
-    assert [row["ok"] for row in found] == [True] * 1000 + [False] * 4
-    assert [row["error"] for row in found[-2:]] == [
+    assert [row["other"] for row in rows[-2:]] == ["no JSON", "[1]"]
+    assert [row["ok"] for row in rows] == [True] * 1000 + [False] * 4
+    assert [row["error"] for row in rows[-2:]] == [
         "the line is not a JSON object: 'no JSON'",
         "the line is not a JSON object: '[1]'",
     ]
 
     assert batch(source, tmp_path / "table", "--dialect", "hermes") == 0
-    table = rows_of(tmp_path / "table")
+    table = read_rows(tmp_path / "table")
     assert [row["meta"] for row in table[:2]] == ['{"a": [null, {}]}', '"x"']
     assert [row["f"] for row in table[:2]] == [1.0, 1.5]
     assert json.loads(table[1000]["other"]) == {"text": 5, "n": "one", "new": ["\ud800"], "other": {"o": 1}}
@@ -193,37 +195,37 @@ def test_options_can_come_from_columns_or_flags(tmp_path: Path) -> None:
     tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
     text = "Hm.</think><tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>"
     row = {"text": text, "of": "qwen3_coder", "tools": tools, "start": "<think>", "why": "stop"}
-    (tmp_path / "rows.jsonl").write_bytes(lines([row]))
+    (tmp_path / "rows.jsonl").write_bytes(to_json_lines([row]))
     (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
     by_column = ("--dialect", "of", "--tools", "tools", "--prompt-column", "start", "--finish-reason", "why")
     for_all = ("--dialect", "qwen3_coder", "--tools", tmp_path / "tools.json", "--prompt", "<think>")
     for name, options in (("columns", by_column), ("all", for_all)):
         assert batch(tmp_path / "rows.jsonl", tmp_path / name, *options) == 0
-    (one,), (other,) = rows_of(tmp_path / "columns"), rows_of(tmp_path / "all")
+    (one,), (other,) = read_rows(tmp_path / "columns"), read_rows(tmp_path / "all")
     assert one == other
     assert (one["reasoning"], one["tool_calls"][0]["arguments"]) == ("Hm.", '{"n": 1}')
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_token_ids_are_labelled(tmp_path: Path, suffix: str) -> None:
-    vocabulary = small_vocabulary(tmp_path / "model")
+    vocabulary = write_small_vocabulary(tmp_path / "model")
     ids = vocabulary.encode("Hi <tool_call> { } </tool_call>").ids
     rows = [{"ids": ids, "start": None}, {"ids": None, "start": ids[:1]}, {"ids": [99], "start": []}]
     source = tmp_path / f"rows{suffix}"
     if suffix == ".jsonl":
-        source.write_bytes(lines(rows))
+        source.write_bytes(to_json_lines(rows))
     else:
         pq.write_table(pa.Table.from_pylist(rows), source)
     options = ("--dialect", "hermes", "--token-ids", "ids", "--tokenizer", tmp_path / "model", "--labels")
     out = tmp_path / "out"
     assert batch(source, out, *options, "--prompt-column", "start", "--format", "jsonl") == 0
-    found = rows_of(out)
-    assert [row["ok"] for row in found] == [True, False, False]
-    assert len(found[0]["labels"]) == len(ids)
-    assert found[0]["labels"][0] == 1
+    labelled = read_rows(out)
+    assert [row["ok"] for row in labelled] == [True, False, False]
+    assert len(labelled[0]["labels"]) == len(ids)
+    assert labelled[0]["labels"][0] == 1
 
 
-def small_vocabulary(directory: Path) -> Any:
+def write_small_vocabulary(directory: Path) -> Any:
     """Write a tokenizer with a vocabulary of four words."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
@@ -238,10 +240,10 @@ def small_vocabulary(directory: Path) -> Any:
 def test_converted_rows_are_verified(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet")
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--to", "mistral", "--keep", "id") == 0
-    found = rows_of(tmp_path / "out")
-    assert [row["ok"] for row in found] == [n not in (7, 11) for n in range(len(ROWS))]
-    assert found[0]["converted"].endswith('[TOOL_CALLS]now[ARGS]{"n": 0}')
-    assert list(found[0]) == ["id", "converted", "ok", "error"]
+    rows = read_rows(tmp_path / "out")
+    assert [row["ok"] for row in rows] == [n not in (7, 11) for n in range(len(ROWS))]
+    assert rows[0]["converted"].endswith('[TOOL_CALLS]now[ARGS]{"n": 0}')
+    assert list(rows[0]) == ["id", "converted", "ok", "error"]
 
 
 def test_summary_reports_rows_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -284,11 +286,11 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
     assert "100%  60 rows  1 bad  " in shown[-2]
 
 
-# -- mistakes
+# -- usage errors
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--dialect", "klingon"], "there is no column 'klingon', either"),
         (
@@ -305,11 +307,11 @@ def test_progress_is_rewritten_on_one_line(capsys: pytest.CaptureFixture[str], t
     ],
 )
 def test_usage_errors_are_reported_before_writing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     source = write(tmp_path / "rows.jsonl")
     assert batch(source, tmp_path / "out", *options) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -318,14 +320,14 @@ def test_invalid_inputs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "rows.csv").write_text("text\n")
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"text": ["Hi."]}), other)
-    for inputs, said in (
+    for inputs, message in (
         ([tmp_path / "nowhere"], "is not a file or directory"),
         ([tmp_path / "rows.csv"], "has an unknown suffix"),
         ([rows, table], "use one run per format"),
         ([table, other], "does not have the same columns as"),
     ):
         assert batch(*inputs, tmp_path / "out", "--dialect", "hermes") == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_directory_input_reads_all_its_files(tmp_path: Path) -> None:
@@ -334,25 +336,28 @@ def test_directory_input_reads_all_its_files(tmp_path: Path) -> None:
         write(tmp_path / "in" / name)
     (tmp_path / "in" / "_notes.jsonl").write_text("not this\n")
     assert batch(tmp_path / "in", tmp_path / "out", "--dialect", "hermes") == 0
-    assert len(rows_of(tmp_path / "out")) == 2 * len(ROWS)
+    assert len(read_rows(tmp_path / "out")) == 2 * len(ROWS)
 
 
 def test_second_run_with_other_options_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
     batch(source, out, "--dialect", "hermes")
-    before = files(out)
+    before = list_files(out)
     assert batch(source, out, "--dialect", "mistral", "--keep", "id") == 2
-    said = capsys.readouterr().err
-    assert 'dialect was "hermes", and is now "mistral"; keep was "all", and is now "id"' in said
+    message = capsys.readouterr().err
+    assert 'dialect was "hermes", and is now "mistral"; keep was "all", and is now "id"' in message
     assert batch(source, write(tmp_path / "more.jsonl"), out, "--dialect", "hermes") == 2
     assert "more.jsonl is a new input" in capsys.readouterr().err
-    source.write_bytes(lines().replace(b"Ok.", b"No."))
+    source.write_bytes(to_json_lines().replace(b"Ok.", b"No."))
     assert batch(source, out, "--dialect", "hermes") == 2
     assert "has changed" in capsys.readouterr().err
-    source.write_bytes(lines() * 2)
+    source.write_bytes(to_json_lines() * 2)
     assert batch(source, out, "--dialect", "hermes") == 2
-    assert f"had {len(lines()):,} bytes, and now has {2 * len(lines()):,}" in capsys.readouterr().err
-    assert files(out) == before
+    assert (
+        f"had {len(to_json_lines()):,} bytes, and now has {2 * len(to_json_lines()):,}"
+        in capsys.readouterr().err
+    )
+    assert list_files(out) == before
 
 
 def test_directory_with_foreign_files_is_left_alone(
@@ -363,7 +368,7 @@ def test_directory_with_foreign_files_is_left_alone(
     (out / "thesis.tex").write_text("years of work")
     assert batch(source, out, "--dialect", "hermes") == 2
     assert "is not empty" in capsys.readouterr().err
-    assert files(out) == {"thesis.tex": b"years of work"}
+    assert list_files(out) == {"thesis.tex": b"years of work"}
 
 
 def test_failed_part_is_reported_and_redone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,7 +378,7 @@ def test_failed_part_is_reported_and_redone(tmp_path: Path, capsys: pytest.Captu
     out = tmp_path / "out"
     assert batch(good, bad, out, "--dialect", "hermes") == 1
     assert "part-00001-00000 failed: OSError: Truncated compressed stream" in capsys.readouterr().err
-    assert len(rows_of(out)) == len(ROWS)
+    assert len(read_rows(out)) == len(ROWS)
     assert not (out / "_summary.json").exists()
 
 
@@ -381,25 +386,25 @@ def test_missing_part_is_redone(tmp_path: Path) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
     options = ("--dialect", "hermes", "--part-size", "0.004")
     batch(source, out, *options)
-    before = files(out)
+    before = list_files(out)
     parts = sorted(out.glob("part-*"))
     parts[0].unlink()
     parts[1].write_bytes(b"half")
     batch(source, out, *options)
-    assert files(out) == before
+    assert list_files(out) == before
 
 
-# -- files from elsewhere
+# -- hostile and damaged files
 
 
 @pytest.mark.parametrize("size", [0.0005, 32])
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 def test_only_newlines_end_json_lines(tmp_path: Path, suffix: str, size: float) -> None:
     source = tmp_path / f"rows{suffix}"
-    data = lines().replace(b'", "', b'",\r"')
+    data = to_json_lines().replace(b'", "', b'",\r"')
     source.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--part-size", size) == 0
-    assert [row["id"] for row in rows_of(tmp_path / "out")] == [row["id"] for row in ROWS]
+    assert [row["id"] for row in read_rows(tmp_path / "out")] == [row["id"] for row in ROWS]
 
 
 @pytest.mark.parametrize("size", [0.0001, 32])
@@ -411,19 +416,19 @@ def test_line_over_the_limit_is_an_error_of_its_row(
     source = tmp_path / f"rows{suffix}"
     short = [{"text": f"Row {n}."} for n in range(9)]
     data = (
-        lines(short[:4])
+        to_json_lines(short[:4])
         + b'{"text": "'
         + b"x" * 3000
         + b'"}\n'
-        + lines(short[4:])
+        + to_json_lines(short[4:])
         + b'{"text": "'
         + b"y" * 9999
     )
     source.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--part-size", size) == 0
-    found = rows_of(tmp_path / "out")
-    assert [row["text"] for row in found if row["ok"]] == [row["text"] for row in short]
-    bad = [row for row in found if not row["ok"]]
+    rows = read_rows(tmp_path / "out")
+    assert [row["text"] for row in rows if row["ok"]] == [row["text"] for row in short]
+    bad = [row for row in rows if not row["ok"]]
     assert [row["error"] for row in bad] == [
         "the line has more than 3,000 bytes; only its start is kept, in 'other'"
     ] * 2
@@ -434,7 +439,7 @@ def test_line_over_the_limit_is_an_error_of_its_row(
 def test_endless_line_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_inputs, "_MAX_LINE_BYTES", 1 << 20)
     source = tmp_path / "rows.jsonl.gz"
-    source.write_bytes(gzip.compress(bytes(64 << 20)))  # not one newline
+    source.write_bytes(gzip.compress(bytes(64 << 20)))  # contains no newline at all
     (one,) = find_inputs([str(source)])
     tracemalloc.start()
     try:
@@ -462,7 +467,7 @@ def test_text_that_is_not_utf_8_is_an_error_of_its_row(tmp_path: Path, column: s
     assert batch(tmp_path / "rows.parquet", tmp_path / "out", *options) == 0
     (path,) = (tmp_path / "out").glob("part-*")
     parsed = (
-        rows_of(tmp_path / "out")
+        read_rows(tmp_path / "out")
         if form == "jsonl"
         else pq.read_table(path, columns=["ok", "error"]).to_pylist()
     )
@@ -470,7 +475,7 @@ def test_text_that_is_not_utf_8_is_an_error_of_its_row(tmp_path: Path, column: s
     assert [row["ok"] for row in parsed] == [True, not bad, True]
     if bad:
         assert parsed[1]["error"] == f"{column!r} is not UTF-8: invalid start byte 0xff at byte 0"
-    if form == "parquet":  # what is kept is what it was
+    if form == "parquet":  # the kept columns must be unchanged
         assert pq.read_table(path, columns=[column]).column(0).chunk(0).equals(table[column])
     elif column == "note":
         assert [row["note"] for row in parsed] == ["Hi.", "\ufffd\ufffd.", "Hu."]
@@ -493,7 +498,7 @@ def test_nan_becomes_null_in_json(tmp_path: Path) -> None:
 
     first, second = (json.loads(line, parse_constant=refuse) for line in part.read_text().splitlines())
     assert (first["n"], first["meta"], second["n"]) == (None, {"p": [None, None, 0.5]}, 1.5)
-    table = rows_of(tmp_path / "parquet")
+    table = read_rows(tmp_path / "parquet")
     assert math.isnan(table[0]["n"])
     assert table[0]["meta"] == '{"p": [null, null, 0.5]}'
 
@@ -506,8 +511,8 @@ def test_table_text_that_claims_to_be_json_stays_on_its_line(tmp_path: Path) -> 
     )
     pq.write_table(table, tmp_path / "rows.parquet")
     assert batch(tmp_path / "rows.parquet", tmp_path / "out", "--dialect", "hermes", "--format", "jsonl") == 0
-    found = [(row["text"], row["meta"], row["other"]) for row in rows_of(tmp_path / "out")]
-    assert found == [("Hi.", '1}\n{"text": "forged"', [1]), ("Ho.", {"a": 1}, "no JSON")]
+    rows = [(row["text"], row["meta"], row["other"]) for row in read_rows(tmp_path / "out")]
+    assert rows == [("Hi.", '1}\n{"text": "forged"', [1]), ("Ho.", {"a": 1}, "no JSON")]
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.jsonl.gz", "rows.jsonl.zst"])
@@ -516,9 +521,9 @@ def test_unsupported_file_is_a_one_line_error(
 ) -> None:
     (tmp_path / name).write_bytes(b"this is text\n" * 9)
     assert batch(tmp_path / name, tmp_path / "out", "--dialect", "hermes") == 2
-    said = capsys.readouterr().err
-    assert f"{name} cannot be read as " in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert f"{name} cannot be read as " in message
+    assert message.count("\n") == 1
 
 
 def test_truncated_input_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -527,13 +532,13 @@ def test_truncated_input_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
     out = tmp_path / "out"
     assert batch(good, bad, out, "--dialect", "hermes", "--part-size", "0.001") == 1
     assert "b.jsonl.gz failed: OSError: Truncated compressed stream" in capsys.readouterr().err
-    assert [row["id"] for row in rows_of(out) if row["id"]] == [row["id"] for row in ROWS]
+    assert [row["id"] for row in read_rows(out) if row["id"]] == [row["id"] for row in ROWS]
 
 
-# -- a directory that somebody changed
+# -- output folders that were modified between runs
 
 
-def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def change_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     value = json.loads(path.read_text())
     change(value)
     path.write_text(json.dumps(value))
@@ -542,9 +547,9 @@ def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 TAMPERED: list[Callable[[Path], object]] = [
     lambda out: flip(next(out.glob("part-*"))),
     lambda out: flip(next((out / "_done").glob("*.json"))),
-    lambda out: changed(next((out / "_done").glob("*.json")), lambda record: record.update(rows=1000)),
-    lambda out: changed(next((out / "_done").glob("*.json")), lambda record: record.pop("errors")),
-    lambda out: changed(next((out / "_done").glob("*.json")), lambda record: record.update(slowest=[1])),
+    lambda out: change_json(next((out / "_done").glob("*.json")), lambda record: record.update(rows=1000)),
+    lambda out: change_json(next((out / "_done").glob("*.json")), lambda record: record.pop("errors")),
+    lambda out: change_json(next((out / "_done").glob("*.json")), lambda record: record.update(slowest=[1])),
     lambda out: next((out / "_done").glob("*.json")).write_text("[" * 100_000),
     lambda out: next((out / "_done").glob("*.json")).write_text("[]"),
     lambda out: replace_by_pipe(next((out / "_done").glob("*.json"))),
@@ -568,10 +573,10 @@ def replace_by_pipe(path: Path) -> None:
 def test_changed_part_is_redone(tmp_path: Path, tamper: Callable[[Path], object]) -> None:
     source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
     assert batch(source, out, "--dialect", "hermes") == 0
-    before = files(out)
+    before = list_files(out)
     tamper(out)
     assert batch(source, out, "--dialect", "hermes") == 0
-    assert files(out) == before
+    assert list_files(out) == before
 
 
 @pytest.mark.parametrize(
@@ -584,9 +589,9 @@ def test_changed_manifest_is_a_one_line_error(
     batch(source, out, "--dialect", "hermes")
     (out / "_manifest.json").write_text(text)
     assert batch(source, out, "--dialect", "hermes") == 2
-    said = capsys.readouterr().err
-    assert "_manifest.json is not a manifest of unspool batch, or it was changed" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "_manifest.json is not a manifest of unspool batch, or it was changed" in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
@@ -615,7 +620,7 @@ def test_invalid_output_directory_is_a_one_line_error(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-# -- killed
+# -- interrupted runs
 
 KILLED = """
 import os, signal, sys
@@ -652,7 +657,7 @@ def test_run_killed_at_any_step_resumes(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     last, status = map(int, done.stdout.split())
     assert (last > 8, status) == (True, 0)
-    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert list_files(tmp_path / "out") == list_files(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -664,10 +669,10 @@ def test_run_killed_twenty_times_equals_uninterrupted_run(tmp_path: Path, kind: 
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(many), source, row_group_size=500)
     else:
-        source.write_bytes(lines(many) if kind == "jsonl" else packed(lines(many), "gzip"))
+        source.write_bytes(to_json_lines(many) if kind == "jsonl" else compress(to_json_lines(many), "gzip"))
     options = ["--quiet", "--dialect", "hermes", "--part-size", str(source.stat().st_size / 40 / (1 << 20))]
     batch(source, tmp_path / "whole", *options)
-    expected = files(tmp_path / "whole")
+    expected = list_files(tmp_path / "whole")
     command = [sys.executable, "-m", "unspool", "batch", str(source), str(out), *options, "--jobs", "2"]
     kills = 0
     while kills < 20:
@@ -679,8 +684,8 @@ def test_run_killed_twenty_times_equals_uninterrupted_run(tmp_path: Path, kind: 
             run.wait()
             kills += 1
         else:
-            assert files(out) == expected
+            assert list_files(out) == expected
             shutil.rmtree(out)
     assert subprocess.run(command, check=False).returncode == 0
-    assert files(out) == expected
-    assert len(rows_of(out)) == len(many)
+    assert list_files(out) == expected
+    assert len(read_rows(out)) == len(many)

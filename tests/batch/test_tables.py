@@ -47,20 +47,20 @@ def batch(**columns: Any) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-# -- the law: a batch is `parse` in a loop
+# -- law: a batch equals `parse` in a loop
 
 
 @cache
-def cases() -> list[Vector]:
+def sample_vectors() -> list[Vector]:
     """Return a few outputs of every dialect, interleaved; other tests check how each is parsed."""
-    found = [vector for vector in corpus_cases.load() if vector.dialect in NAMES and not vector.variant]
-    found += [vector for name in NAMES for vector in standard_scenarios.vectors_of(name)]
-    by_dialect = [[vector for vector in found if vector.dialect == name] for name in NAMES]
+    vectors = [vector for vector in corpus_cases.load() if vector.dialect in NAMES and not vector.variant]
+    vectors += [vector for name in NAMES for vector in standard_scenarios.vectors_of(name)]
+    by_dialect = [[vector for vector in vectors if vector.dialect == name] for name in NAMES]
     turns = zip_longest(*(some[:: 1 + len(some) // 12] for some in by_dialect))
     return [vector for turn in turns for vector in turn if vector is not None]
 
 
-def corpus(found: list[Vector]) -> pa.RecordBatch:
+def to_table(vectors: list[Vector]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
         [
             {
@@ -71,7 +71,7 @@ def corpus(found: list[Vector]) -> pa.RecordBatch:
                 "prompt": vector.prefix,
                 "finish": vector.finish,
             }
-            for vector in found
+            for vector in vectors
         ],
         schema=pa.schema(
             [(name, pa.string()) for name in ("id", "text", "dialect", "tools", "prompt", "finish")]
@@ -79,7 +79,7 @@ def corpus(found: list[Vector]) -> pa.RecordBatch:
     )
 
 
-def row_of(message: Message) -> dict[str, Any]:
+def expected_row(message: Message) -> dict[str, Any]:
     """Return the table row of a message, without the positions of its calls."""
     return {
         "reasoning": message.reasoning,
@@ -105,9 +105,10 @@ def row_of(message: Message) -> dict[str, Any]:
 
 
 def test_batch_equals_parse_in_a_loop() -> None:
-    found = cases()
-    assert {vector.dialect for vector in found} == set(NAMES) - {"passthrough"}  # which has no markup
-    table = corpus(found)
+    vectors = sample_vectors()
+    # Passthrough has no markup, so the corpus has no cases for it.
+    assert {vector.dialect for vector in vectors} == set(NAMES) - {"passthrough"}
+    table = to_table(vectors)
     parsed = parse_batch(
         table,
         Column("dialect"),
@@ -119,7 +120,7 @@ def test_batch_equals_parse_in_a_loop() -> None:
     for given_, row in zip(table.to_pylist(), parsed.to_pylist(), strict=True):
         for call in row["tool_calls"]:
             assert 0 <= call.pop("start") < call.pop("end") <= len(given_["text"])
-        assert row == row_of(
+        assert row == expected_row(
             parse(
                 given_["text"],
                 given_["dialect"],
@@ -132,12 +133,12 @@ def test_batch_equals_parse_in_a_loop() -> None:
 
 
 def test_malformed_call_stays_in_place_as_text() -> None:
-    found = cases()
+    vectors = sample_vectors()
     parsed = parse_batch(
-        corpus(found), Column("dialect"), tools=Column("tools"), finish_reason=Column("finish")
+        to_table(vectors), Column("dialect"), tools=Column("tools"), finish_reason=Column("finish")
     )
     broken = 0
-    for vector, row in zip(found, parsed.to_pylist(), strict=True):
+    for vector, row in zip(vectors, parsed.to_pylist(), strict=True):
         raws = [diagnostic["raw"] for diagnostic in row["diagnostics"] if diagnostic["kind"] in KINDS]
         for call in row["tool_calls"]:
             if call["status"] != "complete":
@@ -165,7 +166,7 @@ def test_constant_option_equals_column_of_it() -> None:
 
 
 def test_batch_size_does_not_change_result() -> None:
-    table = pa.Table.from_batches([corpus(cases()[::5])])
+    table = pa.Table.from_batches([to_table(sample_vectors()[::5])])
     whole = parse_batch(table, Column("dialect"), tools=Column("tools"))
     for size in (1, 7, 1000):
         batches = table.to_batches(max_chunksize=size)
@@ -173,7 +174,7 @@ def test_batch_size_does_not_change_result() -> None:
         assert cut.equals(whole)
 
 
-# -- a row never raises
+# -- errors within a row
 
 
 @settings(max_examples=30)
@@ -194,12 +195,12 @@ def test_row_error_is_in_its_row() -> None:
     )
     parsed = parse_batch(rows, Column("dialect"), tools=Column("tools")).to_pylist()
     assert [row["ok"] for row in parsed] == [True, False, False, False, False, False]
-    said = [row["error"] for row in parsed]
-    assert said[:2] == [None, "the row has no output: 'text' is null"]
-    assert "klingon" in said[2]
-    assert "None" in said[3]
-    assert "not JSON" in said[4]
-    assert "without a name" in said[5]
+    errors = [row["error"] for row in parsed]
+    assert errors[:2] == [None, "the row has no output: 'text' is null"]
+    assert "klingon" in errors[2]
+    assert "None" in errors[3]
+    assert "not JSON" in errors[4]
+    assert "without a name" in errors[5]
 
 
 def test_strict_policies_fail_in_the_row() -> None:
@@ -259,9 +260,9 @@ def test_batch_of_ids_equals_loop() -> None:
 
     dialects = ("hermes", "qwen3_coder", "deepseek_v3_1", "harmony", "mistral")
     for name in dialects:
-        found = [vector for vector in cases() if vector.dialect == name]
+        vectors = [vector for vector in sample_vectors() if vector.dialect == name]
         vocabulary = bytes_for(name)
-        rows = [vocabulary.encode(vector.raw) for vector in found]
+        rows = [vocabulary.encode(vector.raw) for vector in vectors]
         table = pa.record_batch({"ids": pa.array([*rows, None, [10_000]], pa.list_(pa.int32()))})
         parsed = parse_batch(table, name, token_ids="ids", tokenizer=vocabulary, labels=True)
         assert parsed.schema.names == [*PARSED.names[:-2], "labels", *PARSED.names[-2:]]
@@ -273,7 +274,7 @@ def test_batch_of_ids_equals_loop() -> None:
             places = [(call.pop("start"), call.pop("end")) for call in row["tool_calls"]]
             assert places == [(attempt.start, attempt.end) for attempt in reading.attempts]
             assert row.pop("labels") == reading.labels
-            assert row == row_of(reading.message) | {
+            assert row == expected_row(reading.message) | {
                 "diagnostics": [asdict(one) for one in reading.diagnostics]
             }
 
@@ -297,11 +298,11 @@ def test_padding_is_not_output() -> None:
     assert parsed["labels"].to_pylist() == [bytes([1, 1, 8, 8])] * 2
 
 
-# -- callers' mistakes
+# -- usage errors
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"text": "output"}, "exactly one column 'output'; it has: 'text', 'n'"),
         ({"text": "n"}, "the column 'n' has the type int64; it must be text"),
@@ -322,8 +323,8 @@ def test_padding_is_not_output() -> None:
         ({"policies": "strict"}, "policies must be a Policies value"),
     ],
 )
-def test_usage_error_for_all_rows_is_raised_at_once(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said.replace("(", r"\(")):
+def test_usage_error_for_all_rows_is_raised_at_once(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message.replace("(", r"\(")):
         parse_batch(batch(text=[HERMES], n=[1]), "hermes", **options)
 
 
@@ -380,7 +381,7 @@ def test_conversion_is_verified_or_explained(source: str) -> None:
     for message in MESSAGES:
         try:
             texts.append(render(source, message))
-        except UsageError:  # it has no words for this
+        except UsageError:  # the target dialect cannot express the message
             continue
     read = parse_batch(batch(text=texts), source)
     for to in DOZEN:
@@ -391,12 +392,13 @@ def test_conversion_is_verified_or_explained(source: str) -> None:
                 reasons = ("does not survive rendering", "cannot express")
                 assert any(reason in row["error"] for reason in reasons), row["error"]
                 continue
-            # Between tags a number and its text look alike: the proof's tools say which it is.
+            # Between tags the number 5 and the text "5" look alike; the schemas of the tools distinguish
+            # them.
             after = parse(row["converted"], to, tools=tools_for(before))
-            assert said(after) == said(parse(text, source)), (source, to, text)
+            assert comparable(after) == comparable(parse(text, source)), (source, to, text)
 
 
-def said(message: Message) -> tuple[str, str, list[tuple[str, object]]]:
+def comparable(message: Message) -> tuple[str, str, list[tuple[str, object]]]:
     return (message.reasoning or "").strip(), (message.content or "").strip(), calls_of(message)
 
 
@@ -416,7 +418,7 @@ def test_calls_convert_between_common_dialects() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ('<tool_call>{"name": "now", "arguments": {"a": }}</tool_call>', "malformed call in the output"),
         (HERMES[:40], "truncated call in the output"),
@@ -424,13 +426,13 @@ def test_calls_convert_between_common_dialects() -> None:
         (None, "the row has no output"),
     ],
 )
-def test_invalid_message_is_not_converted(text: str | None, said: str) -> None:
+def test_invalid_message_is_not_converted(text: str | None, error: str) -> None:
     rows = pa.record_batch({"text": pa.array([text], pa.string())})
     (row,) = convert_batch(rows, "hermes", "mistral").to_pylist()
     assert (row["converted"], row["ok"]) == (None, False)
-    assert said in row["error"]
+    assert error in row["error"]
     (again,) = render_batch(parse_batch(rows, "hermes"), "mistral").to_pylist()
-    assert again["ok"] or said == "the row has no output" or "row cannot be rendered" in again["error"]
+    assert again["ok"] or error == "the row has no output" or "row cannot be rendered" in again["error"]
 
 
 def test_conversion_without_verification_writes_anyway() -> None:
@@ -459,16 +461,16 @@ def test_parsed_table_renders_like_its_messages(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "error"),
     [
         ({"name": "f", "arguments": {"n": 1}}, "the arguments of 'f' must be JSON text, got dict"),
         ({"name": "f", "arguments": "{}", "status": "truncated"}, "the call of 'f' is truncated"),
         ({"id": "x"}, "expected a call with a name and arguments"),
     ],
 )
-def test_call_that_cannot_be_rendered_is_explained(call: dict[str, Any], said: str) -> None:
+def test_call_that_cannot_be_rendered_is_explained(call: dict[str, Any], error: str) -> None:
     (row,) = render_batch(batch(tool_calls=[[call]]), "hermes").to_pylist()
-    assert said in row["error"]
+    assert error in row["error"]
 
 
 def test_table_without_messages_is_an_error() -> None:

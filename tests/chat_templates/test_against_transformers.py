@@ -93,15 +93,15 @@ VARIABLES: list[tuple[dict[str, Any], list[Any] | None]] = [
 ]
 
 
-def sources() -> dict[str, str]:
+def iter_sources() -> dict[str, str]:
     real = {name: path.read_text("utf-8") for name, path in sorted(TEMPLATES.items())}
     return SYNTHETIC | real
 
 
-def cases() -> Iterator[tuple[str, dict[str, Any]]]:
-    for (name, source), (title, messages) in itertools.product(sources().items(), HISTORIES.items()):
+def iter_cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    for (name, source), (title, messages) in itertools.product(iter_sources().items(), HISTORIES.items()):
         try:
-            template = compiled(source)
+            template = compile_template(source)
             history = normalise_history(messages, template) if title == "a call" else messages
         except ChatTemplateError:
             history = messages
@@ -124,13 +124,13 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @cache
-def compiled(source: str) -> ChatTemplate:
+def compile_template(source: str) -> ChatTemplate:
     return ChatTemplate(source, bos_token="<s>", eos_token="</s>")
 
 
-def ours(case: dict[str, Any]) -> dict[str, str]:
+def render_with_unspool(case: dict[str, Any]) -> dict[str, str]:
     try:
-        text = compiled(case["template"]).render(
+        text = compile_template(case["template"]).render(
             case["messages"],
             case["tools"],
             add_generation_prompt=case["generation"],
@@ -145,18 +145,20 @@ def ours(case: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.skipif(PYTHON is None, reason="no Transformers: see make slow")
 def test_rendering_matches_transformers() -> None:
-    given = list(cases())
+    all_cases = list(iter_cases())
     program = [str(PYTHON), str(ROOT / "tests" / "engines" / "transformers_renders.py")]
-    text = json.dumps([case for _, case in given])
+    text = json.dumps([case for _, case in all_cases])
     done = subprocess.run(program, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     results = json.loads(done.stdout)["results"]
     wrong = {}
-    for (title, case), theirs in zip(given, results, strict=True):
-        mine = ours(case)
+    for (title, case), theirs in zip(all_cases, results, strict=True):
+        mine = render_with_unspool(case)
         if "error" in theirs and any(None in message.values() for message in case["messages"]):
-            continue  # since 5.23 it leaves out what is None, and some templates ask for it
+            continue  # since 5.23 Transformers omits variables that are None, but some templates require them
         if mine.get("text") != theirs.get("text"):
             wrong[title] = (mine, theirs)
-    assert sum("text" in each for each in results) > len(results) // 2, "most of it can be rendered"
-    assert not wrong, (len(wrong), len(given), next(iter(wrong.items())))
+    assert sum("text" in each for each in results) > len(results) // 2, (
+        "fewer cases than expected can be rendered"
+    )
+    assert not wrong, (len(wrong), len(all_cases), next(iter(wrong.items())))

@@ -116,7 +116,7 @@ def test_messages_are_not_modified() -> None:
     assert messages == before
 
 
-# -- the last message continued
+# -- continuing the last message
 
 CHAT = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
@@ -183,12 +183,12 @@ def test_continuation_that_is_impossible_is_an_error(
         ),
         ("{% if x %}", "Unexpected end of template", "could not read this Jinja template"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError", "cannot handle"),
-        # The sandbox
+        # The sandbox rejects these.
         ("{{ messages.append(1) }}", "unsafe", "refuses"),
         ("{{ ''.__class__.__mro__ }}", "unsafe", "refuses"),
         ("{{ namespace(_x=1) }}", "_x", "refuses"),
         ("{% set n = namespace() %}{% set n._x = 1 %}", "_x", "refuses"),
-        # The bounds
+        # These exceed a limit.
         ("{% for i in range(9999) %}{{ 'a' }}{% endfor %}", "more than 1000 characters", "Raise the limit"),
         ("{{ ('a' * 1001) | length }}", "more than 1000 characters", "Raise the limit"),
         ("{{ (9999 * [0]) | length }}", "more than 1000 characters", "Raise the limit"),
@@ -241,7 +241,7 @@ def test_missing_jinja_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None
         ChatTemplate("")
 
 
-# -- the history
+# -- history
 
 CALLS = "{% for c in m.tool_calls %}[{{ c.id }} {{ c.function.name }} {{ ARGUMENTS }}]{% endfor %}"
 OBJECT = "{{ c.function.arguments | tojson }}"
@@ -287,11 +287,11 @@ def test_arguments_have_the_type_the_template_wants(written: str, form: str) -> 
     assert wanting.capabilities.arguments == form
     for given_arguments in ('{"a":  1.0}', {"a": 1.0}):
         message = normalise_history([USER, assistant(call(given_arguments))], wanting)[1]
-        found = arguments_of(message)
+        arguments = arguments_of(message)
         if form == "object":
-            assert found == {"a": 1.0}
-        else:  # verbatim where it was text
-            assert found == (given_arguments if isinstance(given_arguments, str) else '{"a": 1.0}')
+            assert arguments == {"a": 1.0}
+        else:  # a template that wants text gets the arguments verbatim
+            assert arguments == (given_arguments if isinstance(given_arguments, str) else '{"a": 1.0}')
 
 
 def test_python_dict_in_text_is_not_accepted_as_arguments() -> None:
@@ -321,10 +321,10 @@ def test_python_dict_in_text_is_not_accepted_as_arguments() -> None:
 )
 def test_arguments_are_sanitised(text: object, value: object) -> None:
     assert arguments_of(normalise_history([USER, assistant(call(text))], template(OBJECT))[1]) == value
-    found = arguments_of(normalise_history([USER, assistant(call(text))], template(STRING))[1])
-    assert isinstance(found, str)
-    found.encode()
-    assert json.loads(found) == value or json.loads(text) == json.loads(found)  # type: ignore[arg-type]
+    arguments = arguments_of(normalise_history([USER, assistant(call(text))], template(STRING))[1])
+    assert isinstance(arguments, str)
+    arguments.encode()
+    assert json.loads(arguments) == value or json.loads(text) == json.loads(arguments)  # type: ignore[arg-type]
 
 
 WANTING_OBJECTS, WANTING_TEXT = template(TAGS), template(STRING)
@@ -353,27 +353,28 @@ def test_missing_arguments_do_not_break_templates(text: str) -> None:
 )
 def test_call_ids_fit_the_dialect(dialect: str | None, given_id: str | None, pattern: str) -> None:
     history = [USER, assistant(call(id=given_id)), result(given_id)]
-    found = normalise_history(history, template(), dialect=dialect)
-    assert re.fullmatch(pattern, found[1]["tool_calls"][0]["id"])
-    assert found[2]["tool_call_id"] == found[1]["tool_calls"][0]["id"]
-    assert found == normalise_history(history, template(), dialect=dialect)  # prompts extend each other
+    normalised = normalise_history(history, template(), dialect=dialect)
+    assert re.fullmatch(pattern, normalised[1]["tool_calls"][0]["id"])
+    assert normalised[2]["tool_call_id"] == normalised[1]["tool_calls"][0]["id"]
+    # Normalisation is stable, so each prompt extends the previous one.
+    assert normalised == normalise_history(history, template(), dialect=dialect)
 
 
 def test_repeated_call_ids_become_unique() -> None:
     turn = [assistant(call(id="call_0"), call(id="call_1")), result("call_1"), result("call_0")]
-    found = normalise_history([USER, *turn, *turn], template(), dialect="hermes")
-    first, second = ([c["id"] for c in m["tool_calls"]] for m in found if "tool_calls" in m)
+    normalised = normalise_history([USER, *turn, *turn], template(), dialect="hermes")
+    first, second = ([c["id"] for c in m["tool_calls"]] for m in normalised if "tool_calls" in m)
     assert first == ["call_0", "call_1"]
     assert len({*first, *second}) == 4
-    results = [message["tool_call_id"] for message in found if message["role"] == "tool"]
+    results = [message["tool_call_id"] for message in normalised if message["role"] == "tool"]
     assert results == [*reversed(first), *reversed(second)]
 
 
 def test_results_without_ids_belong_to_calls_in_order() -> None:
     history = [USER, assistant(call(id="a"), call(id="b")), result(None), result("unknown"), result(None)]
-    found = [message["tool_call_id"] for message in normalise_history(history, template())[2:]]
-    assert found[:2] == ["a", "b"]
-    assert found[2] not in ("", "a", "b")
+    ids = [message["tool_call_id"] for message in normalise_history(history, template())[2:]]
+    assert ids[:2] == ["a", "b"]
+    assert ids[2] not in ("", "a", "b")
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking", "thought"])
@@ -411,7 +412,7 @@ def test_reasoning_and_content_are_split_where_they_exclude_each_other() -> None
 @pytest.mark.parametrize(
     ("content", "empty"),
     [
-        ("{{ m.content }}", ""),  # None is written as a word
+        ("{{ m.content }}", ""),  # Jinja would print None as a word
         ("{{ m.content.strip() }}", ""),
         ("{% if m.content is not none %}<text>{{ m.content }}</text>{% endif %}", None),
         ("{% if m.content == '' %}{{ raise_exception('empty') }}{% endif %}", None),
@@ -427,8 +428,10 @@ def test_absent_content_has_the_value_the_template_wants(
 
 
 def test_absent_content_of_other_roles_is_empty() -> None:
-    found = normalise_history([{"role": "user"}, {"role": "assistant"}, result(content=None)], template())
-    assert [message["content"] for message in found] == ["", "", ""]
+    normalised = normalise_history(
+        [{"role": "user"}, {"role": "assistant"}, result(content=None)], template()
+    )
+    assert [message["content"] for message in normalised] == ["", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -438,16 +441,16 @@ def test_absent_content_of_other_roles_is_empty() -> None:
         ("{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}", CALLS),
         ("{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}", CALLS + "{{ m.content or '' }}"),
     ],
-    ids=["hides calls", "is dropped", "comes behind calls"],
+    ids=["hides calls", "is dropped", "comes after calls"],
 )
 def test_content_before_calls_gets_its_own_turn_where_needed(content: str, calls: str) -> None:
     wanting = template(content=content, calls=calls)
     assert not wanting.capabilities.content_before_calls
-    found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
-    assert [message["role"] for message in found] == ["user", "assistant", "assistant", "tool"]
-    assert [message["content"] for message in found] == ["Hi", "Yes", "", "Done."]
-    assert "tool_calls" not in found[1]
-    text = wanting.render(found)
+    normalised = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
+    assert [message["role"] for message in normalised] == ["user", "assistant", "assistant", "tool"]
+    assert [message["content"] for message in normalised] == ["Hi", "Yes", "", "Done."]
+    assert "tool_calls" not in normalised[1]
+    text = wanting.render(normalised)
     assert -1 < text.find("Yes") < text.find("call_1 now")
 
 
@@ -455,9 +458,9 @@ def test_content_stays_with_calls_where_own_turn_is_refused() -> None:
     refuse = "{% if loop.previtem and loop.previtem.role == m.role %}{{ raise_exception('!') }}{% endif %}"
     wanting = template(content="{% if not m.tool_calls %}{{ m.content }}{% endif %}", extra=refuse)
     assert wanting.capabilities.content_before_calls
-    found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
-    assert [message["role"] for message in found] == ["user", "assistant", "tool"]
-    wanting.render(found)
+    normalised = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
+    assert [message["role"] for message in normalised] == ["user", "assistant", "tool"]
+    wanting.render(normalised)
 
 
 @pytest.mark.parametrize(
@@ -478,12 +481,13 @@ def test_calls_are_split_where_template_takes_one(one: str) -> None:
         USER,
         result("c", "late"),
     ]
-    found = normalise_history(history, wanting)
+    normalised = normalise_history(history, wanting)
     ids = [
-        message["tool_calls"][0]["id"] if "tool_calls" in message else message["content"] for message in found
+        message["tool_calls"][0]["id"] if "tool_calls" in message else message["content"]
+        for message in normalised
     ]
     assert ids == ["Hi", "a", "A", "b", "B", "c", "Hi", "late"]
-    assert [message["content"] for message in found[1:6:2]] == ["Yes", "", ""]
+    assert [message["content"] for message in normalised[1:6:2]] == ["Yes", "", ""]
 
 
 def test_calls_the_template_ignores_become_content() -> None:
@@ -494,9 +498,9 @@ def test_calls_the_template_ignores_become_content() -> None:
         "role": "assistant",
         "content": written,
     }
-    # Without a dialect nobody knows how they are written.
+    # Without a dialect, nothing says how to write the calls.
     assert "tool_calls" in normalise_history([turn], wanting)[0]
-    # Reasoning goes along where the template knows its markers.
+    # Reasoning is kept where the template itself removes its markers.
     knowing = template(calls="", content="{{ m.content.split('</think>')[-1] }}")
     content = normalise_history([turn], knowing, dialect="hermes")[0]["content"]
     assert content == f"<think>\nHm\n</think>\n\n{written}"
@@ -557,9 +561,9 @@ def test_normalised_history_is_stable() -> None:
     history = [USER, assistant(call(), call(id="x"), content=PARTS, reasoning="Hm"), result(), result("x")]
     before = deepcopy(history)
     for wanting in (template(OBJECT), template(STRING), template(EITHER)):
-        found = normalise_history(history, wanting, dialect="mistral")
+        normalised = normalise_history(history, wanting, dialect="mistral")
         assert history == before
-        assert normalise_history(found, wanting, dialect="mistral") == found
+        assert normalise_history(normalised, wanting, dialect="mistral") == normalised
 
 
 @pytest.mark.parametrize(
@@ -577,7 +581,8 @@ def test_invalid_messages_are_an_error(message: object, match: str) -> None:
 
 
 def test_probes_need_no_variables_or_tools() -> None:
-    # Neither a variable that only render() will give nor tools that it cannot write stand in the way.
+    # Template variables that are known only to render(), and tools that the template cannot write, cause no
+    # error.
     source = template().source
     assert ChatTemplate("{{ functions + 'x' + today }}" + source).capabilities.calls == "many"
     assert (

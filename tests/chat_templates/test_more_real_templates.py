@@ -125,9 +125,9 @@ def test_every_template_has_an_expectation() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_family_is_detected(name: str) -> None:
-    found = detect_dialect(read_source(MORE_TEMPLATES[name]))
-    assert found.dialect is not None
-    assert found.dialect.name == EXPECTED[name]
+    detection = detect_dialect(read_source(MORE_TEMPLATES[name]))
+    assert detection.dialect is not None
+    assert detection.dialect.name == EXPECTED[name]
 
 
 @pytest.mark.parametrize("name", NO_CALLS.split())
@@ -138,8 +138,8 @@ def test_template_without_calls_is_detected(name: str) -> None:
 @pytest.mark.parametrize("name", PARTS.split())
 def test_content_parts_do_not_crash(name: str) -> None:
     try:
-        found = detect_dialect(read_source(MORE_TEMPLATES[name]))
+        detection = detect_dialect(read_source(MORE_TEMPLATES[name]))
     except UsageError as error:
         assert name.partition("/")[2] in str(error)  # noqa: PT017 - either answer will do
     else:
-        assert not found.renders_calls
+        assert not detection.renders_calls

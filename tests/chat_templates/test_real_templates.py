@@ -57,7 +57,7 @@ THINKING = {"enable_thinking": True}
 ALWAYS: Mapping[str, Any] = {}
 
 FAMILIES = {
-    # Its reasoning comes in blocks of its own: see below.
+    # Reasoning is a separate kind of block: see `test_reasoning_blocks_are_rendered`.
     "Apertus-8B-Instruct": Family("apertus", "<|tools_suffix|>"),
     "ByteDance-Seed-OSS": Family("seed_oss", "<seed:eos>", reasoning=ALWAYS),
     "CohereForAI-c4ai-command-r-plus-tool_use": Family("command_r", "]```\n", schemas="flat"),
@@ -262,7 +262,7 @@ def load(name: str) -> ChatTemplate:
     return ChatTemplate(source, bos_token="<s>", eos_token="</s>")
 
 
-def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[str, str]:
+def split_turn(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[str, str]:
     """Return the prompt, and what the template writes after it for a turn of the model."""
     family, template = FAMILIES[name], load(name)
     variables = {**family.variables, **(family.reasoning or {})} if thinking else {**family.variables}
@@ -273,30 +273,32 @@ def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[s
     prompt = template.render([USER], tools, **variables)
     whole = template.render(history, tools, add_generation_prompt=False, **variables)
     if not whole.startswith(prompt):
-        # The prompt opens or closes reasoning and the history does not: go back behind the header.
+        # The prompt opens or closes reasoning, but the history does not: go back to the end of the header.
         same = next(at for at, (one, other) in enumerate(zip(prompt, whole, strict=False)) if one != other)
         header = re.match(r"(?s).*[\n>\]]", prompt[:same])
-        assert header, "prompt and history have nothing in common"
+        assert header, "prompt and history share no prefix"
         prompt = header[0]
     text, end, _ = whole[len(prompt) :].partition(family.end)
     return prompt, text + end
 
 
-def expected(name: str, turn: Turn) -> Reading:
+def expected_result(name: str, turn: Turn) -> Reading:
     """Return the expected result: the turn, without what the template does not write."""
     family, wants = FAMILIES[name], load(name).capabilities
     calls = turn.calls[:1] if wants.calls == "one" else turn.calls
     content = turn.content
     reasoning = turn.reasoning if family.reasoning is not None else None
     if family.content == "alone" and content:
-        calls, reasoning = (), None  # they are in the next message: see below
+        calls, reasoning = (), None  # these templates write calls and reasoning in the next message
     elif family.content == "reasoning":
         reasoning = "\n\n".join(text for text in (reasoning, content) if text) or None
     if family.content == "reasoning":
         content = None
     if not family.nulls:
         calls = tuple((function, without_nulls(arguments)) for function, arguments in calls)
-    return Reading(reasoning, content, [(function, canonical(arguments)) for function, arguments in calls])
+    return Reading(
+        reasoning, content, [(function, canonical_json(arguments)) for function, arguments in calls]
+    )
 
 
 def without_nulls(value: Any) -> Any:
@@ -305,7 +307,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def canonical(arguments: object) -> str:
+def canonical_json(arguments: object) -> str:
     """Return a canonical spelling for comparison; some templates sort keys."""
     return json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
@@ -316,10 +318,10 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
     for chunks in ([text], list(text)):
         message = run_parser(get_dialect(dialect), case, chunks).message
         assert message is not None
-        calls = [(call.name, canonical(json.loads(call.arguments))) for call in message.tool_calls]
+        calls = [(call.name, canonical_json(json.loads(call.arguments))) for call in message.tool_calls]
         notes = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
-        found = Reading(message.reasoning, message.content, calls, notes)
-        assert found == wanted, f"after {prompt[-40:]!r}: {text!r}"
+        result = Reading(message.reasoning, message.content, calls, notes)
+        assert result == wanted, f"after {prompt[-40:]!r}: {text!r}"
         assert message.finish_reason == ("tool_calls" if calls else "stop")
 
 
@@ -351,7 +353,7 @@ CASES = [
     for thinking in (False, True)
     for followed in (False, True)
     if (family.followed if followed else family.last)
-    # Without variables that switch it on, thinking on and off are the same.
+    # Without a switch in the template, the prompts with and without thinking are equal.
     and (thinking if turn.reasoning else not thinking or family.reasoning)
 ]
 
@@ -359,8 +361,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "title", "thinking", "followed"), CASES)
 def test_rendered_turn_parses_back(name: str, title: str, thinking: bool, followed: bool) -> None:
     turn = TURNS[title]
-    prompt, text = cut_out(name, turn, thinking=thinking, followed=followed)
-    assert_reads(FAMILIES[name].dialect, prompt, text, expected(name, turn))
+    prompt, text = split_turn(name, turn, thinking=thinking, followed=followed)
+    assert_reads(FAMILIES[name].dialect, prompt, text, expected_result(name, turn))
 
 
 SPELT_OTHERWISE = {
@@ -380,7 +382,7 @@ def test_render_matches_the_template(name: str) -> None:
     dialect = get_dialect(FAMILIES[name].dialect)
     rome = "get_weather", {"city": "Rome", "unit": "kelvin"}
     turn = Turn((PARIS,) if name in ONE_CALL else (PARIS, rome))
-    _, text = cut_out(name, turn, thinking=False, followed=FAMILIES[name].followed)
+    _, text = split_turn(name, turn, thinking=False, followed=FAMILIES[name].followed)
     able = Capabilities(dialect)
     calls = [
         ToolCall(make_id(able, function, number), function, json.dumps(arguments))
@@ -416,14 +418,14 @@ def test_calls_are_written_into_content_where_needed(name: str, dialect: str, ti
     history = normalise_history([USER, turn.messages()[0]], template, dialect=dialect)
     prompt = template.render([USER], TOOLS)
     text = template.render(history, TOOLS, add_generation_prompt=False).removeprefix(prompt)
-    # Where a template does not know the markers of reasoning, they would stay in the history for good.
+    # A template that does not know the reasoning markers would leave them in the history forever.
     reasoning = turn.reasoning if name == "LFM2.5-Instruct" else None
-    calls = [(function, canonical(arguments)) for function, arguments in turn.calls]
+    calls = [(function, canonical_json(arguments)) for function, arguments in turn.calls]
     assert_reads(dialect, prompt, text.rstrip("\n"), Reading(reasoning, turn.content, calls))
 
 
 def test_reasoning_blocks_are_rendered() -> None:
-    # Apertus reads reasoning only from content in a form of its own.
+    # Apertus reads reasoning only from structured content.
     function, arguments = PARIS
     blocks = [
         {"type": "thoughts", "text": THOUGHT},
@@ -433,7 +435,7 @@ def test_reasoning_blocks_are_rendered() -> None:
     message = {"role": "assistant", "content": {"blocks": blocks}}
     prompt = template.render([USER], TOOLS)
     text = template.render([USER, message], TOOLS, add_generation_prompt=False).removeprefix(prompt)
-    assert_reads("apertus", prompt, text, Reading(THOUGHT, None, [(function, canonical(arguments))]))
+    assert_reads("apertus", prompt, text, Reading(THOUGHT, None, [(function, canonical_json(arguments))]))
 
 
 @pytest.mark.parametrize("name", ONE_CALL)
@@ -443,23 +445,23 @@ def test_parallel_calls_survive_in_the_history(name: str) -> None:
     for number, message in enumerate(messages[2:]):
         message["content"] = f"Result {number}."
     text = template.render(normalise_history(messages, template, dialect=family.dialect), FLAT)
-    found = [text.rindex(word) for word in ('"celsius"', "Result 0.", "get_time", "Result 1.")]
-    assert found == sorted(found)
+    places = [text.rindex(word) for word in ('"celsius"', "Result 0.", "get_time", "Result 1.")]
+    assert places == sorted(places)
 
 
 def test_sandbox_refusal_is_reported() -> None:
-    # Transformers cannot render this one either; written into the content, the calls get through.
+    # Transformers cannot render this template either, but calls written into the content are kept.
     name = "Kimi-K2-Thinking"
     template = ChatTemplate(TEMPLATES[name].read_text("utf-8"))
     messages = [USER, *TURNS["two calls"].messages()]
     with pytest.raises(ChatTemplateError, match="'append' of 'list' object is unsafe"):
         template.render(messages, TOOLS)
     text = template.render(normalise_history(messages, template, dialect="kimi_k2"), TOOLS)
-    _, written = cut_out(name, TURNS["two calls"], thinking=False, followed=True)
+    _, written = split_turn(name, TURNS["two calls"], thinking=False, followed=True)
     assert written in text
 
 
-def _quoting(role: str, words: str) -> list[dict[str, Any]]:
+def _quote_as(role: str, words: str) -> list[dict[str, Any]]:
     """Return a conversation in which one role quotes the text, followed by the model's turn."""
     if role == "user":
         return [USER | {"content": words}]
@@ -479,7 +481,7 @@ def test_quoted_calls_have_no_effect(name: str, role: str) -> None:
     variables = FAMILIES[name].variables if name in FAMILIES else {}
 
     def events(words: str, policies: Policies) -> object:
-        history = normalise_history(_quoting(role, words), template, dialect=dialect)
+        history = normalise_history(_quote_as(role, words), template, dialect=dialect)
         prompt = template.render(history, **variables)
         reading = run_parser(spec, ModelOutput("Hello world", FLAT, prompt, policies))
         assert reading.message is not None
@@ -493,5 +495,5 @@ def test_quoted_calls_have_no_effect(name: str, role: str) -> None:
         try:
             plain = events("it", policy)
         except ChatTemplateError:
-            return  # it has no such role
+            return  # the template does not support this role
         assert events(f"What is {quotation}, or {quotation}", policy) == plain, quotation

@@ -43,12 +43,12 @@ def job(source: str, *, mode: RenderMode = "plain", seconds: float = 10.0, **var
 @pytest.fixture
 def one() -> Iterator[RenderPool]:
     """Return a pool with one process."""
-    found = RenderPool(1)
-    yield found
-    found.close()
+    pool = RenderPool(1)
+    yield pool
+    pool.close()
 
 
-def pid(one: RenderPool) -> int:
+def worker_pid(one: RenderPool) -> int:
     return one._idle[0]._process.pid
 
 
@@ -61,12 +61,12 @@ def run(script: str) -> str:
     return done.stdout
 
 
-# -- bombs
+# -- templates that exhaust time or memory
 
 DOUBLING = "{% set n = namespace(x=START) %}{% for i in range(99) %}{% set n.x = STEP %}{% endfor %}"
 
 
-def doubling(start: str, step: str) -> str:
+def doubling_loop(start: str, step: str) -> str:
     return DOUBLING.replace("START", start).replace("STEP", step)
 
 
@@ -79,9 +79,9 @@ NOT_INTERRUPTED = (
 BOMBS = {
     "loops without calls": "{% set r = range(99999) %}"
     "{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}",
-    "strings added": doubling("'x'", "n.x + n.x"),
-    "lists": doubling("[1]", "n.x + n.x"),
-    "numbers": doubling("7", "n.x * n.x"),
+    "strings added": doubling_loop("'x'", "n.x + n.x"),
+    "lists": doubling_loop("[1]", "n.x + n.x"),
+    "numbers": doubling_loop("7", "n.x * n.x"),
     "format": "{{ '%1000000000d' | format(1) }}",
     "ljust": "{{ 'x'.ljust(10 ** 9) }}",
     "replace": "{{ ('x' * 9999) | replace('x', 'y' * 99999) }}",
@@ -133,13 +133,13 @@ def test_template_bomb_is_not_detected_as_another_family(monkeypatch: pytest.Mon
 
 
 def test_every_use_of_a_template_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = probe.TemplateProbe("{{ messages[0].content }}", {})
-    monkeypatch.setattr(asked, "_spent", probe._TOTAL_TIMEOUT)
+    source = probe.TemplateProbe("{{ messages[0].content }}", {})
+    monkeypatch.setattr(source, "_spent", probe._TOTAL_TIMEOUT)
     with pytest.raises(ChatTemplateLimit):
-        asked.conversation(USER)
+        source.conversation(USER)
 
 
-# -- the same as in this process
+# -- equality with rendering in this process
 
 VALUES: dict[str, Any] = {
     "tuple": ((), (1, ("a",))),
@@ -168,16 +168,16 @@ CASES = [
 @pytest.mark.parametrize("mode", ["plain", "probing", "lenient"])
 @pytest.mark.parametrize("source", CASES)
 def test_result_equals_rendering_without_process(source: str, mode: RenderMode) -> None:
-    asked = job(source, mode=mode, **VALUES)
-    assert _render_pool.render(asked)[:3] == TemplateRunner().run(asked)[:3]
+    job_ = job(source, mode=mode, **VALUES)
+    assert _render_pool.render(job_)[:3] == TemplateRunner().run(job_)[:3]
 
 
 def test_every_filter_and_test_works_without_file_access() -> None:
-    found = environment("plain")
-    asked = [f"{{{{ x | {name} }}}}" for name in found.filters if name != "random"]
-    asked += [f"{{{{ x is {name} }}}}" for name in found.tests if name.isidentifier()]
+    sandbox = environment("plain")
+    sources = [f"{{{{ x | {name} }}}}" for name in sandbox.filters if name != "random"]
+    sources += [f"{{{{ x is {name} }}}}" for name in sandbox.tests if name.isidentifier()]
     here, there = TemplateRunner(), RenderPool(1)
-    for source in asked:
+    for source in sources:
         for value in ("<b>a www.example.com</b>", 1.5, [1, [2]], {"a": 1}):
             one = job(source, x=value)
             answers = [re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.run, there.render)]
@@ -227,32 +227,32 @@ print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
     assert run(script) == "[] False\n"
 
 
-# -- processes that end, and those who start them
+# -- crashes and shutdown of processes
 
 
 def test_killed_process_is_replaced(one: RenderPool) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM):
         assert one.render(job("1")).text == "1"
-        before = pid(one)
+        before = worker_pid(one)
         os.kill(before, number)
         assert one.render(job("2")).text == "2"
-        assert pid(one) != before
+        assert worker_pid(one) != before
 
 
 def test_hung_process_is_replaced(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     one.render(job("1"))
-    os.kill(pid(one), signal.SIGSTOP)
+    os.kill(worker_pid(one), signal.SIGSTOP)
     assert one.render(job("2", seconds=0.05)).kind == "limit"
     assert one.render(job("3")).text == "3"
 
 
 def test_idle_process_is_reused(one: RenderPool) -> None:
     one.render(job("1"))
-    before = pid(one)
+    before = worker_pid(one)
     for source in ("2", "{% if %}", "{{ 1 // 0 }}", "{{ raise_exception('') }}", "{{ x.y.z }}"):
         one.render(job(source))
-    assert pid(one) == before
+    assert worker_pid(one) == before
 
 
 @LINUX
@@ -288,7 +288,7 @@ def test_invalid_reply_discards_the_process(one: RenderPool, sent: bytes) -> Non
     with theirs:
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
-        assert one.render(job("2")).text == "2"  # by another
+        assert one.render(job("2")).text == "2"  # a new process renders this one
     assert child._process.returncode is not None
 
 
@@ -382,7 +382,7 @@ sys.stdin.readline()
 def test_render_process_gets_no_secrets(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     one.render(job("1"))
-    about = Path(f"/proc/{pid(one)}")
+    about = Path(f"/proc/{worker_pid(one)}")
     assert b"secret" not in (about / "environ").read_bytes()
     assert sorted(link.name for link in (about / "fd").iterdir()) == ["0", "1", "2", "3"]
     assert {str((about / "fd" / name).readlink()) for name in "123"} == {"/dev/null", f"{about}/statm"}
@@ -415,13 +415,13 @@ def test_client_templates_use_their_own_processes() -> None:
         theirs = process()
         assert theirs == process() != usual
         priorities = [os.getpriority(os.PRIO_PROCESS, one) for one in (usual, theirs)]
-        assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher number is a lower priority
+        assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher nice value is a lower priority
     with _render_pool.isolated_renderer():
         assert process() not in (theirs, usual)
     assert process() == usual
 
 
-# -- those who wait
+# -- the queue
 
 
 def test_waiting_for_a_process_counts_towards_the_timeout(

@@ -126,7 +126,7 @@ def test_events_are_printed_while_input_is_open() -> None:
         process.stdin.write("Zü".encode()[:2])
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["text"] == "Z"
-        process.stdin.write("ü".encode()[1:] + b"rich")  # a character may be cut in two
+        process.stdin.write("ü".encode()[1:] + b"rich")  # a chunk may end inside a character
         process.stdin.close()
         assert json.loads(process.stdout.readline())["text"] == "ürich"
 
@@ -183,7 +183,7 @@ def test_lone_surrogate_still_gives_json() -> None:
     assert json.loads(done.stdout)["tool_calls"][0]["name"] == "\ud800"
 
 
-# -- mistakes
+# -- usage errors
 
 HERMES = ["parse", "--dialect", "hermes"]
 MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
@@ -223,7 +223,7 @@ def test_usage_error_is_one_line_with_exit_code_2(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
     try:
         code: object = main(arguments)
-    except SystemExit as exit_:  # how argparse ends
+    except SystemExit as exit_:  # argparse exits like this
         code = exit_.code
     shown = capsys.readouterr()
     assert code == 2
@@ -248,7 +248,7 @@ def test_closed_pipe_is_not_an_error() -> None:
         assert process.wait(60) == 0
 
 
-# -- the rest
+# -- help and other options
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,11 +330,11 @@ def test_dialects_are_found_by_model_name(capsys: pytest.CaptureFixture[str]) ->
     assert rows[0] == ["Qwen3", "hermes", "its name contains Qwen3"]
     assert ["Qwen3 Coder", "qwen3_coder", "its name starts with qwen3"] in rows
     assert main(["dialects", "--json", "gpt-oss:20b"]) == 0
-    assert [known["dialect"] for known in json.loads(capsys.readouterr().out)] == ["harmony"]
+    assert [entry["dialect"] for entry in json.loads(capsys.readouterr().out)] == ["harmony"]
     assert main(["dialects", "my-helper"]) == 1
-    said = capsys.readouterr()
-    assert not said.out
-    assert "there is no dialect for my-helper" in said.err
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "there is no dialect for my-helper" in printed.err
     assert main(["dialects", "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == NAMES
 
@@ -344,11 +344,11 @@ def test_explain_names_the_dialect_of_a_model(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith(
         "qwen3-8b: Qwen3, dialect hermes, because its name contains Qwen3"
     )
-    known = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "its name contains Qwen3"}
-    for name, expected in (("qwen3-8b", known), ("qwen25", {**known, "asked": "qwen25"})):
+    qwen3 = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "its name contains Qwen3"}
+    for name, expected in (("qwen3-8b", qwen3), ("qwen25", {**qwen3, "asked": "qwen25"})):
         assert main(["explain", "--json", name]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert (found["asked"], found["dialect"]) == (expected["asked"], "hermes")
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["asked"], printed["dialect"]) == (expected["asked"], "hermes")
 
 
 def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
@@ -361,7 +361,7 @@ def test_cli_imports_only_the_standard_library() -> None:
     assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
 
 
-# -- the demo
+# -- the demo command
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -388,7 +388,8 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
     (recording,) = sample_outputs.list_samples([name])
     show = demo.Show(recording)
     for _ in show.play():
-        assert show.pending <= show.parser.pending  # which counts what it holds of the prompt, too
+        # The parser's count includes text that it keeps from the prompt.
+        assert show.pending <= show.parser.pending
     message = parse(
         recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
     )
@@ -446,7 +447,7 @@ def test_demo_shows_diagnostics() -> None:
     assert out.getvalue().endswith("finish_reason length\n")
 
 
-# -- what comes from elsewhere
+# -- escaping of untrusted text
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\u202egpj\u2069"
 ESCAPED = r"\u001b]0;owned\u0007\u001b[2J\u009b31m\u007f"
@@ -499,31 +500,31 @@ def test_escaped_json_is_equal_json(hostile_weights: str, capsys: pytest.Capture
     main(["detect", hostile_weights, "--json"])
     printed = capsys.readouterr().out
     assert_escaped(printed)
-    assert any(HOSTILE in text for text in strings(json.loads(printed)))
+    assert any(HOSTILE in text for text in iter_strings(json.loads(printed)))
 
 
-def strings(value: object) -> Iterator[str]:
+def iter_strings(value: object) -> Iterator[str]:
     """Return all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for member in value.values() if isinstance(value, dict) else value:
-            yield from strings(member)
+            yield from iter_strings(member)
 
 
 def test_control_characters_are_escaped_on_a_terminal(hostile_weights: str) -> None:
     pytest.importorskip("rich")
-    shown = in_terminal("detect", hostile_weights, keys=[], code=1)
+    shown = run_in_terminal("detect", hostile_weights, keys=[], code=1)
     for sequence in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x7f", "\u202e", "\u2069"):
         assert sequence not in shown
     assert r"\u001b[2J" in shown
-    assert "\x1b[1" in shown  # our own headings are bold all the same
+    assert "\x1b[1" in shown  # our own headings stay bold
 
 
-# -- in a terminal
+# -- output to a terminal
 
 
-def in_terminal(
+def run_in_terminal(
     *arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[str, str] | None = None, code: int = 0
 ) -> str:
     """Return what the command writes to a terminal; press each key when its text has appeared."""
@@ -547,7 +548,7 @@ def in_terminal(
             if ready:
                 try:
                     portion = os.read(ours, 1 << 16)
-                except OSError:  # how Linux says that the other end is closed
+                except OSError:  # Linux raises this when the other end is closed
                     break
                 if not portion:
                     break
@@ -555,15 +556,15 @@ def in_terminal(
             if waiting and (at := written.find(waiting[0][0].encode(), seen)) >= 0:
                 seen = at + len(waiting[0][0])
                 os.write(ours, waiting.pop(0)[1])
-        found = process.wait(10)
-    assert found == code, written.decode(errors="replace")
+        status = process.wait(10)
+    assert status == code, written.decode(errors="replace")
     assert not waiting
     return written.decode(errors="replace")
 
 
 def test_live_demo_waits_for_a_key_between_outputs() -> None:
     pytest.importorskip("rich")
-    shown = in_terminal(
+    shown = run_in_terminal(
         "demo",
         "hermes",
         "harmony",
@@ -581,21 +582,21 @@ def test_live_demo_waits_for_a_key_between_outputs() -> None:
 
 def test_live_demo_quits_on_q() -> None:
     pytest.importorskip("rich")
-    assert "2/2" not in in_terminal("demo", "hermes", "harmony", keys=[("1/2", b"q")])
+    assert "2/2" not in run_in_terminal("demo", "hermes", "harmony", keys=[("1/2", b"q")])
 
 
 def test_plain_demo_does_not_wait() -> None:
-    assert "finish_reason" in in_terminal("demo", "hermes", "--plain", "--speed", "10000", keys=[])
+    assert "finish_reason" in run_in_terminal("demo", "hermes", "--plain", "--speed", "10000", keys=[])
 
 
 def test_dialect_table_is_printed_on_a_terminal() -> None:
     pytest.importorskip("rich")
-    assert "hermes" in in_terminal("dialects", keys=[])
+    assert "hermes" in run_in_terminal("dialects", keys=[])
 
 
 def test_explain_is_formatted_on_a_terminal() -> None:
     pytest.importorskip("rich")
-    shown = in_terminal("explain", "hermes", keys=[])
+    shown = run_in_terminal("explain", "hermes", keys=[])
     assert "As the model writes it" in shown
     assert "##" not in shown
 
@@ -604,14 +605,14 @@ def test_explain_is_formatted_on_a_terminal() -> None:
 def without_rich(tmp_path: Path) -> dict[str, str]:
     """Return an environment without rich."""
     (tmp_path / "rich.py").write_text("raise ImportError")
-    # What was there stays: the tests may run over a build that is found that way.
+    # Keep the existing path: the tests may run against a build that is found there.
     places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 def test_dialect_list_is_plain_without_rich(without_rich: dict[str, str]) -> None:
-    assert "hermes\t" in in_terminal("dialects", keys=[], env=without_rich)
-    assert "# hermes" in in_terminal("explain", "hermes", keys=[], env=without_rich)
+    assert "hermes\t" in run_in_terminal("dialects", keys=[], env=without_rich)
+    assert "# hermes" in run_in_terminal("explain", "hermes", keys=[], env=without_rich)
 
 
 def test_live_demo_without_rich_explains_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,37 +49,37 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def installed(shell: str) -> str:
-    found = shutil.which(shell)
-    if found is None:
+def find_shell(shell: str) -> str:
+    path = shutil.which(shell)
+    if path is None:
         pytest.skip(f"{shell} is not installed")
-    return found
+    return path
 
 
-def in_bash(typed: str, folder: Path) -> set[str]:
+def complete_in_bash(typed: str, folder: Path) -> set[str]:
     """Complete as bash does, with ``=`` as a word of its own."""
     words = [word for word in re.split(r"(=)|[ ]", typed) if word is not None]
-    asked = """
+    script = """
         source script.bash
         compopt() { :; }  # not in a completion that a key began
         COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _unspool
         for word in "${COMPREPLY[@]}"; do [[ -d $word ]] && word="$word/"; printf '%s\\n' "$word"; done
     """
-    command = [installed("bash"), "--norc", "-c", asked, "bash", *words]
+    command = [find_shell("bash"), "--norc", "-c", script, "bash", *words]
     return set(subprocess.check_output(command, cwd=folder, text=True, timeout=60).split())
 
 
-def in_fish(typed: str, folder: Path) -> set[str]:
-    asked = "source script.fish; complete -C $argv[1]"
+def complete_in_fish(typed: str, folder: Path) -> set[str]:
+    script = "source script.fish; complete -C $argv[1]"
     environment = os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-    command = [installed("fish"), "--no-config", "-c", asked, typed]
+    command = [find_shell("fish"), "--no-config", "-c", script, typed]
     printed = subprocess.check_output(command, cwd=folder, env=environment, text=True, timeout=60)
     return {line.partition("\t")[0] for line in printed.splitlines()}
 
 
-def in_zsh(typed: str, folder: Path) -> set[str]:
+def complete_in_zsh(typed: str, folder: Path) -> set[str]:
     """Complete at a real prompt: return the listed words, or the completed word."""
-    return zsh_prompt(installed("zsh"), folder, typed)
+    return zsh_prompt(find_shell("zsh"), folder, typed)
 
 
 def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
@@ -90,7 +90,7 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
         "source script.zsh\n"
         "compadd() {\n"
         '    builtin compadd "$@" || return\n'
-        "    (( ${@[(I)-[OAD]]} )) && return\n"  # it only asked which would match
+        "    (( ${@[(I)-[OAD]]} )) && return\n"  # the caller only asks whether there is a match
         "    local -a matched\n"
         '    builtin compadd -O matched "$@"; print -l -- $matched >> found\n'
         "}\n"
@@ -116,7 +116,7 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     written += os.read(ours, 1 << 16)
-                except OSError:  # how Linux says that the other end is closed
+                except OSError:  # Linux raises this when the other end is closed
                     break
             if not sent and b"READY\r" in written:
                 os.write(ours, typed.encode() + b"\x14")
@@ -125,12 +125,12 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
                 break
         process.kill()
     os.close(ours)
-    found = (folder / "found").read_text().split()
-    assert found[-1] == "DONE", written.decode(errors="replace")
-    return {f"{match}/" if (folder / match).is_dir() else match for match in found[:-1]}
+    words = (folder / "found").read_text().split()
+    assert words[-1] == "DONE", written.decode(errors="replace")
+    return {f"{match}/" if (folder / match).is_dir() else match for match in words[:-1]}
 
 
-SHELLS = {"bash": in_bash, "fish": in_fish, "zsh": in_zsh}
+SHELLS = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_in_zsh}
 
 
 @pytest.mark.parametrize("typed", CASES)
@@ -140,8 +140,8 @@ def test_tab_completes_commands_options_and_files(shell: str, typed: str, folder
 
 
 def test_bash_completes_after_an_equals_sign(folder: Path) -> None:
-    assert in_bash("unspool parse --dialect=harm", folder) == {"harmony", "harmony_stripped"}
-    assert in_bash("unspool parse --dialect=", folder) == set(NAMES)
+    assert complete_in_bash("unspool parse --dialect=harm", folder) == {"harmony", "harmony_stripped"}
+    assert complete_in_bash("unspool parse --dialect=", folder) == set(NAMES)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

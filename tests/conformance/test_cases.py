@@ -48,7 +48,7 @@ def sample() -> list[TestCase]:
     return [case for case in cases(names) if isinstance(case, TestCase)]
 
 
-# -- what is valid
+# -- validation
 
 
 def test_empty_output_is_valid() -> None:
@@ -103,7 +103,7 @@ def test_missing_output_differs_from_an_empty_one() -> None:
         TestCase.from_json({**plain, "mood": "good"})
 
 
-# -- forms
+# -- serialisation
 
 
 def test_json_lines_round_trip() -> None:
@@ -181,7 +181,7 @@ def test_server_chunks_become_deltas() -> None:
     assert DeltaMessage.from_json(wire) == DeltaMessage(None, "a", (DeltaToolCall(0, None, "f", ""),))
 
 
-# -- a case's life
+# -- the life of a case
 
 
 def test_run_is_created_executed_and_judged() -> None:
@@ -206,7 +206,7 @@ def test_run_steps_cannot_be_skipped_or_repeated() -> None:
             state.executed(None)
 
 
-# -- the reconstructor
+# -- the stream decoder
 
 
 def call_delta(index: int, **fields: str) -> DeltaMessage:

@@ -121,7 +121,7 @@ def test_native_call_id_counts() -> None:
         ('{"a": "é"}', '{"a": "\\u00e9"}', True),
         ('{"a": []}', '{"a": {}}', False),
         ('{"a": null}', '{"a": "null"}', False),
-        ('{"a": NaN}', '{"a": NaN}', True),  # both are text, not JSON
+        ('{"a": NaN}', '{"a": NaN}', True),  # neither is JSON, so both are compared as text
         ('{"a": ', '{"a": ', True),
         ('{"a": ', "{}", False),
     ],
@@ -130,7 +130,7 @@ def test_json_values_are_compared_exactly(one: str, other: str, same: bool) -> N
     assert (json_value(one) == json_value(other)) is same
 
 
-# -- what is unfinished
+# -- unfinished calls
 
 
 CUT = "standard/8 malformed: cut inside the arguments"
@@ -140,7 +140,7 @@ BROKEN = "malformed/alone: an unexpected word"
 def test_cut_call_may_be_missing_or_a_prefix() -> None:
     for arguments in ("{", '{"city": "Re', '{"city": "Reyk', '{"city": "Reyk\\u"]'):
         assert verdict(CUT, call(0, "get_weather", arguments), finish="length") == "match"
-    for arguments in ("", "{}"):  # clients would run it
+    for arguments in ("", "{}"):  # a client would run such a call
         assert verdict(CUT, call(0, "get_weather", arguments), finish="length") == "leak"
     assert verdict(CUT, finish="length") == "match"
 
@@ -173,7 +173,7 @@ def test_partial_marker_may_be_dropped_or_shown() -> None:
     assert verdict(scenario, text(reasoning=thought[:-3])) == "loss"
 
 
-# -- the rest
+# -- other differences
 
 
 def test_worst_difference_decides() -> None:
@@ -194,10 +194,10 @@ def test_diff_shows_both_sides() -> None:
     assert all(line.startswith("-") for line in diff(case, None).split("\n"))
 
 
-# -- excuses
+# -- excused differences
 
 
-def within(scenario: str) -> str:
+def within_reasoning(scenario: str) -> str:
     """Return the text between reasoning markers."""
     return case_of(scenario).model_output.partition("<think>\n")[2].partition("\n</think>")[0]
 
@@ -232,7 +232,9 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
             [
                 text(
                     "It is sunny.",
-                    reasoning=within("order/inside reasoning: a call, then text after the reasoning"),
+                    reasoning=within_reasoning(
+                        "order/inside reasoning: a call, then text after the reasoning"
+                    ),
                 )
             ],
         ),
@@ -254,9 +256,9 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
 )
 def test_policy_differences_are_excused(reason: str, scenario: str, deltas: list[DeltaMessage]) -> None:
     if scenario:
-        found = stream(*deltas)
-        assert compare(case_of(scenario), found).name != "match"
-        assert reason in find_reason(case_of(scenario), found)
+        result = stream(*deltas)
+        assert compare(case_of(scenario), result).name != "match"
+        assert reason in find_reason(case_of(scenario), result)
     elif reason.endswith("ids"):
         other = call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}', id="x")
         assert excused("standard/2 one call: alone", other, dialect="kimi_k2") == reason

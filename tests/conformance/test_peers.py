@@ -149,8 +149,8 @@ def test_control_token_in_a_string_is_spelled_out() -> None:
 
 
 def test_peer_programs_know_every_dialect() -> None:
-    found = peers.dialects()
-    facts = {name: Facts(**row) for name, row in found.items()}  # type: ignore[arg-type]
+    known_dialects = peers.dialects()
+    facts = {name: Facts(**row) for name, row in known_dialects.items()}  # type: ignore[arg-type]
     assert facts["hermes"].openers[0] == "<think>"
     assert "<tool_call>" in facts["hermes"].controls
     assert "<|tool_call_begin|>" in facts["kimi_k2"].controls
@@ -179,7 +179,7 @@ def test_missing_environment_names_the_install_command(
         peers.command("nobody")
 
 
-# -- the protocol, with a parser that is none
+# -- the protocol, with a fake parser
 
 FAKE = """
 import sys
@@ -300,7 +300,7 @@ def test_hung_parser_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
         sum(1 for _ in count())
 
 
-# -- the peers
+# -- real parsers
 
 UNSEEN = {("sglang", "mistral_v3")}
 """Calls that a peer does not find in its own dialect; see docs/conformance.md."""
@@ -327,20 +327,20 @@ def test_peers_find_a_call_in_each_dialect(peer: tuple[str, Program]) -> None:
             text = render(dialect, Message(tool_calls=(CALL,)))
         except UsageError:  # the dialect has no calls
             continue
-        found = []
+        results = []
         for streaming in (False, True):
             chunks = [text[at : at + 5] for at in range(0, len(text), 5)] if streaming else [text]
             try:
                 (answer,) = program.answer(case(text, dialect=dialect), [chunks], streaming=streaming)
             except Unsupported as reason:
                 assert "requires the `cohere_melody` package" in str(reason)  # noqa: PT017
-                found.append([(CALL.name, json.loads(CALL.arguments))])
+                results.append([(CALL.name, json.loads(CALL.arguments))])
                 continue
             except ParserFailed:
                 continue
             message = decode_stream(answer.deltas, answer.finish_reason).message
-            found.append([(c.function.name, _value(c.function.arguments)) for c in message.tool_calls])
-        if [(CALL.name, json.loads(CALL.arguments))] not in found:
+            results.append([(c.function.name, _value(c.function.arguments)) for c in message.tool_calls])
+        if [(CALL.name, json.loads(CALL.arguments))] not in results:
             unseen.append((name, dialect))
     assert set(unseen) == {one for one in UNSEEN if one[0] == name}
 

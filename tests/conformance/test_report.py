@@ -53,7 +53,7 @@ class Moody(UnspoolSession):
 
 
 @cache
-def some_results() -> dict[str, Any]:
+def make_results() -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "dialects": ["hermes", "qwen3_coder", "xlam"],
         "scenarios": ["order", "unknown", "malformed", "truncation/after*"],
@@ -64,13 +64,13 @@ def some_results() -> dict[str, Any]:
         run_suite(InProcess(LosesCalls, "lossy", "2", ["hermes", "xlam"]), **chosen),
         run_suite(InProcess(Moody, "moody", "3", ["hermes"]), **chosen, minimise=False),
     ]
-    found: dict[str, Any] = json.loads(json.dumps(to_json(reports)))
-    return found
+    results: dict[str, Any] = json.loads(json.dumps(to_json(reports)))
+    return results
 
 
 @pytest.fixture
 def results() -> dict[str, Any]:
-    return deepcopy(some_results())
+    return deepcopy(make_results())
 
 
 class Page(HTMLParser):
@@ -95,22 +95,22 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.tags.append(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
         if tag == "table":
-            self._summary = given.get("class") == "summary"
+            self._summary = attributes.get("class") == "summary"
         if tag == "tr" and self._summary:
             self.summary.append([])
         if tag in ("td", "th") and self._summary:
             self.summary[-1].append("")
         if tag == "tbody":
-            self._dialect = given.get("data-dialect")
-        if tag == "tr" and "data-parser" in given:
-            self._row = (str(given["data-parser"]), str(self._dialect))
+            self._dialect = attributes.get("data-dialect")
+        if tag == "tr" and "data-parser" in attributes:
+            self._row = (str(attributes["data-parser"]), str(self._dialect))
             self.rows[self._row] = ""
-        self._link = given if tag == "a" and self._row else None
-        self._script = given if tag == "script" else None
+        self._link = attributes if tag == "a" and self._row else None
+        self._script = attributes if tag == "script" else None
 
     def handle_endtag(self, tag: str) -> None:
         self._link = self._link if tag != "a" else None
@@ -178,8 +178,10 @@ def test_cells_agree_with_the_results(results: dict[str, Any]) -> None:
             continue
         kind, text, label = page.cells[where]
         seen.add(where)
-        said = {word: int(count) for count, word in re.findall(r"(\d+) ([a-z ]+)", label.rpartition(": ")[2])}
-        assert said == {words.get(name, name): count for name, count in counts.items() if count}
+        labelled_counts = {
+            word: int(count) for count, word in re.findall(r"(\d+) ([a-z ]+)", label.rpartition(": ")[2])
+        }
+        assert labelled_counts == {words.get(name, name): count for name, count in counts.items() if count}
         faults = counts["failed"] + counts["known"]
         cases = counts.total() - counts["unsupported"]
         assert kind.split()[0] == (
@@ -196,7 +198,7 @@ def test_cells_agree_with_the_results(results: dict[str, Any]) -> None:
         )
     assert seen == page.cells.keys()
     kinds = {kind.split()[0] for kind, _, _ in page.cells.values()}
-    assert kinds >= {"fail", "policy", "pass"}  # or nothing much was tested
+    assert kinds >= {"fail", "policy", "pass"}  # otherwise the sample tests little
 
 
 def test_summary_adds_up(results: dict[str, Any]) -> None:
@@ -204,10 +206,10 @@ def test_summary_adds_up(results: dict[str, Any]) -> None:
     totals = dict(expected_counts(results))
     assert len(rows) == 3
     for parser, row in zip(results["parsers"], rows, strict=True):
-        said = dict(zip(head, row, strict=True))
+        summary = dict(zip(head, row, strict=True))
         counts = totals[address(parser["name"], EVERY, EVERY)]
-        assert said["parser"] == parser["name"] + parser["version"]
-        assert int(said["cases"]) == counts.total() - counts["unsupported"]
+        assert summary["parser"] == parser["name"] + parser["version"]
+        assert int(summary["cases"]) == counts.total() - counts["unsupported"]
         for column, name in (
             ("passed", "passed"),
             ("by policy", "policy"),
@@ -215,7 +217,7 @@ def test_summary_adds_up(results: dict[str, Any]) -> None:
             ("known faults", "known"),
             ("not supported", "unsupported"),
         ):
-            assert int(said[column]) == counts[name]
+            assert int(summary[column]) == counts[name]
 
 
 def test_page_states_what_was_run(results: dict[str, Any]) -> None:
@@ -227,19 +229,21 @@ def test_page_states_what_was_run(results: dict[str, Any]) -> None:
     assert "--parser unspool --command" in text
 
 
-# -- every case
+# -- details of every case
 
 
 def test_every_entry_can_be_opened(results: dict[str, Any]) -> None:
     page = Page(html_report(results))
     index = page.block("index")
-    found = []
+    entries = []
     for parser, dialect, group, scenario, difference, state in index["entries"]:
         name = index["parsers"][parser]["name"]
         of = index["dialects"][dialect]["name"]
         assert address(name, of, index["groups"][group]["name"]) in page.cells
-        found.append((name, of, index["scenarios"][scenario], index["classes"][difference], STATUSES[state]))
-    assert found == [
+        entries.append(
+            (name, of, index["scenarios"][scenario], index["classes"][difference], STATUSES[state])
+        )
+    assert entries == [
         (entry["parser"], entry["dialect"], entry["scenario"], entry["class"], status(entry))
         for entry in results["results"]
     ]
@@ -313,17 +317,17 @@ def test_policy_difference_is_neither_fault_nor_known_fault(results: dict[str, A
 
 
 def test_runner_separates_known_faults_from_policies() -> None:
-    entries = [entry for entry in some_results()["results"] if entry["status"] == "xfailed"]
+    entries = [entry for entry in make_results()["results"] if entry["status"] == "xfailed"]
     assert entries
     assert {entry["parser"] for entry in entries if entry["defect"]} <= {"unspool"}
 
 
 def test_every_class_is_explained() -> None:
-    page = html_report(some_results())
+    page = html_report(make_results())
     assert re.findall(r"<dt>(\w+)</dt>", page) == list(CLASSES[1:])
 
 
-# -- one file, and no text becomes markup
+# -- escaping in the single file
 
 
 def test_page_loads_nothing_external(results: dict[str, Any]) -> None:
@@ -356,7 +360,7 @@ def test_hostile_text_stays_text(results: dict[str, Any]) -> None:
 
 @given(st.text(st.sampled_from("<>&\"'/!-`= scriptimg\n\\{}$%#;]é"), max_size=40))
 def test_page_structure_does_not_depend_on_texts(text: str) -> None:
-    other = deepcopy(small())
+    other = deepcopy(small_results())
     other["parsers"][0]["version"] = text
     other["dialects"][0]["models"] = text
     other["groups"][0]["title"] = text
@@ -372,23 +376,23 @@ def test_page_structure_does_not_depend_on_texts(text: str) -> None:
 
 
 @cache
-def small() -> dict[str, Any]:
+def small_results() -> dict[str, Any]:
     """Return two results, so that rendering the page is fast."""
-    found = some_results()
-    entries = [entry for entry in found["results"] if entry["parser"] == "moody"][:2]
+    results = make_results()
+    entries = [entry for entry in results["results"] if entry["parser"] == "moody"][:2]
     return {
-        **found,
-        "parsers": [parser for parser in found["parsers"] if parser["name"] == "moody"],
-        "cells": [cell for cell in found["cells"] if cell["parser"] == "moody"],
+        **results,
+        "parsers": [parser for parser in results["parsers"] if parser["name"] == "moody"],
+        "cells": [cell for cell in results["cells"] if cell["parser"] == "moody"],
         "results": entries,
-        "cases": {entry["case"]: found["cases"][entry["case"]] for entry in entries},
+        "cases": {entry["case"]: results["cases"][entry["case"]] for entry in entries},
         "inapplicable": [],
     }
 
 
 @cache
 def plain_page() -> Page:
-    return Page(html_report(small()))
+    return Page(html_report(small_results()))
 
 
 def test_text_that_is_not_utf8_can_be_written(results: dict[str, Any]) -> None:
@@ -396,20 +400,20 @@ def test_text_that_is_not_utf8_can_be_written(results: dict[str, Any]) -> None:
     assert html_report(results).encode("utf-8")
 
 
-# -- the command
+# -- the report command
 
 
 def test_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page, found = tmp_path / "report.html", tmp_path / "results.json"
+    page, results_file = tmp_path / "report.html", tmp_path / "results.json"
     chosen = ["--dialect", "hermes", "--scenario", "duplicates", "--chunking", "whole"]
-    assert main(["conformance", "run", *chosen, "--html", str(page), "--json", str(found)]) == 0
+    assert main(["conformance", "run", *chosen, "--html", str(page), "--json", str(results_file)]) == 0
     first = page.read_text("utf-8")
     assert address("unspool", "hermes", "duplicates") in Page(first).cells
-    assert main(["conformance", "report", str(found), "--html", str(page)]) == 0
+    assert main(["conformance", "report", str(results_file), "--html", str(page)]) == 0
     assert page.read_text("utf-8") == first
 
 
-# -- the script
+# -- the page's script
 
 HARNESS = """
 const fs = require("fs");
@@ -422,11 +426,11 @@ console.log(JSON.stringify((%s)(page, given)));
 """
 
 
-def run_script(names: str, function: str, given: object) -> Any:
+def run_script(names: str, function: str, arguments: object) -> Any:
     """Call a function of the page's script with JSON arguments."""
     done = subprocess.run(
         [NODE, "-e", HARNESS % (names, function), str(SCRIPT)],
-        input=json.dumps(given),
+        input=json.dumps(arguments),
         capture_output=True,
         text=True,
         check=True,
@@ -441,8 +445,8 @@ needs_node = pytest.mark.skipif(not NODE, reason="node is not installed")
 @needs_node
 def test_script_renders_cells_like_the_page() -> None:
     tallies = [Tally(*counts) for counts in product((0, 1, 7, 40), (0, 1, 5), (0, 2), (0, 1, 9), (0, 1))]
-    given = [{"faults": t.faults, "policy": t.policy, "cases": t.cases} for t in tallies]
-    painted = run_script("look", "(page, given) => given.map(page.look)", given)
+    arguments = [{"faults": t.faults, "policy": t.policy, "cases": t.cases} for t in tallies]
+    painted = run_script("look", "(page, given) => given.map(page.look)", arguments)
     assert painted == [list(tally.appearance()) for tally in tallies]
 
 
@@ -456,13 +460,16 @@ def test_script_knows_every_status() -> None:
 def test_script_cuts_like_the_runner() -> None:
     chunks = ["a", "", "é😀", "\n", "漢", "", "🏳️‍🌈x"]
     text = "".join(chunks)
-    given = [[text, _cuts(chunks, text)], ["shortened", _cuts(chunks, "shortened")]]
-    assert run_script("chunksOf", "(page, g) => g.map((one) => page.chunksOf(...one))", given) == [chunks] * 2
+    arguments = [[text, _cuts(chunks, text)], ["shortened", _cuts(chunks, "shortened")]]
+    assert (
+        run_script("chunksOf", "(page, g) => g.map((one) => page.chunksOf(...one))", arguments)
+        == [chunks] * 2
+    )
 
 
 @needs_node
 def test_script_shows_every_event_once_in_order(results: dict[str, Any]) -> None:
-    given = [
+    arguments = [
         [
             {
                 "order": case["expected_order"],
@@ -489,7 +496,7 @@ def test_script_shows_every_event_once_in_order(results: dict[str, Any]) -> None
         return [left, right, page.aligned(left, right)];
     })"""
     for (want, got, _), (left, right, rows) in zip(
-        given, run_script("eventsOf, aligned", function, given), strict=True
+        arguments, run_script("eventsOf, aligned", function, arguments), strict=True
     ):
         assert [row[0] for row in rows if row[0]] == left
         assert [row[1] for row in rows if row[1]] == right

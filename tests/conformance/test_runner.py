@@ -49,7 +49,7 @@ def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
     return case
 
 
-# -- programs
+# -- external programs
 
 PROGRAM = """
 import json, os, sys
@@ -98,9 +98,9 @@ for line in sys.stdin:
 def program(tmp_path: Path) -> Iterator[Program]:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, "utf-8")
-    found = Program([sys.executable, str(file)])
-    yield found
-    found.close()
+    runner = Program([sys.executable, str(file)])
+    yield runner
+    runner.close()
 
 
 def test_program_may_write_carriage_returns_inside_a_line() -> None:
@@ -216,8 +216,8 @@ def results() -> dict[str, Any]:
         run_suite(unspool_adapter(), **chosen),  # type: ignore[arg-type]
         run_suite(InProcess(LosesCalls, "lossy", "2", ["hermes"]), **chosen),  # type: ignore[arg-type]
     ]
-    found: dict[str, Any] = json.loads(json.dumps(to_json(reports)))
-    return found
+    report: dict[str, Any] = json.loads(json.dumps(to_json(reports)))
+    return report
 
 
 def test_results_have_the_documented_fields(results: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ def test_long_texts_are_abbreviated() -> None:
     assert short[1:] == [1, None]
 
 
-# -- shrinking
+# -- minimising
 
 
 class DislikesUmlauts(Sabotage):
@@ -341,14 +341,14 @@ def test_chunks_are_joined_while_the_case_fails() -> None:
 
 def test_minimising_has_a_limit() -> None:
     case = case_of("arguments/text: accents")
-    asked: list[Chunks] = []
+    tried: list[Chunks] = []
 
     def fails(_: TestCase, chunks: Chunks) -> bool:
-        asked.append(chunks)
+        tried.append(chunks)
         return True
 
     shrink(case, "characters", tuple(case.model_output), fails, max_runs=25)
-    assert 0 < len(asked) <= 25
+    assert 0 < len(tried) <= 25
 
 
 def test_passing_case_is_not_minimised() -> None:
@@ -373,9 +373,9 @@ def test_run_prints_and_writes_results(capsys: pytest.CaptureFixture[str], tmp_p
     printed = capsys.readouterr().out
     assert "unspool" in printed
     assert "7 passed" in printed
-    found = json.loads(file.read_text("utf-8"))
-    assert found["chunkings"] == ["whole"]
-    assert found["cells"][0]["passed"] == 7
+    report = json.loads(file.read_text("utf-8"))
+    assert report["chunkings"] == ["whole"]
+    assert report["cells"][0]["passed"] == 7
 
 
 def test_failure_gives_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
@@ -418,8 +418,8 @@ def test_report_covers_several_parsers(capsys: pytest.CaptureFixture[str], tmp_p
     assert run("run", *chosen, "--json", str(one)) == 0
     assert run("run", *chosen, "--factory", "test_suite:LosesText", "--json", str(two)) == 0
     assert run("report", str(one), str(two), "--json", str(both)) == 0
-    found = json.loads(both.read_text("utf-8"))
-    assert len(found["parsers"]) == 2
+    report = json.loads(both.read_text("utf-8"))
+    assert len(report["parsers"]) == 2
     capsys.readouterr()
     assert run("report", str(one)) == 2
     assert "--html or --json" in capsys.readouterr().err
@@ -462,7 +462,7 @@ def test_usage_errors_are_one_line(
     assert error.count("\n") == 1
 
 
-# -- the plug-in
+# -- the pytest plug-in
 
 TINY = '''
 """A parser for Hermes that knows calls and text, and nothing else."""
@@ -524,7 +524,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
-    # Before the package is installed anew, the entry point is not known.
+    # The entry point is registered only once the package has been installed again.
     installed = any(entry.value == "unspool.conformance.plugin" for entry in entry_points(group="pytest11"))
     done = subprocess.run(
         [

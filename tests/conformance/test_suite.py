@@ -58,10 +58,10 @@ def cases_of(name: str) -> list[TestCase]:
     return [case for case in suite(name) if isinstance(case, TestCase)]
 
 
-# -- unspool
+# -- unspool passes
 
 
-def complaints(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
+def find_failures(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
     return [
         explain_failure(result)
         for result in map(runner.check, chosen)
@@ -74,17 +74,17 @@ def test_unspool_conforms(name: str) -> None:
     chosen = cases_of(name)
     quick = Runner(unspool_adapter(), (BATCH, "whole"), minimise=False)
     finely = Runner(unspool_adapter(), ("characters",), minimise=False)
-    # Another third of the scenarios for every dialect, the same in every run.
+    # Test a different third of the scenarios for each dialect, the same third in every run.
     third = [
         case for case in chosen if crc32(case.key.encode()) % 3 == 0 and len(case.model_output) < MAX_PIECES
     ]
-    assert complaints(quick, chosen) + complaints(finely, third) == []
+    assert find_failures(quick, chosen) + find_failures(finely, third) == []
 
 
 @pytest.mark.slow
 @each_dialect
 def test_unspool_conforms_in_every_chunking(name: str) -> None:
-    assert complaints(Runner(unspool_adapter(), ALL_CHUNKINGS, minimise=False), cases_of(name)) == []
+    assert find_failures(Runner(unspool_adapter(), ALL_CHUNKINGS, minimise=False), cases_of(name)) == []
 
 
 @pytest.mark.parametrize("ruling", RULINGS, ids=lambda ruling: ruling.name)
@@ -104,10 +104,10 @@ def test_ruling_has_a_reason() -> None:
     docs = (ROOT / "docs" / "conformance.md").read_text("utf-8")
     for ruling in RULINGS:
         assert len(ruling.reason) > 20
-        assert ruling.reason in docs, f"docs/conformance.md does not have the ruling {ruling.name!r}"
+        assert ruling.reason in docs, f"docs/conformance.md lacks the ruling {ruling.name!r}"
 
 
-# -- the cases
+# -- cases
 
 
 def test_suite_is_large_and_has_every_group() -> None:
@@ -119,10 +119,10 @@ def test_suite_is_large_and_has_every_group() -> None:
 
 @each_dialect
 def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
-    found = suite(name)
-    assert len(found) == len(SCENARIOS)
+    case_names = suite(name)
+    assert len(case_names) == len(SCENARIOS)
     assert len({case.key for case in cases_of(name)}) == len(cases_of(name))
-    for one in found:
+    for one in case_names:
         if isinstance(one, Inapplicable):
             assert one.reason.strip(), one.scenario
         else:
@@ -131,9 +131,9 @@ def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
 
 @each_dialect
 def test_dialect_with_calls_has_most_of_the_suite(name: str) -> None:
-    found = capabilities_of(name)
-    if found.has_calls:
-        assert len(cases_of(name)) > (250 if found.has_reasoning else 150)
+    capabilities = capabilities_of(name)
+    if capabilities.has_calls:
+        assert len(cases_of(name)) > (250 if capabilities.has_reasoning else 150)
 
 
 def test_every_scenario_has_a_dialect() -> None:
@@ -156,7 +156,7 @@ def test_scenario_parts_match_render(name: str) -> None:
             try:
                 whole = render(dialect, Message(parts=chosen), check=False)
             except UsageError:
-                continue  # not every dialect can say everything
+                continue  # some dialects cannot express this message
             tried += 1
             assert "".join(piece.text for piece in render_pieces(dialect, chosen)) == whole
     assert tried
@@ -213,7 +213,7 @@ def test_chunks_join_to_the_text(text: str) -> None:
         assert chunkings or (name == "two" and len(text) < 2)
         for chunks in chunkings:
             assert "".join(chunks) == text
-        assert chunkings == list(chunked(text, name)), "the same in every run"
+        assert chunkings == list(chunked(text, name)), "chunkings differ between runs"
 
 
 def test_chunkings_cut_as_documented() -> None:
@@ -249,7 +249,7 @@ def test_token_chunking_uses_a_real_tokenizer_if_available() -> None:
     assert _tokenizer() is not None
 
 
-# -- parsers that are wrong
+# -- faulty parsers fail
 
 
 class Sabotage(UnspoolSession):

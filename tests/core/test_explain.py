@@ -37,14 +37,14 @@ def test_explain_example_is_read_as_described(name: str) -> None:
     shown = re.search(r"^~~~~text\n(.*?)\n~~~~$", page, re.DOTALL | re.MULTILINE)
     assert shown is not None
     message = parse_slowly(shown[1], name)
-    said = page.partition("## What the parser returns\n\n")[2].partition("\n\n")[0].splitlines()
+    lines = page.partition("## What the parser returns\n\n")[2].partition("\n\n")[0].splitlines()
     expected = []
     if message.reasoning:
         expected.append(f"- reasoning: `{message.reasoning}`")
     if message.content:
         expected.append(f"- content: `{message.content}`")
     expected += [f"- call of `{call.name}`: `{call.arguments}`" for call in message.tool_calls]
-    assert said == expected
+    assert lines == expected
     assert not message.diagnostics
 
 

@@ -20,44 +20,44 @@ ACCOUNTING = {"Text", "Markup", "CallStart", "CallArgs", "CallEnd"}
 """Events that account for input."""
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
+def iter_trees() -> Iterator[tuple[Path, ast.Module]]:
     folders = (CORE, *(CORE / name for name in ("compiler", "arguments", "stages")))
     for folder in folders:
         for file in sorted(folder.glob("*.py")):
             yield file, ast.parse(file.read_text("utf-8"))
 
 
-def written(tree: ast.Module) -> Iterator[ast.Attribute]:
+def assigned_attributes(tree: ast.Module) -> Iterator[ast.Attribute]:
     """Return the attributes that a function assigns to."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node
 
 
-def of_the_ledger(node: ast.Attribute) -> bool:
+def is_ledger_attribute(node: ast.Attribute) -> bool:
     return ast.unparse(node.value).endswith("ledger")
 
 
 def test_only_the_ledger_modifies_its_state() -> None:
-    found = [
+    assignments = [
         f"{file.name}:{node.lineno} {ast.unparse(node)}"
-        for file, tree in trees()
+        for file, tree in iter_trees()
         if file != LEDGER
-        for node in written(tree)
-        # What a call means is the machine's business.
-        if of_the_ledger(node) and node.attr not in ("silent_channel", "call_is_silent")
+        for node in assigned_attributes(tree)
+        # The machine may set these two: they concern the call, not the buffer.
+        if is_ledger_attribute(node) and node.attr not in ("silent_channel", "call_is_silent")
     ]
-    assert found == []
+    assert assignments == []
 
 
 def test_only_the_ledger_makes_span_events() -> None:
     made_by = {
         file.name
-        for file, tree in trees()
+        for file, tree in iter_trees()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACCOUNTING
     }
-    # These stages hand on events of the machine in another shape.
+    # These stages derive events from the machine's events.
     assert made_by == {"ledger.py", "commit_buffer.py", "start_state.py", "whitespace_filter.py"}
 
 

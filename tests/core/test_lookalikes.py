@@ -176,7 +176,7 @@ WORDED = [
 
 @pytest.mark.parametrize("dialect", WORDED, ids=[dialect.name for dialect in WORDED])
 def test_answer_about_reasoning_tags_is_text(dialect: Dialect) -> None:
-    """The rest of the answer became reasoning, which few clients show."""
+    """The rest of the answer used to become reasoning, which few clients show."""
     answer = "Models write <think> first and </think> last. Parsers split there."
     message = assert_laws(dialect, answer, chunkings(answer, splits=60)).message
     assert message is not None
@@ -206,13 +206,13 @@ def test_token_ids_decide_whether_a_marker_counts() -> None:
         assert message.reasoning == reasoning
 
 
-# -- calls that are text
+# -- calls that count as text
 
 ANYWAY = Message(tool_calls=(ToolCall("call_1", "get_weather", '{"city": "Oslo"}'),))
 UNFRAMED = [
     dialect
     for dialect in list_dialects()
-    # Where calls end as answers do, their frame is no part of them.
+    # Where a call and an answer end alike, the frame is not part of the call.
     if dialect.call and dialect.frame is None and dialect.name != "inkling"
 ]
 
@@ -235,7 +235,7 @@ def test_call_of_an_unknown_tool_is_text_as_a_whole(name: str) -> None:
     try:
         text = render(spec, Message(tool_calls=(call,)), check=False)
     except UsageError:
-        return  # it has no calls
+        return  # the dialect has no calls
     for written in (text, f"{text}\n{text}"):
         case = ModelOutput(written, tools=({"name": "other"},), policies=Policies(unknown_tool="text"))
         message = assert_laws(name, case, [list(written)]).message

@@ -49,19 +49,19 @@ def test_code_fence_after_a_call_is_text(name: str, policies: Policies) -> None:
     try:
         text = render(dialect, Message(tool_calls=(call,)))
     except UsageError:
-        pytest.skip("it cannot write that call")
-    found = parse(text + "\n" + FENCE, dialect, policies=policies)
-    if found.content is None or "Bye." not in found.content:
-        pytest.skip("what follows a call is not content")
-    assert "```py\nprint(1)\n```" in found.content
+        pytest.skip("the dialect cannot express this call")
+    message = parse(text + "\n" + FENCE, dialect, policies=policies)
+    if message.content is None or "Bye." not in message.content:
+        pytest.skip("text after a call is not content")
+    assert "```py\nprint(1)\n```" in message.content
 
 
 def test_stray_closing_marker_takes_its_fence_along() -> None:
-    found = message_of("deepseek_v3", "One. ```<｜tool▁call▁end｜>Two. ``` Three.")
-    assert (found.content, kinds(found)) == ("One.Two. ``` Three.", ["stray_closer"])
+    message = message_of("deepseek_v3", "One. ```<｜tool▁call▁end｜>Two. ``` Three.")
+    assert (message.content, kinds(message)) == ("One.Two. ``` Three.", ["stray_closer"])
 
 
-# -- text that is for nobody
+# -- dropped text
 
 WITH_RESULTS = Dialect(
     name="with_results",
@@ -71,18 +71,18 @@ WITH_RESULTS = Dialect(
 
 
 def test_text_between_dropped_markers_is_noted() -> None:
-    found = message_of(WITH_RESULTS, "One.<|result|>4 <b> <call>{}</call> <think><|/result|>Two.<|br|>")
-    assert (found.content, found.tool_calls, kinds(found)) == ("One.Two.", (), ["dropped_text"])
+    message = message_of(WITH_RESULTS, "One.<|result|>4 <b> <call>{}</call> <think><|/result|>Two.<|br|>")
+    assert (message.content, message.tool_calls, kinds(message)) == ("One.Two.", (), ["dropped_text"])
 
 
 def test_reasoning_continues_after_dropped_text() -> None:
-    found = message_of(WITH_RESULTS, "<think>Hm.<|result|>4<|/result|>So.</think>Four.")
-    assert (found.reasoning, found.content) == ("Hm.So.", "Four.")
+    message = message_of(WITH_RESULTS, "<think>Hm.<|result|>4<|/result|>So.</think>Four.")
+    assert (message.reasoning, message.content) == ("Hm.So.", "Four.")
 
 
 def test_unterminated_dropped_text_is_dropped() -> None:
-    found = message_of(WITH_RESULTS, "One.<|result|>4", finish_reason="length")
-    assert (found.content, kinds(found)) == ("One.", ["dropped_text"])
+    message = message_of(WITH_RESULTS, "One.<|result|>4", finish_reason="length")
+    assert (message.content, kinds(message)) == ("One.", ["dropped_text"])
 
 
 def test_dropped_text_obeys_the_laws() -> None:
@@ -99,11 +99,11 @@ def test_tool_results_in_the_prompt_are_not_output() -> None:
     results = (
         "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜><think><｜tool▁output▁end｜><｜tool▁outputs▁end｜>"
     )
-    found = message_of("deepseek_v3", "It rains.", prompt=f"<｜Assistant｜>{results}")
-    assert (found.reasoning, found.content, kinds(found)) == (None, "It rains.", [])
+    message = message_of("deepseek_v3", "It rains.", prompt=f"<｜Assistant｜>{results}")
+    assert (message.reasoning, message.content, kinds(message)) == (None, "It rains.", [])
 
 
-# -- the suffixes of Hy
+# -- marker suffixes of Hy
 
 
 @pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
@@ -116,12 +116,12 @@ def test_base_dialect_reads_every_suffix_variant(name: str, suffix: str) -> None
         "Paris.</think>Let me check.<tool_calls><tool_call>get_weather<arg_key>city</arg_key>"
         "<arg_value>Paris</arg_value></tool_call></tool_calls><｜hy_eos｜>"
     )
-    found = message_of(name, text, prompt=tagged("<think>"))
-    assert (found.reasoning, found.content) == ("Paris.", "Let me check.")
-    assert [(call.name, call.arguments) for call in found.tool_calls] == [
+    message = message_of(name, text, prompt=tagged("<think>"))
+    assert (message.reasoning, message.content) == ("Paris.", "Let me check.")
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [
         ("get_weather", '{"city": "Paris"}')
     ]
-    assert kinds(found) == []
+    assert kinds(message) == []
 
 
 @pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
@@ -131,7 +131,7 @@ def test_plan_for_the_base_dialect_reads_every_variant_prompt(suffix: str) -> No
     assert plan("hy_v4", request, prompt=prompt).start == "reasoning"
 
 
-# -- openers that are missing
+# -- missing opening markers
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
 UNOPENED = {
@@ -145,28 +145,28 @@ UNOPENED = {
 
 @pytest.mark.parametrize("name", UNOPENED)
 def test_missing_opening_marker_is_noted(name: str) -> None:
-    found = message_of(name, UNOPENED[name], tools=TOOLS)
-    assert [call.name for call in found.tool_calls] == ["get_weather"]
-    assert kinds(found) == ["missing_opener"]
+    message = message_of(name, UNOPENED[name], tools=TOOLS)
+    assert [call.name for call in message.tool_calls] == ["get_weather"]
+    assert kinds(message) == ["missing_opener"]
 
 
 @pytest.mark.parametrize("name", UNOPENED)
 def test_missing_opening_marker_without_tools_leaves_text(name: str) -> None:
     for reason in ("stop", "length"):
         for end in range(len(UNOPENED[name])):
-            found = run_parser(name, ModelOutput(UNOPENED[name][:end], finish_reason=reason))
-            assert found.message is not None
-            assert not found.message.tool_calls
-            assert "cut_head" not in kinds(found.message)
+            message = run_parser(name, ModelOutput(UNOPENED[name][:end], finish_reason=reason))
+            assert message.message is not None
+            assert not message.message.tool_calls
+            assert "cut_head" not in kinds(message.message)
 
 
 def test_answer_openers_in_a_prompt_have_no_effect() -> None:
     results = '<|turn>model\n<|tool_response>response:f{value:<|"|>a thought\nor two<|"|>}<tool_response|>'
-    found = message_of("gemma4", "It rains.", prompt=results)
-    assert (found.reasoning, found.content) == (None, "It rains.")
+    message = message_of("gemma4", "It rains.", prompt=results)
+    assert (message.reasoning, message.content) == (None, "It rains.")
 
 
-# -- calls that are repeated
+# -- repeated calls
 
 ECHOING = Dialect(
     name="echoing",
@@ -179,24 +179,24 @@ CALLS = '[{"name": "a", "arguments": {"x": 1}} , {"name": "b", "arguments": {}} 
 
 
 def test_repeated_calls_are_dropped_with_a_diagnostic() -> None:
-    found = message_of(ECHOING, f"<|calls|>{CALLS}\n{CALLS}{CALLS}Done.")
-    assert [call.name for call in found.tool_calls] == ["a", "b"]
-    assert (found.content, kinds(found)) == ("Done.", ["dropped_text", "dropped_text"])
+    message = message_of(ECHOING, f"<|calls|>{CALLS}\n{CALLS}{CALLS}Done.")
+    assert [call.name for call in message.tool_calls] == ["a", "b"]
+    assert (message.content, kinds(message)) == ("Done.", ["dropped_text", "dropped_text"])
 
 
 @pytest.mark.parametrize("end", range(1, len(CALLS)))
 def test_unfinished_repetition_is_text_unless_cut(end: int) -> None:
     text = f"<|calls|>{CALLS}{CALLS[:end]}"
     assert message_of(ECHOING, text, finish_reason="length").content is None
-    found = message_of(ECHOING, f"{text}#")
-    assert found.content is not None
-    assert found.content == CALLS[:end] + "#"
+    message = message_of(ECHOING, f"{text}#")
+    assert message.content is not None
+    assert message.content == CALLS[:end] + "#"
 
 
 def test_long_calls_are_not_held_for_repetition() -> None:
     long = CALLS.replace("1", f'"{"y" * 2000}"')
-    found = message_of(ECHOING, f"<|calls|>{long}{long}")
-    assert found.content is not None
+    message = message_of(ECHOING, f"<|calls|>{long}{long}")
+    assert message.content is not None
 
 
 def test_repeated_calls_obey_the_laws() -> None:

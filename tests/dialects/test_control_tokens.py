@@ -1,4 +1,4 @@
-"""One rule for what looks like a control token, held against every marker of the built-in dialects."""
+"""Control tokens: one pattern, checked against every marker of the built-in dialects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HTML_LIKE = {"</s>", "<end_of_turn>"}
 
 
 def markers() -> list[str]:
-    found = {
+    texts = {
         piece.text.strip()
         for dialect in built_in_dialects()
         for template in dialect_texts(dialect)
         for piece in parse_template(split_marks(template)[1])
         if isinstance(piece, Literal)
     }
-    return sorted(found - {""})
+    return sorted(texts - {""})
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ FAMILIES = sorted((ROOT / "src" / "unspool" / "dialects" / "families").glob("*.p
 )
 def test_docs_explain_every_field(word: str, field: str) -> None:
     prose = re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL)
-    assert re.search(rf"`{field}(=[^`]*)?`", prose), f"docs/dialect-fields.md says nothing of {word}.{field}"
+    assert re.search(rf"`{field}(=[^`]*)?`", prose), (
+        f"docs/dialect-fields.md does not document {word}.{field}"
+    )
     assert word in PAGE
 
 
@@ -52,7 +54,7 @@ def test_families_contain_only_data(module: Path) -> None:
     assert len(code) <= 6, "\n".join(code)
 
 
-# -- what the page says of odd formats
+# -- examples of unusual formats in the documentation
 
 ODD: dict[str, dict[str, Any]] = {
     "blanks before a parameter": {
@@ -85,8 +87,8 @@ def test_whitespace_before_a_parameter_is_ignored() -> None:
 def test_role_words_end_the_preceding_text() -> None:
     prompt = "### User:\nThink between (( and )).\n### Assistant:\n"
     forgetful = Dialect("odd", reasoning=("(({text}))",))
-    begun = prompt.replace(" and ))", "")
-    assert parse("Hi.", forgetful, prompt=begun).content == "Hi."
-    assert parse("Hi.", forgetful, prompt=begun, continues=True).reasoning == "Hi."
-    told = Dialect("odd", reasoning=("(({text}))",), prompt=Prompt(turn=("### Assistant:",)))
-    assert parse("Hi.", told, prompt=begun, continues=True).content == "Hi."
+    head = prompt.replace(" and ))", "")
+    assert parse("Hi.", forgetful, prompt=head).content == "Hi."
+    assert parse("Hi.", forgetful, prompt=head, continues=True).reasoning == "Hi."
+    with_roles = Dialect("odd", reasoning=("(({text}))",), prompt=Prompt(turn=("### Assistant:",)))
+    assert parse("Hi.", with_roles, prompt=head, continues=True).content == "Hi."

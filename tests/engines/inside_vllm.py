@@ -59,21 +59,21 @@ def main() -> None:
     parsers.log.addHandler(LINES)
     parsers.log.setLevel(logging.INFO)
     parsers.log.propagate = False
-    found: dict[str, Any] = {"before": sorted(ToolParserManager.lazy_parsers)}
-    found |= {"unregistrable": unregistrable(), "unknown_release": unknown_release()}
-    found |= registered()
-    found |= {"contracts": contracts(), "replaced": replaced()}
+    report: dict[str, Any] = {"before": sorted(ToolParserManager.lazy_parsers)}
+    report |= {"unregistrable": unregistrable(), "unknown_release": unknown_release()}
+    report |= registered()
+    report |= {"contracts": contracts(), "replaced": replaced()}
     with tempfile.TemporaryDirectory() as folder:
         for dialect in DIALECTS:
             model = write_model(Path(folder) / dialect, dialect)
             tokenizer = get_cached_tokenizer(AutoTokenizer.from_pretrained(model))
-            found[f"streams {dialect}"] = streams(dialect, tokenizer)
-            found[f"ends {dialect}"] = ends(dialect, tokenizer)
-            found[f"begins {dialect}"] = begins(dialect, tokenizer)
+            report[f"streams {dialect}"] = streams(dialect, tokenizer)
+            report[f"ends {dialect}"] = ends(dialect, tokenizer)
+            report[f"begins {dialect}"] = begins(dialect, tokenizer)
             if dialect == "hermes":
-                found["detected"] = detected(tokenizer)
-                found["forced"] = forced(tokenizer)
-    print("\n" + json.dumps(found))
+                report["detected"] = detected(tokenizer)
+                report["forced"] = forced(tokenizer)
+    print("\n" + json.dumps(report))
 
 
 # -- registration
@@ -95,7 +95,7 @@ def unregistrable() -> list[str]:
 def unknown_release() -> dict[str, Any]:
     """Return what serves our names where a class is missing, and what is logged."""
     register()
-    for name in ("hermes", "kimi_k2"):  # what vLLM itself needs is loaded before it is taken away
+    for name in ("hermes", "kimi_k2"):  # load what vLLM itself needs before hiding it
         ToolParserManager.get_tool_parser(name)
         ParserManager.get_parser(name, "kimi_k2", enable_auto_tools=True)
     params = vllm.sampling_params.StructuredOutputsParams
@@ -150,19 +150,19 @@ def replacing(names: str) -> Iterator[None]:
 
 def replaced() -> dict[str, Any]:
     """Return which of vLLM's own names are replaced, for each setting."""
-    found: dict[str, Any] = {}
-    for asked in ("hermes,qwen3,nonsense", "all", ""):
-        with replacing(asked):
+    classes: dict[str, Any] = {}
+    for names in ("hermes,qwen3,nonsense", "all", ""):
+        with replacing(names):
             tools, reasons = ToolParserManager.lazy_parsers, ReasoningParserManager.lazy_parsers
-            found[asked] = {
+            classes[names] = {
                 "tools": [name for name, (module, _) in tools.items() if module == parsers.__name__],
                 "reasoning": [name for name, (module, _) in reasons.items() if module == parsers.__name__],
                 "said": LINES.take(),
             }
-            if asked == "hermes,qwen3,nonsense":
+            if names == "hermes,qwen3,nonsense":
                 made: Any = ParserManager.get_parser("hermes", "qwen3", enable_auto_tools=True)
-                found["composed"] = made.__name__
-    return found
+                classes["composed"] = made.__name__
+    return classes
 
 
 # -- contracts
@@ -184,8 +184,8 @@ def _unlike(ours: type, theirs: type) -> Iterator[str]:
         mine = getattr(ours, name)
         if name == "__init__" or mine is method:
             continue
-        asked = list(inspect.signature(method).parameters)
-        if list(inspect.signature(mine).parameters) != asked:
+        parameters = list(inspect.signature(method).parameters)
+        if list(inspect.signature(mine).parameters) != parameters:
             yield name
 
 
@@ -195,7 +195,7 @@ def _abstract(ours: type, theirs: type) -> Iterator[str]:
             yield name
 
 
-# -- reading
+# -- parsing
 
 
 def detected(tokenizer: Any) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def detected(tokenizer: Any) -> dict[str, Any]:
     made: Any = ParserManager.get_parser(
         "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
     )
-    said = LINES.take()
+    logged = LINES.take()
     tokenizer.chat_template = "{{ messages }}"
     from unspool.integrations.vllm import _model_format
 
@@ -215,19 +215,19 @@ def detected(tokenizer: Any) -> dict[str, Any]:
             "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
         )
     except TypeError as error:
-        return {"made": made.__name__, "said": said, "refused": str(error)}
-    return {"made": made.__name__, "said": said, "refused": ""}
+        return {"made": made.__name__, "said": logged, "refused": str(error)}
+    return {"made": made.__name__, "said": logged, "refused": ""}
 
 
 def forced(tokenizer: Any) -> list[bool]:
     """Return whether forced calls, and calls of strict tools, use a structural tag."""
     made: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
-    found = []
+    results = []
     for choice in ("required", {"type": "function", "function": {"name": "run_python"}}, "auto", "none"):
         request = _request("hermes", tool_choice=choice)
         adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
-        found.append(adjusted.structured_outputs is not None)
-    return found
+        results.append(adjusted.structured_outputs is not None)
+    return results
 
 
 def _request(dialect: str, **options: Any) -> Any:
@@ -273,19 +273,21 @@ def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
         "forced": _request(dialect, tool_choice="required"),
         "format": _request(dialect, response_format=form),
     }
-    found = {}
+    reasoning_ended = {}
     for name, request in chats.items():
         parser = made(tokenizer, request.tools, chat_template_kwargs={})
-        found[f"chat, {name}"] = parser.adjust_request(request).resolve_reasoning_ended(parser, prompt)
-    asked = {
+        reasoning_ended[f"chat, {name}"] = parser.adjust_request(request).resolve_reasoning_ended(
+            parser, prompt
+        )
+    requests = {
         "forced": ResponsesRequest(model="tiny", input="Hi", tools=offered, tool_choice="required"),
         "format": ResponsesRequest(model="tiny", input="Hi", text=text),
     }
-    for name, request in asked.items():
+    for name, request in requests.items():
         adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
         core = part(tokenizer, chat_template_kwargs=adjusted.chat_template_kwargs)
-        found[f"responses, {name}"] = core.is_reasoning_end(prompt)
-    return found
+        reasoning_ended[f"responses, {name}"] = core.is_reasoning_end(prompt)
+    return reasoning_ended
 
 
 def streams(dialect: str, tokenizer: Any) -> list[str]:
@@ -317,7 +319,8 @@ def _whole(made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list
     text = tokenizer.decode(ids, skip_special_tokens=False).rstrip("\ufffd")
     half = parser.reasoning_parser
     if made.__name__ != "UnspoolParser" and (half.reasoning_end_str or "<|end|>") not in text:
-        # vLLM shows the halves no prompt but in streams: that it opened reasoning, a cut answer cannot tell.
+        # Outside streams, vLLM does not pass the prompt; a cut answer alone does not show that it opened
+        # reasoning.
         half.adjust_initial_state_from_prompt(prompt)
     thought, content, calls = parser.parse(text, request, True, ids)
     return thought or "", content or "", [(call.name, call.arguments) for call in list(calls or ())]

@@ -1,4 +1,4 @@
-"""How an engine's parsers read outputs: runs where the engine is installed, JSON in and JSON out."""
+"""Program that parses outputs with an engine's parsers, JSON in and JSON out; runs where the engine is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def vllm() -> tuple[dict[str, Any], Read]:
         written = [[call.name, call.arguments] for call in calls or ()]
         return {"reasoning": reasoning, "content": content, "calls": written}
 
-    # To build its command line, packages are needed that few have.
+    # Building vLLM's command line needs packages that are rarely installed, so read its source.
     root = Path(str(vllm.__file__)).parent
     flags = re.findall(r'"(--[a-z][a-z-]+)"', (root / "engine" / "arg_utils.py").read_text("utf-8"))
     fields = (root / "entrypoints" / "launchers" / "cli_args.py").read_text("utf-8")
@@ -100,8 +100,8 @@ def sglang() -> tuple[dict[str, Any], Read]:
             reasoning, content = parser.parse_non_stream(content)
         if case["tool"]:
             offered = [Tool.model_validate(tool) for tool in tools]
-            found = FunctionCallParser(offered, case["tool"], tokenizer=vocabulary)
-            content, calls = found.parse_non_stream(content)
+            tool_parser = FunctionCallParser(offered, case["tool"], tokenizer=vocabulary)
+            content, calls = tool_parser.parse_non_stream(content)
         written = [[call.name, call.parameters] for call in calls]
         return {"reasoning": reasoning, "content": content, "calls": written}
 
@@ -118,16 +118,16 @@ def sglang() -> tuple[dict[str, Any], Read]:
 
 
 def main() -> None:
-    # Packages print what they like; the answer has standard output for itself.
+    # Packages may print anything, so reserve standard output for the result.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    given = json.load(sys.stdin)
+    job = json.load(sys.stdin)
     facts, read = {"vllm": vllm, "sglang": sglang}[sys.argv[1]]()
     logging.disable(logging.CRITICAL)
     results = []
-    for case in given["cases"]:
+    for case in job["cases"]:
         try:
-            results.append(read(case, given["tools"]))
+            results.append(read(case, job["tools"]))
         except Exception as error:  # noqa: BLE001 - whatever a parser does is a result
             results.append({"error": f"{type(error).__name__}: {error}"})
     json.dump({**facts, "results": results}, out)

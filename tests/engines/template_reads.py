@@ -1,4 +1,4 @@
-"""How a reader of response templates reads outputs; runs where that reader is installed.
+"""Program that parses outputs by response template; runs where such a reader is installed.
 
 ``python template_reads.py transformers|vllm|sglang`` reads a JSON list of cases (``template``, ``prefix``,
 ``text``, ``tools``, and ``size``: the chunk length, 0 for one chunk) and writes a list of results:
@@ -39,11 +39,11 @@ def transformers() -> Callable[[Case], Read]:
         parser = ResponseParser(case["template"], prefix=case["prefix"], tools=case["tools"])
         for piece in pieces(case):
             parser.feed(piece)
-        found, _ = parser.finalize()
-        calls = [each["function"] for each in found.get("tool_calls") or ()]
+        fields, _ = parser.finalize()
+        calls = [each["function"] for each in fields.get("tool_calls") or ()]
         return message(
-            found.get("thinking"),
-            found.get("content"),
+            fields.get("thinking"),
+            fields.get("content"),
             [(call["name"], arguments(call["arguments"])) for call in calls],
         )
 
@@ -107,9 +107,9 @@ def sglang() -> Callable[[Case], Read]:
 
     def read(case: Case) -> Read:
         tools = [Tool(**tool) for tool in case["tools"]]
-        given = {"response_template": case["template"], "prefix": case["prefix"]}
-        reasoning = ResponseTemplateReasoningDetector(**given)
-        # The reasoning half has read the prompt: what it hands on begins an output.
+        options = {"response_template": case["template"], "prefix": case["prefix"]}
+        reasoning = ResponseTemplateReasoningDetector(**options)
+        # The reasoning detector has already consumed the prefix, so calls are parsed without it.
         calls = (
             ResponseTemplateToolDetector(response_template=case["template"])
             if "tool_calls" in case["template"]["fields"]
@@ -127,15 +127,15 @@ def sglang() -> Callable[[Case], Read]:
                 [calls.parse_streaming_increment(half.normal_text, tools) for half in halves] if calls else []
             )
             read += [calls.finish(tools)] if calls else []
-        found: list[list[str]] = []
+        fields: list[list[str]] = []
         for item in (item for each in read for item in each.calls):
             if item.name:
-                found.append([item.name, ""])
-            found[-1][1] += item.parameters
+                fields.append([item.name, ""])
+            fields[-1][1] += item.parameters
         return message(
             "".join(half.reasoning_text for half in halves),
             "".join(each.normal_text for each in read) if calls else rest,
-            [(name, arguments(text)) for name, text in found],
+            [(name, arguments(text)) for name, text in fields],
         )
 
     return read
@@ -143,7 +143,7 @@ def sglang() -> Callable[[Case], Read]:
 
 def main(engine: str) -> None:
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the packages print
+    os.dup2(2, 1)  # send what packages print to standard error
     read = {"transformers": transformers, "vllm": vllm, "sglang": sglang}[engine]()
     results: list[Read] = []
     for case in json.load(sys.stdin):

@@ -1,4 +1,4 @@
-"""How Transformers renders chat templates: runs where it is installed, JSON in and JSON out."""
+"""Program that renders chat templates with Transformers; runs where it is installed, JSON in and JSON out."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "models"))
 
 
-def changed(**given: Any) -> dict[str, object]:
+def changed(**options: Any) -> dict[str, object]:
     """Return the settings that differ from the defaults."""
-    return resolve_sources(Settings(**given)).settings.shown()
+    return resolve_sources(Settings(**options)).settings.shown()
 
 
 def test_complete_settings_are_not_probed() -> None:
@@ -50,16 +50,16 @@ def test_complete_settings_are_not_probed() -> None:
 def test_gguf_file_runs_embedded(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "Qwen3-8B-Q4_K_M.gguf", HERMES)
     assert changed(source=str(path)) == {"file": str(path), "model": "Qwen3-8B", "dialect": "hermes"}
-    said = resolve_sources(Settings(source=str(path))).notes
-    assert said[0] == f"Qwen3-8B: a GGUF file, architecture qwen3, made for 4,096 tokens ({path})."
-    assert "runs in this process with llama.cpp and 4,096 tokens" in said[1]
-    assert said[2].startswith("It writes calls as hermes: hermes recovers exactly the calls")
+    notes = resolve_sources(Settings(source=str(path))).notes
+    assert notes[0] == f"Qwen3-8B: a GGUF file, architecture qwen3, made for 4,096 tokens ({path})."
+    assert "runs in this process with llama.cpp and 4,096 tokens" in notes[1]
+    assert notes[2].startswith("It writes calls as hermes: hermes recovers exactly the calls")
 
 
 def test_explicit_settings_win(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
-    found = changed(source=str(path), model="mine", dialect="qwen3_coder", context=512)
-    assert found == {"file": str(path), "model": "mine", "dialect": "qwen3_coder", "context": 512}
+    changes = changed(source=str(path), model="mine", dialect="qwen3_coder", context=512)
+    assert changes == {"file": str(path), "model": "mine", "dialect": "qwen3_coder", "context": 512}
 
 
 EIGHT_BILLION = {
@@ -91,8 +91,8 @@ def test_context_size_fits_agents_and_memory(
 ) -> None:
     monkeypatch.setattr(finding, "memory_bytes", lambda: gigabytes << 30)
     path = write_gguf(tmp_path / "m.gguf", HERMES, context_length=length, more=EIGHT_BILLION)
-    found = resolve_sources(Settings(source=str(path))).settings
-    assert (found.context, found.slots) == (context, slots)
+    settings = resolve_sources(Settings(source=str(path))).settings
+    assert (settings.context, settings.slots) == (context, slots)
     assert resolve_sources(Settings(source=str(path), context=512)).settings.context == 512
 
 
@@ -102,16 +102,16 @@ def test_available_memory_is_detected() -> None:
 
 def test_ollama_model_runs_embedded(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES)
-    found = changed(source="qwen3:8b")
-    assert found["model"] == "qwen3:8b"
-    assert str(found["file"]).startswith(str(tmp_path / "models" / "blobs" / "sha256-"))
+    changes = changed(source="qwen3:8b")
+    assert changes["model"] == "qwen3:8b"
+    assert str(changes["file"]).startswith(str(tmp_path / "models" / "blobs" / "sha256-"))
 
 
 def test_template_without_tools_is_reported(tmp_path: Path) -> None:
     template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     path = write_gguf(tmp_path / "m.gguf", template)
     settled = resolve_sources(Settings(source=str(path)))
-    assert settled.settings.dialect == "auto"  # what it is told in words decides
+    assert settled.settings.dialect == "auto"  # left for the gateway to decide from the template
     assert settled.notes[2].startswith("The template has no place for tools")
     hinted = write_gguf(tmp_path / "h.gguf", template + "{# <tool_call> </tool_call> #}")
     assert (
@@ -143,8 +143,8 @@ def test_model_without_gguf_needs_an_engine(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
     with pytest.raises(UsageError, match="serve the model with another engine"):
         resolve_sources(Settings(source=str(tmp_path)))
-    found = changed(source=str(tmp_path), url="http://127.0.0.1:9")
-    assert found == {
+    changes = changed(source=str(tmp_path), url="http://127.0.0.1:9")
+    assert changes == {
         "upstream": "completions",
         "url": "http://127.0.0.1:9",
         "model_dir": str(tmp_path),
@@ -170,8 +170,8 @@ def test_llama_cpp_server_is_recognised() -> None:
     with answering({"/props": PROPS}) as url:
         expected = {"upstream": "completions", "url": url, "engine": "llamacpp", "dialect": "hermes"}
         assert changed(source=f"{url}/v1") == expected
-        said = resolve_sources(Settings(source=url)).notes
-    assert said[1].startswith(f"Requests go to {url} (llama.cpp); the gateway renders the prompt")
+        notes = resolve_sources(Settings(source=url)).notes
+    assert notes[1].startswith(f"Requests go to {url} (llama.cpp); the gateway renders the prompt")
 
 
 def test_vllm_with_local_files_is_recognised(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_vllm_with_remote_files_is_recognised() -> None:
 def test_sglang_with_a_parser_is_reported() -> None:
     info = {"model_path": "mine", "is_generation": True, "tool_call_parser": "qwen3_coder"}
     with answering({"/model_info": info}) as url:
-        found = changed(source=url)
-    assert (found["upstream"], found["engine"], found["dialect"]) == ("chat", "sglang", "qwen3_coder")
+        changes = changed(source=url)
+    assert (changes["upstream"], changes["engine"], changes["dialect"]) == ("chat", "sglang", "qwen3_coder")
 
 
 def test_remote_ollama_is_used_through_its_chat_api() -> None:
@@ -216,7 +216,7 @@ def test_remote_ollama_is_used_through_its_chat_api() -> None:
         assert changed(source=url) == {**expected, "dialect": "hermes"}
 
 
-# -- where it may be said
+# -- where the source may be given
 
 
 def test_each_model_of_a_file_may_have_a_source(tmp_path: Path) -> None:
@@ -237,9 +237,9 @@ def test_each_model_of_a_file_may_have_a_source(tmp_path: Path) -> None:
 def test_serve_prints_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
     assert main(["serve", str(path), "--host", "203.0.113.1", "--api-keys", "k"]) == 2
-    said = capsys.readouterr().err
-    assert "m: a GGUF file" in said
-    assert "Point an agent at http://203.0.113.1:8765/v1" in said
+    printed = capsys.readouterr().err
+    assert "m: a GGUF file" in printed
+    assert "Point an agent at http://203.0.113.1:8765/v1" in printed
     assert main(["serve", "no/such"]) == 2
     assert capsys.readouterr().err.startswith("unspool: no/such does not exist")
 

@@ -65,19 +65,19 @@ WRONG: dict[str, dict[str, Any]] = {
 every_dialect = pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialect: dialect.name)
 
 
-def written(dialect: Dialect, *calls: tuple[str, dict[str, Any]], **text: str) -> str:
+def render_calls(dialect: Dialect, *calls: tuple[str, dict[str, Any]], **text: str) -> str:
     """Render the calls as the model writes them."""
     made = [
         ToolCall(dialect.id_format.new(name, index), name, json.dumps(arguments, ensure_ascii=False))
         for index, (name, arguments) in enumerate(calls)
     ]
     out = unspool.render(dialect, Message(tool_calls=tuple(made), **text))  # type: ignore[arg-type]
-    if dialect.name == "sarashina":  # its envelope is a Python literal
+    if dialect.name == "sarashina":  # the envelope is a Python literal
         out = out.replace(": true", ": True").replace(": null", ": None")
     return out
 
 
-def thinks(dialect: Dialect) -> bool:
+def has_reasoning(dialect: Dialect) -> bool:
     if dialect.frame is not None:
         return any(route.into == "reasoning" and route.header for route in dialect.frame.routes)
     return bool(dialect.reasoning)
@@ -87,18 +87,18 @@ Matcher: TypeAlias = Llama | XGrammar
 
 
 def matchers(grammar: Grammar) -> tuple[Matcher, ...]:
-    found: list[Matcher] = []
+    available: list[Matcher] = []
     if has_llama:
-        found.append(Llama(grammar.gbnf()))
+        available.append(Llama(grammar.gbnf()))
     if has_xgrammar:
-        found.append(XGrammar.from_tag(grammar.structural_tag()))
-    if not found:
+        available.append(XGrammar.from_tag(grammar.structural_tag()))
+    if not available:
         pytest.skip("neither xllamacpp nor xgrammar is installed")
-    return tuple(found)
+    return tuple(available)
 
 
 @cache
-def standard(
+def standard_matchers(
     dialect: Dialect,
     choice: Literal["auto", "required", "now"],
     *,
@@ -113,14 +113,14 @@ def standard(
     )
 
 
-def accepts(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
-    for match in matchers(found) if isinstance(found, Grammar) else found:
+def accepts(grammar: Grammar | tuple[Matcher, ...], *texts: str) -> None:
+    for match in matchers(grammar) if isinstance(grammar, Grammar) else grammar:
         for text in texts:
             assert not match.explain(text)
 
 
-def rejects(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
-    for match in matchers(found) if isinstance(found, Grammar) else found:
+def rejects(grammar: Grammar | tuple[Matcher, ...], *texts: str) -> None:
+    for match in matchers(grammar) if isinstance(grammar, Grammar) else grammar:
         for text in texts:
             assert not match(text), text
 
@@ -132,61 +132,63 @@ def rejects(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
 @pytest.mark.parametrize("choice", ["auto", "required"])
 def test_rendered_calls_are_accepted(dialect: Dialect, choice: Literal["auto", "required"]) -> None:
     texts = [
-        written(dialect, ("get_weather", ALL)),
-        written(dialect, ("get_weather", FEW)),
-        written(dialect, ("now", {})),
-        written(dialect, ("get_weather", FEW), ("now", {}), ("get_weather", ALL)),
+        render_calls(dialect, ("get_weather", ALL)),
+        render_calls(dialect, ("get_weather", FEW)),
+        render_calls(dialect, ("now", {})),
+        render_calls(dialect, ("get_weather", FEW), ("now", {}), ("get_weather", ALL)),
     ]
-    if thinks(dialect):
-        texts.append(written(dialect, ("now", {}), reasoning="I wonder < what > to do."))
+    if has_reasoning(dialect):
+        texts.append(render_calls(dialect, ("now", {}), reasoning="I wonder < what > to do."))
     if choice == "auto":
-        texts.append(written(dialect, content="Hello, [world] {of} <b>tags</b>."))
+        texts.append(render_calls(dialect, content="Hello, [world] {of} <b>tags</b>."))
         if not dialect.section[0].startswith("^"):
-            texts.append(written(dialect, ("now", {}), content="Let me see."))
-    accepts(standard(dialect, choice), *texts)
+            texts.append(render_calls(dialect, ("now", {}), content="Let me see."))
+    accepts(standard_matchers(dialect, choice), *texts)
 
 
 @every_dialect
 def test_misspelled_tool_is_rejected(dialect: Dialect) -> None:
-    texts = [written(dialect, (name, FEW)) for name in ("get_wether", "get_weather2", "get", "Get_weather")]
-    rejects(standard(dialect, "required"), *texts)
-    rejects(standard(dialect, "auto"), *texts)
+    texts = [
+        render_calls(dialect, (name, FEW)) for name in ("get_wether", "get_weather2", "get", "Get_weather")
+    ]
+    rejects(standard_matchers(dialect, "required"), *texts)
+    rejects(standard_matchers(dialect, "auto"), *texts)
 
 
 @every_dialect
 def test_arguments_of_the_wrong_type_are_rejected(dialect: Dialect) -> None:
-    texts = [written(dialect, ("get_weather", arguments)) for arguments in WRONG.values()]
-    rejects(standard(dialect, "required"), *texts)
-    rejects(standard(dialect, "auto"), *texts)
+    texts = [render_calls(dialect, ("get_weather", arguments)) for arguments in WRONG.values()]
+    rejects(standard_matchers(dialect, "required"), *texts)
+    rejects(standard_matchers(dialect, "auto"), *texts)
 
 
 @every_dialect
 def test_required_choice_needs_a_call(dialect: Dialect) -> None:
-    rejects(standard(dialect, "required"), "", "Hello.", written(dialect, content="Hello."))
+    rejects(standard_matchers(dialect, "required"), "", "Hello.", render_calls(dialect, content="Hello."))
 
 
 @every_dialect
 def test_parallel_calls_follow_the_setting(dialect: Dialect) -> None:
-    one, two = written(dialect, ("now", {})), written(dialect, ("now", {}), ("now", {}))
-    single = standard(dialect, "required", parallel=False)
+    one, two = render_calls(dialect, ("now", {})), render_calls(dialect, ("now", {}), ("now", {}))
+    single = standard_matchers(dialect, "required", parallel=False)
     accepts(single, one)
     rejects(single, two)
-    named = standard(dialect, "now")
+    named = standard_matchers(dialect, "now")
     accepts(named, one)
-    rejects(named, two, written(dialect, ("get_weather", FEW)))
+    rejects(named, two, render_calls(dialect, ("get_weather", FEW)))
 
 
 @every_dialect
 def test_reasoning_is_accepted_only_where_allowed(dialect: Dialect) -> None:
-    if not thinks(dialect):
-        pytest.skip("does not reason")
-    text = written(dialect, ("now", {}), reasoning="Hm.")
-    accepts(standard(dialect, "required"), text)
-    rejects(standard(dialect, "required", reasoning=False), text)
+    if not has_reasoning(dialect):
+        pytest.skip("the model does not reason")
+    text = render_calls(dialect, ("now", {}), reasoning="Hm.")
+    accepts(standard_matchers(dialect, "required"), text)
+    rejects(standard_matchers(dialect, "required", reasoning=False), text)
     rest = text[text.index("Hm.") :]
-    accepts(standard(dialect, "required", start="reasoning"), rest)
-    accepts(standard(dialect, "auto", start="reasoning"), rest)
-    rejects(standard(dialect, "required", start="reasoning"), written(dialect, ("now", {})))
+    accepts(standard_matchers(dialect, "required", start="reasoning"), rest)
+    accepts(standard_matchers(dialect, "auto", start="reasoning"), rest)
+    rejects(standard_matchers(dialect, "required", start="reasoning"), render_calls(dialect, ("now", {})))
 
 
 @needs_llama
@@ -194,16 +196,16 @@ def test_reasoning_is_accepted_only_where_allowed(dialect: Dialect) -> None:
 @every_dialect
 def test_xgrammar_accepts_our_gbnf(dialect: Dialect) -> None:
     match = XGrammar.from_gbnf(grammar_for(dialect, TOOLS, choice="required").gbnf())
-    assert not match.explain(written(dialect, ("get_weather", ALL), ("now", {})))
-    assert not match(written(dialect, ("get_weather", WRONG["parameter missing"])))
+    assert not match.explain(render_calls(dialect, ("get_weather", ALL), ("now", {})))
+    assert not match(render_calls(dialect, ("get_weather", WRONG["parameter missing"])))
 
 
 @every_dialect
 def test_single_tool_is_accepted(dialect: Dialect) -> None:
     for choice in ("auto", "required"):
         grammar = grammar_for(dialect, TOOLS[:1], choice=choice)
-        accepts(grammar, *(written(dialect, *[("get_weather", ALL)] * count) for count in (1, 2)))
-        rejects(grammar, written(dialect, ("now", {})))
+        accepts(grammar, *(render_calls(dialect, *[("get_weather", ALL)] * count) for count in (1, 2)))
+        rejects(grammar, render_calls(dialect, ("now", {})))
 
 
 XGRAMMAR_MODELS = {
@@ -230,11 +232,11 @@ def test_rendered_reasoning_is_what_xgrammar_expects(name: str) -> None:
     white_space = dialect.section[0][: len(dialect.section[0]) - len(dialect.section[0].lstrip())]
     match = XGrammar.built_in(XGRAMMAR_MODELS[name], TOOLS)
     for calls in ([("get_weather", FEW)], [("get_weather", FEW), ("get_weather", {**FEW, "tags": ["a"]})]):
-        text = written(dialect, *calls)
+        text = render_calls(dialect, *calls)
         assert match(text) or not match.explain(white_space + text)
 
 
-# --- what a grammar is asked
+# --- grammar options
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_every_form_of_a_named_choice_is_accepted(choice: dict[str, Any]) -> Non
 def test_tools_may_have_the_messages_shape() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     tools: list[dict[str, Any]] = [{"name": "get_weather", "input_schema": WEATHER}, search]
-    text = written(unspool.get_dialect("hermes"), ("get_weather", FEW))
+    text = render_calls(unspool.get_dialect("hermes"), ("get_weather", FEW))
     accepts(grammar_for("hermes", tools, choice="required"), text)
     assert "web_search" not in grammar_for("hermes", tools).gbnf()
 
@@ -268,18 +270,18 @@ def test_non_strict_tool_takes_any_arguments() -> None:
         grammar = grammar_for(dialect, tools, choice="required")
         accepts(
             grammar,
-            written(dialect, ("get_weather", {"anything": "x"})),
-            written(dialect, ("get_weather", {})),
+            render_calls(dialect, ("get_weather", {"anything": "x"})),
+            render_calls(dialect, ("get_weather", {})),
         )
-        rejects(grammar, written(dialect, ("get_wether", {})))
+        rejects(grammar, render_calls(dialect, ("get_wether", {})))
 
 
 def test_tool_without_parameters_takes_none() -> None:
     for tool in ({"name": "now"}, {"name": "now", "parameters": None}, {"name": "now", "parameters": {}}):
         dialect = unspool.get_dialect("hermes")
         grammar = grammar_for(dialect, [tool], choice="required")
-        accepts(grammar, written(dialect, ("now", {})))
-        rejects(grammar, written(dialect, ("now", {"a": 1})))
+        accepts(grammar, render_calls(dialect, ("now", {})))
+        rejects(grammar, render_calls(dialect, ("now", {"a": 1})))
 
 
 def test_calls_and_reasoning_of_two_dialects_combine() -> None:
@@ -289,11 +291,11 @@ def test_calls_and_reasoning_of_two_dialects_combine() -> None:
 
 def test_prompt_may_have_opened_content() -> None:
     dialect = unspool.get_dialect("kimi_k3")
-    call = written(dialect, ("now", {}))
+    call = render_calls(dialect, ("now", {}))
     grammar = grammar_for(dialect, TOOLS, choice="required", start="content")
     accepts(grammar, "<|close|>response<|sep|>" + call, "Hm.<|close|>response<|sep|>" + call)
     rejects(grammar, call)
-    # Kimi K3 writes an answer before its calls, if only an empty one.
+    # Kimi K3 writes an answer before its calls, even an empty one.
     accepts(
         grammar_for(dialect, TOOLS, choice="required"),
         "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|>" + call,
@@ -304,11 +306,13 @@ def test_prompt_may_have_opened_a_message() -> None:
     call = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"
     harmony = unspool.get_dialect("harmony")
     answers = ("Hello.", "Hello.<|return|>")
-    accepts(standard(harmony, "auto", start="content"), f"Hm.<|end|><|start|>assistant{call}", *answers)
-    accepts(standard(harmony, "required", start="content"), f"Hm.<|end|><|start|>assistant{call}")
-    rejects(standard(harmony, "required", start="content"), *answers)
+    accepts(
+        standard_matchers(harmony, "auto", start="content"), f"Hm.<|end|><|start|>assistant{call}", *answers
+    )
+    accepts(standard_matchers(harmony, "required", start="content"), f"Hm.<|end|><|start|>assistant{call}")
+    rejects(standard_matchers(harmony, "required", start="content"), *answers)
     functionary = unspool.get_dialect("functionary_v32")
-    accepts(standard(functionary, "required", start="content"), "Hm.>>>now\n{}")
+    accepts(standard_matchers(functionary, "required", start="content"), "Hm.>>>now\n{}")
 
 
 def test_envelope_with_an_id_is_accepted() -> None:
@@ -323,9 +327,9 @@ def test_union_of_string_and_array_is_accepted() -> None:
     for name in ("qwen3_coder", "glm47", "minicpm5"):
         dialect = unspool.get_dialect(name)
         grammar = grammar_for(dialect, tools, choice="required")
-        accepts(grammar, *(written(dialect, ("f", {"x": x})) for x in ("", "a [b]", ["a"], [])))
-        # It would be read as a list, and one of the wrong items.
-        rejects(grammar, *(written(dialect, ("f", {"x": x})) for x in ("[1]", " [1]", '{"a": 1}')))
+        accepts(grammar, *(render_calls(dialect, ("f", {"x": x})) for x in ("", "a [b]", ["a"], [])))
+        # Such text would parse as a list with items of the wrong type.
+        rejects(grammar, *(render_calls(dialect, ("f", {"x": x})) for x in ("[1]", " [1]", '{"a": 1}')))
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
@@ -335,7 +339,7 @@ def test_alternatives_that_admit_nothing_are_left_out_between_tags(keyword: str)
     for name in ("qwen3_coder", "dots", "minimax_m3"):
         dialect = unspool.get_dialect(name)
         grammar = grammar_for(dialect, tools, choice="required")
-        call = written(dialect, ("f", {"x": 5}))
+        call = render_calls(dialect, ("f", {"x": 5}))
         accepts(grammar, call)
         rejects(grammar, call.replace("5", "five"))
 
@@ -345,8 +349,8 @@ def test_patterns_hold_between_tags() -> None:
     tools = [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, "required": ["x"]}}]
     dialect = unspool.get_dialect("qwen3_coder")
     grammar = grammar_for(dialect, tools, choice="required")
-    accepts(grammar, written(dialect, ("f", {"x": "ABC"})))
-    rejects(grammar, written(dialect, ("f", {"x": "abc"})))
+    accepts(grammar, render_calls(dialect, ("f", {"x": "ABC"})))
+    rejects(grammar, render_calls(dialect, ("f", {"x": "abc"})))
 
 
 def test_keys_that_are_not_python_identifiers_are_accepted() -> None:
@@ -358,9 +362,11 @@ def test_keys_that_are_not_python_identifiers_are_accepted() -> None:
     dialect = unspool.get_dialect("pythonic")
     grammar = grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required")
     accepts(
-        grammar, written(dialect, ("f", {"n": 1})), written(dialect, ("f", {"content-type": "x", "n": 1}))
+        grammar,
+        render_calls(dialect, ("f", {"n": 1})),
+        render_calls(dialect, ("f", {"content-type": "x", "n": 1})),
     )
-    rejects(grammar, written(dialect, ("f", {"content-type": "x"})))
+    rejects(grammar, render_calls(dialect, ("f", {"content-type": "x"})))
 
 
 def test_recursive_schema_is_accepted() -> None:
@@ -374,8 +380,8 @@ def test_recursive_schema_is_accepted() -> None:
     for name in ("hermes", "pythonic", "qwen3_coder"):
         dialect = unspool.get_dialect(name)
         grammar = grammar_for(dialect, tools, choice="required")
-        accepts(grammar, written(dialect, ("f", deep)))
-        rejects(grammar, written(dialect, ("f", {"sub": {"sub": {}, "n": 2}, "n": 3})))
+        accepts(grammar, render_calls(dialect, ("f", deep)))
+        rejects(grammar, render_calls(dialect, ("f", {"sub": {"sub": {}, "n": 2}, "n": 3})))
 
 
 def test_names_are_escaped_where_the_dialect_does() -> None:
@@ -384,11 +390,11 @@ def test_names_are_escaped_where_the_dialect_does() -> None:
     schema = {"type": "object", "properties": {"a&b": {"type": "string"}}}
     accepts(
         grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required"),
-        written(dialect, ("f", {"a&b": "x"})),
+        render_calls(dialect, ("f", {"a&b": "x"})),
     )
 
 
-# --- what cannot be asked
+# --- unsupported combinations
 
 
 @pytest.mark.parametrize("name", ["kimi", "passthrough", "minimax_append_think"])

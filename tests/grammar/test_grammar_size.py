@@ -44,7 +44,7 @@ def definitions(count: int, body: Callable[[Schema], Schema]) -> Schema:
     return member({"$ref": "#/$defs/d0"}, **{"$defs": {**made, f"d{count}": members(1)}})
 
 
-def nested(count: int) -> Schema:
+def nested_schema(count: int) -> Schema:
     schema = TEXT
     for _ in range(count):
         schema = member(schema)
@@ -80,7 +80,7 @@ def every_form(dialect: str, tools: list[Schema]) -> None:
 @pytest.mark.parametrize("what", GROWING)
 def test_grammar_cost_is_linear_in_the_schema(dialect: str, what: str) -> None:
     """The grammar of optional properties was cubic, that of an enum and of many tools quadratic."""
-    # What little work there is for each of many shows among many only.
+    # A small cost per tool is visible only with many tools.
     assert_linear(lambda size: every_form(dialect, GROWING[what](size)), 150 if what == "an enum" else 12)
 
 
@@ -115,7 +115,7 @@ def test_parse_and_render_cost_is_linear_in_schema_and_call(dialect: str, what: 
 @pytest.mark.parametrize("dialect", KINDS)
 def test_reference_chains_may_have_any_length(dialect: str) -> None:
     tools = [tool(definitions(400, member))]
-    if dialect == "minimax_m3":  # which writes them in each other
+    if dialect == "minimax_m3":  # this dialect nests the tags
         with pytest.raises(UsageError, match="more than 50 levels deep"):
             every_form(dialect, tools)
     else:
@@ -124,10 +124,10 @@ def test_reference_chains_may_have_any_length(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", KINDS)
 def test_nested_schema_is_written_or_refused(dialect: str) -> None:
-    every_form(dialect, [tool(nested(49))])
+    every_form(dialect, [tool(nested_schema(49))])
     for levels in (300, 20_000):
         with pytest.raises(UsageError, match="more than 100 levels deep"):
-            every_form(dialect, [tool(nested(levels))])
+            every_form(dialect, [tool(nested_schema(levels))])
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
@@ -136,12 +136,12 @@ def test_double_references_do_not_grow_exponentially(
     dialect: str, keyword: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty definitions that each use the next one twice must not grow exponentially."""
-    monkeypatch.setattr("unspool.grammar._size_limit.LARGEST", 20_000)  # sooner
+    monkeypatch.setattr("unspool.grammar._size_limit.LARGEST", 20_000)  # a low limit makes the test fast
     tools = [tool(definitions(40, lambda other: {"type": "object", keyword: [other, other]}))]
     try:
         every_form(dialect, tools)
     except GrammarTooLarge as error:
-        assert keyword != "allOf", "the same twice is the same"
+        assert keyword != "allOf", "two equal members of allOf must not grow the grammar"
         assert "offer fewer tools" in str(error)  # noqa: PT017
 
 
@@ -150,7 +150,7 @@ def test_recursive_definition_with_constraints_is_accepted(dialect: str) -> None
     inside = {"$ref": "#/$defs/P", "type": "object", "title": "x"}
     node = {"type": "object", "properties": {"next": inside}}
     tools = [tool({"type": "object", "properties": {"p": inside}, "$defs": {"P": node}})]
-    if dialect == "minimax_m3":  # there is no end to tags in tags
+    if dialect == "minimax_m3":  # nested tags have no limit of depth
         with pytest.raises(UsageError, match="contains itself"):
             every_form(dialect, tools)
     else:

@@ -96,7 +96,7 @@ def starts(dialect: Dialect) -> list[Start]:
     if dialect.frame is not None:
         into = {route.into for route in dialect.frame.routes if route.header}
         templates = {"reasoning": "reasoning" in into, "content": "content" in into}
-    return ["message", *(start for start, found in templates.items() if found)]
+    return ["message", *(start for start, templates_ in templates.items() if templates_)]
 
 
 def read_back(dialect: Dialect, choice: ToolChoice, start: Start, count: int, seed: int) -> list[str]:
@@ -109,7 +109,7 @@ def read_back(dialect: Dialect, choice: ToolChoice, start: Start, count: int, se
         check(message, sampler.called, texts[-1])
         if choice != "auto":
             assert message.tool_calls, texts[-1]
-            # A prompt that ends inside a framed message does not say of what kind it is.
+            # A prompt that ends inside a framed message does not show the kind of the message.
             seeded = start == "content" or (start == "reasoning" and dialect.frame is not None)
             assert message.content is None or seeded, texts[-1]
     return texts
@@ -161,11 +161,11 @@ def test_sampled_text_is_accepted_and_parses_back(dialect: Dialect, choice: Tool
     for start in starts(dialect):
         texts = read_back(dialect, choice, start, count=50, seed=3)
         grammar = grammar_for(dialect, TOOLS, choice=choice, start=start)
-        found: list[Llama | XGrammar] = []
+        matchers: list[Llama | XGrammar] = []
         if has_llama:
-            found.append(Llama(grammar.gbnf()))
+            matchers.append(Llama(grammar.gbnf()))
         if has_xgrammar:
-            found += [XGrammar.from_gbnf(grammar.gbnf()), XGrammar.from_tag(grammar.structural_tag())]
-        for match in found:
+            matchers += [XGrammar.from_gbnf(grammar.gbnf()), XGrammar.from_tag(grammar.structural_tag())]
+        for match in matchers:
             for text in texts:
                 assert not match.explain(text)

@@ -58,7 +58,7 @@ def names() -> Any:
 
 def _kinds(registry: dict[str, type]) -> dict[str, list[str]]:
     """Return, by name, the modules of a detector's classes."""
-    return {name: [kind.__module__ for kind in found.__mro__] for name, found in registry.items()}
+    return {name: [kind.__module__ for kind in cls.__mro__] for name, cls in registry.items()}
 
 
 @cache
@@ -74,7 +74,7 @@ def halves(cases: list[dict[str, Any]]) -> Any:
     from sglang.srt.function_call.function_call_parser import FunctionCallParser
     from sglang.srt.parser.reasoning_parser import ReasoningParser
 
-    found = []
+    results = []
     for case in cases:
         name = f"unspool_{case['dialect']}"
         tools = [Tool(**tool) for tool in case["tools"]]
@@ -105,8 +105,8 @@ def halves(cases: list[dict[str, Any]]) -> Any:
             out["content"], items = parser.parse_non_stream(rest)
             out["calls"] = [[item.name, item.parameters] for item in items]
         answers.append(out)
-        found.append(answers)
-    return found
+        results.append(answers)
+    return results
 
 
 def _take(out: dict[str, Any], thought: str | None, rest: tuple[str, list[Any]]) -> None:
@@ -118,26 +118,26 @@ def _take(out: dict[str, Any], thought: str | None, rest: tuple[str, list[Any]])
         out["calls"][item.tool_index][1] += item.parameters
 
 
-def served(given: dict[str, Any]) -> Any:
+def served(job: dict[str, Any]) -> Any:
     """Return the servers' answers for cases with requests and parsers of their own."""
     begin()
-    models = server.Models(Path(given["vocabulary"]), given["facts"])
-    found = []
-    for case in given["cases"]:
+    models = server.Models(Path(job["vocabulary"]), job["facts"])
+    results = []
+    for case in job["cases"]:
         try:
             answers = asyncio.run(server.run(models, case, case.get("apis", ["chat"])))
         except Exception as error:  # noqa: BLE001 - for the test to judge
-            found.append({"failed": f"{type(error).__name__}: {error}"})
+            results.append({"failed": f"{type(error).__name__}: {error}"})
             continue
-        asked = models.servers(case).manager.last_request
+        request = models.servers(case).manager.last_request
         answers["asked"] = {
-            key: asked.sampling_params.get(key)
+            key: request.sampling_params.get(key)
             for key in ("stop", "structural_tag", "json_schema", "ebnf", "skip_special_tokens")
         }
-        answers["require_reasoning"] = asked.require_reasoning
-        answers["custom"] = asked.sampling_params.get("custom_params")
-        found.append(answers)
-    return found
+        answers["require_reasoning"] = request.require_reasoning
+        answers["custom"] = request.sampling_params.get("custom_params")
+        results.append(answers)
+    return results
 
 
 def detected(templates: dict[str, str]) -> Any:
@@ -149,7 +149,7 @@ def detected(templates: dict[str, str]) -> Any:
     logging.disable(logging.NOTSET)
     logging.getLogger("unspool").addHandler(handler)
     logging.getLogger("unspool").setLevel(logging.INFO)
-    found = {}
+    names = {}
     for name, template in templates.items():
         lines.clear()
         tokenizer = server.Vocabulary(Path(os.environ["UNSPOOL_TEST_VOCABULARY"]), ["<tool_call>"], "</s>")
@@ -157,10 +157,10 @@ def detected(templates: dict[str, str]) -> Any:
         try:
             server.Servers(tokenizer, "unspool", "unspool")
         except ValueError as error:
-            found[name] = ["refused", str(error)]
+            names[name] = ["refused", str(error)]
         else:
-            found[name] = ["serves", *lines]
-    return found
+            names[name] = ["serves", *lines]
+    return names
 
 
 def main() -> None:
@@ -172,9 +172,9 @@ def main() -> None:
         "detected": detected,
     }
     for line in sys.stdin:
-        asked = json.loads(line)
-        found = parts[asked["part"]](*asked["given"])
-        Path(asked["out"]).write_text(json.dumps(found), encoding="utf-8")
+        job = json.loads(line)
+        result = parts[job["part"]](*job["given"])
+        Path(job["out"]).write_text(json.dumps(result), encoding="utf-8")
         print("done", flush=True)
 
 

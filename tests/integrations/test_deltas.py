@@ -26,7 +26,7 @@ def new_id(name: str, index: int) -> str:
     return f"{name}{index}"
 
 
-def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
+def merge_deltas(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     parser = Parser(dialect, new_id=new_id)
     deltas = DeltaEncoder(parser)
     steps = [parser.feed(text[at : at + size]) for at in range(0, len(text), size)] + [parser.finish()]
@@ -44,30 +44,30 @@ def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     return reasoning, content, calls, deltas.finish_reason
 
 
-def shown(text: str, dialect: str) -> tuple[Any, ...]:
+def shown_message(text: str, dialect: str) -> tuple[Any, ...]:
     parser = Parser(dialect, new_id=new_id)
     message = parser.message(parser.feed(text) + parser.finish())
     whole: Any = ChatStream(parser).response(message)
     choice = whole["choices"][0]
-    said = choice["message"]
+    answer = choice["message"]
     calls = [
         [call["id"], call["function"]["name"], call["function"]["arguments"]]
-        for call in said.get("tool_calls", ())
+        for call in answer.get("tool_calls", ())
     ]
-    return said.get("reasoning", ""), said["content"] or "", calls, choice["finish_reason"]
+    return answer.get("reasoning", ""), answer["content"] or "", calls, choice["finish_reason"]
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 def test_deltas_add_up_to_the_chat_stream(dialect: str) -> None:
     text = example(get_dialect(dialect))[0]
     for end in (len(text), len(text) * 2 // 3, len(text) - 3):
-        expected = shown(text[:end], dialect)
+        expected = shown_message(text[:end], dialect)
         for size in (1, 5, len(text)):
-            assert merged(text[:end], dialect, size) == expected
+            assert merge_deltas(text[:end], dialect, size) == expected
 
 
 def test_cut_call_cannot_be_run() -> None:
-    _, _, ((_, name, arguments),), finish = merged(
+    _, _, ((_, name, arguments),), finish = merge_deltas(
         '<tool_call>{"name": "now", "arguments": {"tz": "Eu', "hermes", 4
     )
     assert (name, finish) == ("now", "length")

@@ -55,12 +55,12 @@ class Inside:
             },
         )
 
-    def run(self, part: str, *given: object) -> Any:
+    def run(self, part: str, *arguments: object) -> Any:
         """Run a part of the script."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = {"part": part, "given": given, "out": str(self._out)}
-        self._process.stdin.write(json.dumps(asked) + "\n")
+        job = {"part": part, "given": arguments, "out": str(self._out)}
+        self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         while (line := self._process.stdout.readline()) != "done\n":
             if not line:
@@ -104,16 +104,16 @@ def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 
 @installed
 def test_names_are_registered_before_sglang_imports(tmp_path: Path) -> None:
-    found = run("names", tmp_path)
-    assert not found["imported"], "the plug-in makes a process import what it may not need"
-    for choices in (*found["choices"], *found["afterwards"]):
+    names = run("names", tmp_path)
+    assert not names["imported"], "the plug-in imports packages that a process may not need"
+    for choices in (*names["choices"], *names["afterwards"]):
         assert set(OURS) <= set(choices)
-    for registry in (found["tools"], found["reasoning"]):
+    for registry in (names["tools"], names["reasoning"]):
         assert set(OURS) <= set(registry)
         others = {name: kinds for name, kinds in registry.items() if name not in OURS}
         assert others
         assert not any(kind.startswith("unspool") for kinds in others.values() for kind in kinds)
-    assert not found["abstract"]
+    assert not names["abstract"]
 
 
 @installed
@@ -124,23 +124,23 @@ def test_sglang_finds_the_entry_point(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: unspool\nVersion: 0\n", encoding="utf-8")
     group = "".join(f"{name} = {value}\n" for name, value in points["sglang.srt.plugins"].items())
     (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{group}", encoding="utf-8")
-    found = run("names", tmp_path, UNSPOOL_TEST_PATH=str(info))
-    assert set(OURS) <= set(found["choices"][0])
-    assert set(OURS) <= set(found["tools"])
+    names = run("names", tmp_path, UNSPOOL_TEST_PATH=str(info))
+    assert set(OURS) <= set(names["choices"][0])
+    assert set(OURS) <= set(names["tools"])
 
 
 @installed
 def test_sglang_names_are_replaced_only_on_request(tmp_path: Path) -> None:
-    found = run("names", tmp_path, UNSPOOL_REPLACE="hermes, qwen3")
+    names = run("names", tmp_path, UNSPOOL_REPLACE="hermes, qwen3")
     ours = {
         (kind, name)
         for kind in ("tools", "reasoning")
-        for name, kinds in found[kind].items()
+        for name, kinds in names[kind].items()
         if name not in OURS and any(kind.startswith("unspool") for kind in kinds)
     }
     assert ours == {("tools", "hermes"), ("reasoning", "qwen3")}
-    # What stood there is still asked for everything but reading.
-    assert any(kind.endswith("hermes_detector") for kind in found["tools"]["hermes"])
+    # The original class still handles everything except parsing.
+    assert any(kind.endswith("hermes_detector") for kind in names["tools"]["hermes"])
 
 
 # -- both detectors, of every dialect
@@ -186,23 +186,23 @@ def test_streamed_equals_whole_in_every_dialect(plain: Inside) -> None:
             assert answer == expected, case
 
 
-# -- SGLang's servers
+# -- SGLang servers
 
 
 @cache
 def _facts() -> Mapping[str, Any]:
-    found: dict[str, Any] = peers.dialects()
-    for name, facts in found.items():
-        # A vocabulary that has the tokens of every variant is that of none.
+    dialects: dict[str, Any] = peers.dialects()
+    for name, facts in dialects.items():
+        # No real vocabulary has the tokens of every variant.
         variants = {token for token, _ in get_dialect(name).family.variants}
         facts["controls"] = [marker for marker in facts["controls"] if marker not in variants]
-    return found
+    return dialects
 
 
 def _serve(sglang: Inside, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    given = {"vocabulary": str(VOCABULARY), "facts": _facts(), "cases": cases}
-    found: list[dict[str, Any]] = sglang.run("served", given)
-    return found
+    job = {"vocabulary": str(VOCABULARY), "facts": _facts(), "cases": cases}
+    results: list[dict[str, Any]] = sglang.run("served", job)
+    return results
 
 
 def _case(dialect: str, text: str, **more: Any) -> dict[str, Any]:
@@ -226,7 +226,7 @@ FRAMED = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>f
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 OSLO = {"name": "get_weather", "arguments": '{"city": "Oslo"}'}
 
-# Where SGLang does something by name, and its servers can be made without its models' packages.
+# Dialects that SGLang treats specially by name and whose servers start without their models' packages.
 BY_NAME = {
     "apertus": ("apertus2509", "apertus2509"),
     "deepseek_v3": ("deepseekv3", "deepseek-r1"),
@@ -267,30 +267,30 @@ def test_replaced_names_use_our_parser_and_keep_sglang_branches(replaced: Inside
         cases.append(
             _case(dialect, text, prompt=prompt, tool=tool, reasoning=reasoning, tools=sample_outputs.tools())
         )
-    for case, found in zip(cases, _serve(replaced, cases), strict=True):
-        assert "failed" not in found, case
+    for case, answers in zip(cases, _serve(replaced, cases), strict=True):
+        assert "failed" not in answers, case
         parser = Parser(case["dialect"], tools=case["tools"], prompt=case["prompt"])
-        message = parser.message(parser.feed(found["text"]) + parser.finish("stop"))
+        message = parser.message(parser.feed(answers["text"]) + parser.finish("stop"))
         for mode in ("chat whole", "chat stream"):
-            answer = found[mode]
+            answer = answers[mode]
             assert not answer["error"]
             calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
             assert answer["calls"] == calls, case
-            assert calls, "the branches are about calls"
+            assert calls, "every case must contain a call"
             assert answer["content"] == (message.content or ""), case
             if case["reasoning"] is not None:
                 assert answer["reasoning"] == (message.reasoning or ""), case
             assert answer["finish"] == "tool_calls"
         by_name = case["tool"]
         if by_name == "kimi_k2":
-            assert all(id.startswith("functions.") for id in found["chat stream"]["ids"])
-            assert found["chat stream"]["ids"] == found["chat whole"]["ids"]
+            assert all(id.startswith("functions.") for id in answers["chat stream"]["ids"])
+            assert answers["chat stream"]["ids"] == answers["chat whole"]["ids"]
         if by_name == "glm47":
-            assert found["asked"]["ebnf"], (
+            assert answers["asked"]["ebnf"], (
                 "the grammar that SGLang has for this model from the first token on"
             )
         if by_name == "k2_horizon":
-            assert found["custom"], "the request's own end of reasoning"
+            assert answers["custom"], "the request's own end of reasoning"
 
 
 @installed
@@ -300,10 +300,10 @@ def test_kimi_k3_stops_after_complete_calls(plain: Inside) -> None:
         '<|open|>argument key="city" type="string"<|sep|>Oslo<|close|>argument<|sep|><|close|>call<|sep|>'
     )
     kimi = {"prompt": "<|open|>think<|sep|>"}
-    (found,) = _serve(plain, [_case("kimi_k3", f"Hm.<|close|>think<|sep|>{call}", **kimi)])
+    (answers,) = _serve(plain, [_case("kimi_k3", f"Hm.<|close|>think<|sep|>{call}", **kimi)])
     for mode in ("chat whole", "chat stream"):
-        assert found[mode]["calls"] == [OSLO]
-        assert (found[mode]["reasoning"], found[mode]["finish"]) == ("Hm.", "tool_calls")
+        assert answers[mode]["calls"] == [OSLO]
+        assert (answers[mode]["reasoning"], answers[mode]["finish"]) == ("Hm.", "tool_calls")
 
 
 @installed
@@ -322,8 +322,8 @@ def test_request_options_are_honoured(plain: Inside) -> None:
         _case("mistral", "[THINK]Hm.[/THINK]Hi", tools=[]),
         _case("harmony", FRAMED, tools=[]),
     ]
-    found = _serve(plain, cases)
-    none, one, required, name, together, strict, inside, off, special, framed = found
+    answers = _serve(plain, cases)
+    none, one, required, name, together, strict, inside, off, special, framed = answers
     for mode in ("chat whole", "chat stream"):
         assert (none[mode]["content"], none[mode]["calls"]) == (CALL, [])
         assert one[mode]["calls"] == [OSLO]
@@ -339,7 +339,7 @@ def test_request_options_are_honoured(plain: Inside) -> None:
         assert json.loads(answer["asked"]["structural_tag"])["type"] == "structural_tag"
         assert answer["asked"]["json_schema"] is None
     assert not special["asked"]["skip_special_tokens"], "reasoning is marked by special tokens"
-    # A grammar waits for the end of reasoning, so it must be known whether there is any.
+    # The grammar starts after reasoning, so SGLang must know whether there is any.
     assert (inside["require_reasoning"], off["require_reasoning"]) == (True, False)
 
 
@@ -364,7 +364,7 @@ def test_broken_call_never_looks_complete(plain: Inside) -> None:
     for answers in (long, stopped):
         assert answers["chat whole"]["finish"] == answers["chat stream"]["finish"] == "length"
         assert answers["responses whole"]["finish"] == answers["responses stream"]["finish"] == "incomplete"
-        # An object cannot be spoilt, and an empty one would look complete.
+        # Object-valued arguments cannot be poisoned, and an empty object would look complete.
         assert answers["messages whole"]["calls"] == []
         assert answers["messages whole"]["finish"] == "max_tokens"
     assert wrong["chat whole"]["finish"] == wrong["chat stream"]["finish"] == "tool_calls"
@@ -381,15 +381,15 @@ def test_dialect_comes_from_the_template_or_is_refused(plain: Inside) -> None:
         "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
     bare = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
-    found = plain.run("detected", {"chatml": chatml, "bare": bare, "none": ""})
-    assert found["chatml"][0] == "serves"
-    assert any("dialect hermes" in line for line in found["chatml"])
+    names = plain.run("detected", {"chatml": chatml, "bare": bare, "none": ""})
+    assert names["chatml"][0] == "serves"
+    assert any("dialect hermes" in line for line in names["chatml"])
     for name in ("bare", "none"):
-        assert found[name][0] == "refused"
-        assert "unspool_DIALECT" in found[name][1]
+        assert names[name][0] == "refused"
+        assert "unspool_DIALECT" in names[name][1]
 
 
-# -- an SGLang that we do not know
+# -- unknown releases of SGLang
 
 
 OTHER = {
@@ -438,7 +438,7 @@ def test_unknown_release_falls_back_with_one_log_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("quoted", ["<think>", CALL[: CALL.index("Oslo")]])
 def test_only_the_continued_message_counts(quoted: str) -> None:
     """Where turns begin with plain words, what a user quotes is not part of the turn."""
-    said = f"User: What is {quoted}\n\nAssistant:"
+    prompt = f"User: What is {quoted}\n\nAssistant:"
     parts = [SimpleNamespace(type="text", text="Su"), {"type": "text", "text": "re."}]
     for last, written in (
         ({"role": "assistant", "content": "Sure."}, "Sure."),
@@ -450,11 +450,11 @@ def test_only_the_continued_message_counts(quoted: str) -> None:
             messages=[{"role": "user", "content": quoted}, last], continue_final_message=True
         )
         parser = Parser(
-            "hermes", **Turn(None, request).parser_start(get_dialect("hermes"), f"{said} {written}")
+            "hermes", **Turn(None, request).parser_start(get_dialect("hermes"), f"{prompt} {written}")
         )
         assert parser.message(parser.feed(" Hello") + parser.finish("stop")).content == " Hello"
     request.continue_final_message = False
-    assert Turn(None, request).parser_start(get_dialect("hermes"), said) == {"prompt": said}
+    assert Turn(None, request).parser_start(get_dialect("hermes"), prompt) == {"prompt": prompt}
 
 
 def test_diagnostics_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:

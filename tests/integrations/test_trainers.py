@@ -138,7 +138,7 @@ def test_verl_without_a_registry_is_reported(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("dialect", [None, "hermes"])
 def test_trl_gets_a_message(dialect: str | None) -> None:
     tokenizer = trl.attach(Tokenizer("hermes"), dialect)
-    assert tokenizer.response_template is not None  # or TRL would not ask
+    assert tokenizer.response_template is not None  # otherwise TRL would not use our parser
     expected = {
         "role": "assistant",
         "content": "Let me look.",
@@ -165,8 +165,8 @@ def test_trl_prefix_decides_the_start_channel() -> None:
 def test_trl_shows_a_broken_call_as_text() -> None:
     tokenizer = trl.attach(Tokenizer("hermes"), "hermes")
     parse: Any = tokenizer.parse_response  # type: ignore[attr-defined]
-    found = parse(tokenizer.encode(f"Look: {BROKEN}<|im_end|>"), tools=TOOLS)
-    assert found == {"role": "assistant", "content": f"Look: {BROKEN}"}
+    message = parse(tokenizer.encode(f"Look: {BROKEN}<|im_end|>"), tools=TOOLS)
+    assert message == {"role": "assistant", "content": f"Look: {BROKEN}"}
 
 
 def test_tokenizer_without_a_template_needs_a_dialect_name() -> None:
@@ -182,18 +182,18 @@ def test_tokenizer_without_a_template_needs_a_dialect_name() -> None:
 @pytest.mark.parametrize("name", ["qwen25", "hermes"])
 def test_slime_gets_normal_text_and_calls(name: str) -> None:
     output = f"Let me look.\n{CALL}"
-    found = slime.parse_tools(output, TOOLS, name)
-    assert found["normal_text"] == "Let me look."
-    assert [call["name"] for call in found["calls"]] == ["get_weather"]
-    assert json.loads(found["calls"][0]["parameters"]) == {"days": 3}
+    result = slime.parse_tools(output, TOOLS, name)
+    assert result["normal_text"] == "Let me look."
+    assert [call["name"] for call in result["calls"]] == ["get_weather"]
+    assert json.loads(result["calls"][0]["parameters"]) == {"days": 3}
     assert slime.parse_tools(output, [], name) == {"normal_text": output, "calls": []}
 
 
 def test_slime_gets_a_mask_from_ids() -> None:
     vocabulary = bytes_for("hermes")
     ids = vocabulary.encode(OUTPUT)
-    found, mask = slime.parse_tool_ids(ids, TOOLS, tokenizer=vocabulary)
-    assert found == {
+    result, mask = slime.parse_tool_ids(ids, TOOLS, tokenizer=vocabulary)
+    assert result == {
         "normal_text": "Let me look.",
         "calls": [{"tool_index": 0, "name": "get_weather", "parameters": '{"days": 3}'}],
     }

@@ -21,7 +21,7 @@ DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 pytestmark = [
     pytest.mark.skipif("vllm" not in peers.available(), reason="no vLLM: make peer-vllm"),
     pytest.mark.skipif(not (ROOT / ".tokenizers" / "node_modules").exists(), reason="make tokenizers"),
-    pytest.mark.xdist_group("vllm"),  # one process tells everything
+    pytest.mark.xdist_group("vllm"),  # these tests share one process
 ]
 
 
@@ -76,18 +76,18 @@ def test_release_without_a_class_falls_back_and_logs_once(inside: Any) -> None:
 
 
 def test_only_requested_names_are_replaced(inside: Any) -> None:
-    asked = inside["replaced"]["hermes,qwen3,nonsense"]
-    assert [name for name in asked["tools"] if not name.startswith("unspool")] == ["hermes"]
-    assert [name for name in asked["reasoning"] if not name.startswith("unspool")] == ["qwen3"]
-    (line,) = asked["said"]
+    classes = inside["replaced"]["hermes,qwen3,nonsense"]
+    assert [name for name in classes["tools"] if not name.startswith("unspool")] == ["hermes"]
+    assert [name for name in classes["reasoning"] if not name.startswith("unspool")] == ["qwen3"]
+    (line,) = classes["said"]
     assert "nonsense" in line
     assert inside["replaced"]["composed"] == "UnspoolParser"
 
 
 def test_all_replaces_every_dialect_name(inside: Any) -> None:
-    found = set(inside["replaced"]["all"]["tools"])
+    names = set(inside["replaced"]["all"]["tools"])
     kept = {"hf", "openai"}
-    assert set(inside["before"]) - found == kept
+    assert set(inside["before"]) - names == kept
 
 
 @pytest.mark.parametrize("name", ["Parser", "ReasoningParser", "ToolParser"])
@@ -96,9 +96,9 @@ def test_methods_take_the_arguments_of_vllm_classes(inside: Any, name: str) -> N
 
 
 def test_dialect_comes_from_the_template_and_is_logged(inside: Any) -> None:
-    found = inside["detected"]
-    assert found["made"] == "UnspoolParser"
-    (line,) = found["said"]
+    names = inside["detected"]
+    assert names["made"] == "UnspoolParser"
+    (line,) = names["said"]
     assert "hermes" in line
 
 
@@ -123,7 +123,7 @@ def test_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str) -> 
 
 
 def test_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
-    """Also for a response format after messages; a forced call has the messages in its grammar."""
+    """This includes a response format after messages; the grammar of a forced call contains the messages."""
     waits = {
         "chat, forced": False,
         "chat, format": False,

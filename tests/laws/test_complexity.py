@@ -1,4 +1,4 @@
-"""How work grows: the complexity law, its past violations, and the measurement itself."""
+"""Complexity: the law, its past violations, and the measurement itself."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_hostile_texts_cost_linear_work(name: str) -> None:
 
 @counted
 def test_repairs_before_the_name_cost_linear_work() -> None:
-    """All diagnostics were rewritten at every step."""
+    """Every step used to rewrite all diagnostics."""
     assert_complexity(HostileText("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
 
 
@@ -131,7 +131,7 @@ def test_pending_is_known_without_scanning() -> None:
 
 @counted
 def test_plan_stages_cost_linear_work() -> None:
-    """One stage summed everything it held, others joined it."""
+    """One stage used to sum all pending text, and others joined it."""
     request = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"type": "function", "function": {"name": "f"}}],
@@ -148,13 +148,13 @@ def test_plan_stages_cost_linear_work() -> None:
     assert_linear(read_planned, 200)
 
 
-# -- what is held
+# -- memory
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_endless_name_is_not_held(name: str) -> None:
     forms = compiled_dialect(get_dialect(name)).forms.calls
-    nameless = any(form.unnamed for form in forms)  # an object of arguments that tell the function
+    nameless = any(form.unnamed for form in forms)  # a call without a name, which the parameters identify
     heads = {head for state, head in states(name).items() if "trial" in state}
     for before, key in product(heads, ("name", "id", "other", "a" * 900)):
         parser = Parser(name)
@@ -180,8 +180,8 @@ def test_arguments_before_the_name_are_held_until_the_name() -> None:
     parser = Parser("hermes")
     assert parser.feed('<tool_call>{"arguments": {"a": "' + "x" * 5000 + '"}') == []
     assert parser.max_pending is None
-    found = parser.feed(', "name": "f"}</tool_call>')
-    assert [type(event) for event in found] == [CallStart, CallArgs, CallArgs, CallEnd]
+    events = parser.feed(', "name": "f"}</tool_call>')
+    assert [type(event) for event in events] == [CallStart, CallArgs, CallArgs, CallEnd]
 
 
 def test_second_call_may_have_its_arguments_first() -> None:
@@ -190,7 +190,7 @@ def test_second_call_may_have_its_arguments_first() -> None:
     assert (parser.pending > 2000, parser.max_pending) == (True, None)
 
 
-# -- numbers of calls
+# -- complexity by number of calls
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -198,16 +198,16 @@ def test_second_call_may_have_its_arguments_first() -> None:
 def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None:
     """With ``commit=call`` the remaining calls are numbered from 0, whatever happens to broken ones."""
     policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]
-    found = states(name)
-    whole = found.get("late between") or found.get("tail") or ""
-    for output in (whole, found.get("junk", "") + whole, found.get("junk", "") + "\n" + whole + whole):
+    states_ = states(name)
+    whole = states_.get("late between") or states_.get("tail") or ""
+    for output in (whole, states_.get("junk", "") + whole, states_.get("junk", "") + "\n" + whole + whole):
         case = ModelOutput(output, policies=policies)
         for chunks in ([output], list(output)):
             assert_order(run_parser(name, case, chunks))
         assert_wires(name, case, [[output]])
 
 
-# -- schemas
+# -- complexity of schemas
 
 
 @counted
@@ -235,11 +235,11 @@ def test_many_diagnostics_are_all_reported() -> None:
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["malformed_call"] * 50
 
 
-# -- ids and their text
+# -- complexity of ids and text
 
 
 def test_spaces_around_omitted_special_tokens_are_shown() -> None:
-    """They may stand before a special token that is still to come; all were held, uncounted and rescanned."""
+    """Spaces before a possible special token used to be held, uncounted and rescanned."""
     vocabulary = CharacterVocabulary(["<tool_call>"])
     parser = Parser("hermes", tokenizer=vocabulary)
     parser.feed_decoded("", [vocabulary.id("<tool_call>")])
@@ -252,7 +252,7 @@ def test_spaces_around_omitted_special_tokens_are_shown() -> None:
     assert shown > 2000
 
 
-# -- what only instructions tell
+# -- number of executed instructions
 
 COPIED = {
     "blanks between thoughts": HostileText("hermes", "content", "Hello.", "<think></think>\n", step=16),

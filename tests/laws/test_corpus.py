@@ -30,12 +30,12 @@ from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.events import FinishReason
 from unspool.testing import ModelOutput, ParseRun, assert_laws, chunkings, comparable, run_parser
 
-PLAN = "what the request told the chat template is the plan's business: tests/planning/test_plan.py"
-BLANKS = "reasoning does not end in blanks, in any dialect"
-J12B = "an unterminated string ends nowhere: to know, one would have to hold the output to its end"
+PLAN = "the plan applies chat_template_kwargs: see tests/planning/test_plan.py"
+TRAILING = "reasoning never ends in whitespace, in any dialect"
+UNTERMINATED = "an unterminated string has no end: finding one would mean holding the rest of the output"
 RULINGS = {
     **{
-        (dialect, "M14 Unterminated string, then the close marker"): J12B
+        (dialect, "M14 Unterminated string, then the close marker"): UNTERMINATED
         for dialect in (
             "apriel",
             "dots",
@@ -52,16 +52,16 @@ RULINGS = {
         )
     },
     ("mistral", "M17 Name in front of the marker (tools: bash)"): (
-        "the call is read; to take the name as well, prose would be held back at every tool's name"
+        "the call is parsed; removing the name, too, would hold prose back at every tool's name"
     ),
     ("nemotron_v3", "nemotron, thinking disabled, leading opener (PRE.6)"): PLAN,
     ("nemotron_v3", "nemotron, force_nonempty_content, reasoning only"): PLAN,
-    ("granite", "granite"): BLANKS,
-    ("granite", "E12 Granite 3.2 reasoning phrases"): BLANKS,
-    ("pythonic", "text before and after (our choice)"): "blanks before a call are framing",
-    ("sarashina", "M1 Truncated"): "the name is complete, so there is a call, and it is cut",
-    ("response_template", "cut call region"): "arguments stream, so what came of them is shown",
-    ("minicpmv", "Newline repair"): "rewriting text is a filter behind the parser, not parsing",
+    ("granite", "granite"): TRAILING,
+    ("granite", "E12 Granite 3.2 reasoning phrases"): TRAILING,
+    ("pythonic", "text before and after (our choice)"): "whitespace before a call is framing",
+    ("sarashina", "M1 Truncated"): "the name is complete, so there is a truncated call",
+    ("response_template", "cut call region"): "arguments stream, so the received part is shown",
+    ("minicpmv", "Newline repair"): "rewriting text is a filter after the parser, not parsing",
 }
 """Cases where we decide otherwise, and why. They must fail: an obsolete ruling is removed."""
 
@@ -70,13 +70,16 @@ def dialect_of(vector: Vector) -> Dialect | None:
     """Return the dialect of a case; None if it is not registered."""
     if vector.response_template is not None:
         return from_response_template(vector.response_template)
-    found = _registered(vector)
-    if found is not None and isinstance(vector.tool_choice, dict):
-        # Guided output of a named choice: the whole object is the arguments.
+    registered_dialect = _registered(vector)
+    if registered_dialect is not None and isinstance(vector.tool_choice, dict):
+        # For guided output of a named choice, the whole object is the arguments.
         return replace(
-            found, call=("{args}",), section=("^{calls}",), names=Names(fixed=vector.tool_choice["name"])
+            registered_dialect,
+            call=("{args}",),
+            section=("^{calls}",),
+            names=Names(fixed=vector.tool_choice["name"]),
         )
-    return found
+    return registered_dialect
 
 
 def _registered(vector: Vector) -> Dialect | None:
@@ -115,38 +118,38 @@ def _prompt(vector: Vector, dialect: Dialect) -> str | None:
     return "".join(piece.text for piece in before)
 
 
-def difference(vector: Vector, reading: ParseRun) -> str:
+def describe_difference(vector: Vector, reading: ParseRun) -> str:
     """Return the differences from the expected result; empty if there are none."""
     message = reading.message
     if message is None:
         return "no message"
-    found = []
+    differences = []
     for channel, expected in (("content", vector.content), ("reasoning", vector.reasoning)):
         got = message.content if channel == "content" else message.reasoning
         if got != expected:
-            found.append(f"{channel}\n    expected: {expected!r}\n    got:      {got!r}")
+            differences.append(f"{channel}\n    expected: {expected!r}\n    got:      {got!r}")
     calls = _streamed(reading)
     if len(calls) != len(vector.calls):
-        found.append(f"calls\n    expected: {vector.calls}\n    got:      {calls}")
+        differences.append(f"calls\n    expected: {vector.calls}\n    got:      {calls}")
     else:
         for (name, arguments, native, status), call in zip(calls, vector.calls, strict=True):
             same = call.cut == (status == "truncated") and name == call.name and call.accepts(arguments)
             if not same or call.id not in (None, native):
                 got = f"{name} {arguments} {status} id={native}"
-                found.append(f"call\n    expected: {call}\n    got:      {got}")
+                differences.append(f"call\n    expected: {call}\n    got:      {got}")
     kept = [(call.name, call.arguments) for call in message.tool_calls]
     complete = [(name, arguments) for name, arguments, _, status in calls if status == "complete"]
     if kept != complete:
-        found.append(f"calls of the message\n    streamed: {complete}\n    folded:   {kept}")
+        differences.append(f"calls of the message\n    streamed: {complete}\n    folded:   {kept}")
     cut = sum(call.cut for call in vector.calls)
     diagnostics = [diagnostic.kind for diagnostic in message.diagnostics]
     if diagnostics.count("truncated_call") != cut:
-        found.append(f"{cut} cut calls, problems: {diagnostics}")
+        differences.append(f"{cut} cut calls, problems: {diagnostics}")
     heads = "cut_head" in diagnostics
     finish = "length" if cut or heads else "tool_calls" if vector.calls else vector.finish or "stop"
     if message.finish_reason != finish:
-        found.append(f"finish_reason\n    expected: {finish}\n    got:      {message.finish_reason}")
-    return "\n".join(found)
+        differences.append(f"finish_reason\n    expected: {finish}\n    got:      {message.finish_reason}")
+    return "\n".join(differences)
 
 
 def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
@@ -166,10 +169,10 @@ def _streamed(reading: ParseRun) -> Sequence[tuple[str, str, str, str]]:
     return out
 
 
-def registered() -> list[tuple[Vector, Dialect]]:
+def registered_cases() -> list[tuple[Vector, Dialect]]:
     """Return every case of a registered dialect."""
-    found = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
-    return [(vector, dialect) for vector, dialect in found if dialect is not None]
+    pairs = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
+    return [(vector, dialect) for vector, dialect in pairs if dialect is not None]
 
 
 def parameters(pairs: Sequence[tuple[Vector, Dialect]]) -> list[object]:
@@ -180,7 +183,7 @@ def key(vector: Vector) -> tuple[str, str]:
     return vector.dialect, vector.title
 
 
-REGISTERED = registered()
+REGISTERED = registered_cases()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ def test_case_parses_as_documented(vector: Vector, dialect: Dialect) -> None:
     case = case_of(vector, dialect)
     for chunks in chunkings(case.text, splits=0, random=1):
         reading = run_parser(dialect, case, chunks)
-        wrong = difference(vector, reading)
+        wrong = describe_difference(vector, reading)
         if wrong:
             events = "\n    ".join(map(str, comparable(reading.events, case.text)))
             reading.fail(f"{vector.file}:{vector.line}", f"{vector.title}\n{wrong}\n  events:\n    {events}")
@@ -202,7 +205,7 @@ def test_case_parses_as_documented(vector: Vector, dialect: Dialect) -> None:
 def test_ruling_still_applies(vector: Vector, dialect: Dialect) -> None:
     case = case_of(vector, dialect)
     reading = assert_laws(dialect, case, chunkings(case.text, splits=0))
-    assert difference(vector, reading), f"{vector} comes out as the corpus says: remove the ruling"
+    assert describe_difference(vector, reading), f"{vector} comes out as the corpus says: remove the ruling"
 
 
 def test_rulings_refer_to_cases() -> None:
@@ -211,10 +214,10 @@ def test_rulings_refer_to_cases() -> None:
 
 @pytest.mark.parametrize("name", sorted({*corpus_cases.dialects(), *(dialect.name for dialect in callers())}))
 def test_reasoning_split_equals_the_parser(name: str) -> None:
-    found = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
+    pairs = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
     if name in {dialect.name for dialect in callers()}:
-        found += [(vector, get_dialect(name)) for vector in vectors_of(name)]
-    for vector, dialect in found:
+        pairs += [(vector, get_dialect(name)) for vector in vectors_of(name)]
+    for vector, dialect in pairs:
         if vector.policies or not vector.reasoning:
             continue
         case = case_of(vector, dialect)

@@ -81,7 +81,7 @@ from unspool.testing._prompt_laws import every_policy
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
-# The strategies of 80 dialects are slow to build and quick to use.
+# The strategies are slow to build but quick to draw from.
 patient = [HealthCheck.too_slow]
 
 
@@ -89,13 +89,13 @@ patient = [HealthCheck.too_slow]
 def cases(name: str) -> tuple[ModelOutput, ...]:
     """Return outputs of a dialect; for a dialect with few in the corpus, rendered messages."""
     dialect = get_dialect(name)
-    found = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
-    # The standard patterns are much alike, and have laws of their own in test_standard_scenarios.py.
-    found = [vector for vector in found if not vector.file.endswith("/standard_scenarios.md")]
-    if len(found) <= 8:
-        found = (found + standard_scenarios.vectors_of(name))[:20]
-    if found:
-        return tuple(case_of(vector, dialect) for vector in found)
+    vectors = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
+    # The standard scenarios resemble each other and have their own laws in test_standard_scenarios.py.
+    vectors = [vector for vector in vectors if not vector.file.endswith("/standard.md")]
+    if len(vectors) <= 8:
+        vectors = (vectors + standard_scenarios.vectors_of(name))[:20]
+    if vectors:
+        return tuple(case_of(vector, dialect) for vector in vectors)
     return tuple(ModelOutput(render(dialect, message)) for message in _plain_messages(dialect))
 
 
@@ -110,7 +110,7 @@ def _plain_messages(dialect: Dialect) -> Iterator[Message]:
         try:
             render(dialect, message)
         except UsageError:
-            continue  # not every dialect can say everything
+            continue  # some dialects cannot express this message
         yield message
 
 
@@ -126,7 +126,7 @@ def splits(text: str, number: int) -> Iterator[list[str]]:
         yield [text[:at], text[at:]]
 
 
-def broken(name: str, number: int) -> Iterator[ModelOutput]:
+def break_cases(name: str, number: int) -> Iterator[ModelOutput]:
     """Yield cases of a dialect with one to three faults, under any policy."""
     rng = rng_for(name)
     marks = markers(name)
@@ -149,7 +149,7 @@ def invented(name: str) -> st.SearchStrategy[SampleMessage]:
     return messages(name)
 
 
-# -- texts
+# -- laws of texts
 
 
 @each_dialect
@@ -164,8 +164,8 @@ def test_corpus_obeys_laws_under_policies(name: str) -> None:
     ways = list(product(POLICIES.values(), (None, ())))
     for number, case in enumerate(cases(name)):
         for policies, tools in (ways[number % len(ways)], ways[(number * 7 + 5) % len(ways)]):
-            known = case.tools if number % 3 else tools
-            changed = replace(case, policies=policies, tools=known)
+            used_tools = case.tools if number % 3 else tools
+            changed = replace(case, policies=policies, tools=used_tools)
             assert_laws(name, changed, chunkings(case.text, splits=0, random=1))
 
 
@@ -188,20 +188,20 @@ def test_corpus_obeys_laws_for_every_split_and_policy(name: str) -> None:
 
 @each_dialect
 def test_broken_text_obeys_laws(name: str) -> None:
-    for case in broken(name, 100):
+    for case in break_cases(name, 100):
         assert_laws(name, case, chunkings(case.text, splits=0, random=2))
 
 
 @pytest.mark.slow
 @each_dialect
 def test_much_broken_text_obeys_laws(name: str) -> None:
-    for case in broken(name, 2000):
+    for case in break_cases(name, 2000):
         assert_laws(name, case, chunkings(case.text, splits=40, random=3))
 
 
-def on_the_wires(name: str, given: Iterable[ModelOutput]) -> None:
+def check_wires(name: str, outputs: Iterable[ModelOutput]) -> None:
     """Check each case under another policy and with another finish reason."""
-    for number, case in enumerate(given):
+    for number, case in enumerate(outputs):
         policies = list(POLICIES.values())[number % len(POLICIES)]
         reason: FinishReason = ("stop", "length")[number // len(POLICIES) % 2]
         assert_wires(name, replace(case, policies=policies, finish_reason=reason), [[case.text]])
@@ -209,21 +209,21 @@ def on_the_wires(name: str, given: Iterable[ModelOutput]) -> None:
 
 @each_dialect
 def test_clients_run_only_calls_the_model_wrote(name: str) -> None:
-    on_the_wires(name, broken(name, 40))
+    check_wires(name, break_cases(name, 40))
     for case in cases(name):
         assert_wires(name, case, [list(case.text)])
-        on_the_wires(name, cut(case, max(1, len(case.text) // 18)))
+        check_wires(name, truncate(case, max(1, len(case.text) // 18)))
 
 
 @pytest.mark.slow
 @each_dialect
 def test_clients_run_only_calls_the_model_wrote_however_broken(name: str) -> None:
-    on_the_wires(name, broken(name, 1500))
+    check_wires(name, break_cases(name, 1500))
     for case in cases(name):
-        on_the_wires(name, cut(case, 1))
+        check_wires(name, truncate(case, 1))
 
 
-def cut(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
+def truncate(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
     """Yield the case truncated in many places."""
     for end in range(len(case.text), 0, -step):
         yield replace(case, text=case.text[:end], finish_reason="length")
@@ -231,7 +231,7 @@ def cut(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
 
 @each_dialect
 def test_parser_never_raises(name: str) -> None:
-    for number, case in enumerate(broken(name, 6)):
+    for number, case in enumerate(break_cases(name, 6)):
         assert_never_raises(name, case, list(case.text) if number % 2 else None)
 
 
@@ -280,9 +280,9 @@ def test_unclosed_parameters_are_truncated(name: str, reason: FinishReason | Non
             diagnostics = [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics]
             unclosed += any(("missing_closer", closer) in diagnostics for closer in closers)
     if reason == "length":
-        assert not unclosed, "generation was stopped, so more may have been to come"
+        assert not unclosed, "stopped output may be incomplete"
     elif closers:
-        assert unclosed, "who ends a turn has said all that was to be said"
+        assert unclosed, "a turn that ends by itself must be complete"
 
 
 IN_JSON = [
@@ -297,7 +297,7 @@ def test_arguments_are_an_object(name: str) -> None:
     wording = SampleCall(get_dialect(name))
     text = wording.write()
     for value in ("[1]", "5", "true", '"Oslo"', '"[1]"', '[{"city": "Oslo"}]'):
-        # Where nothing else ends the call, a number may go on.
+        # Without a closing marker, a number at the end may be incomplete.
         policies = Policies(truncated_call="text")
         case = ModelOutput(
             text.replace(wording.arguments, value), wording.tools(city="string"), policies=policies
@@ -372,7 +372,7 @@ def test_present_argument_is_not_reported_missing(name: str) -> None:
                 assert not missing or twice, (broken_text, arguments)
 
 
-# -- messages
+# -- laws of messages
 
 
 @each_dialect
@@ -456,13 +456,13 @@ def test_finished_framed_message_of_the_prompt_has_no_effect(name: str, long: in
     written = [dialect.prompt.start + render(dialect, message) for message in _plain_messages(dialect)]
     for before in written:
         prompt = before.replace("Hello", "Hello" + " there" * (long // 6))
-        # Without an end of its own a message is over where the turn is.
+        # A message without an end marker ends with its turn.
         ends = (*dialect.stop, "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n")
         for end in ("", *ends) if dialect.frame.ends else ends:
             for text in (*written, *(text.removeprefix(dialect.prompt.start) for text in written), "Hello."):
                 fresh = run_parser(name, ModelOutput(text, prompt=""))
-                found = run_parser(name, ModelOutput(text, prompt=prompt + end))
-                assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
+                result = run_parser(name, ModelOutput(text, prompt=prompt + end))
+                assert comparable(result.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
@@ -479,8 +479,8 @@ def test_header_with_additional_fields_is_read(name: str) -> None:
     called = 0
     for piece in ("t", " t ", "to", *fields, *(f"t{mark}" for mark in marks)):
         for at in range(len(header) + 1):
-            for known in (tools, None):
-                case = ModelOutput(text[:at] + piece + text[at:], known)
+            for known_tools in (tools, None):
+                case = ModelOutput(text[:at] + piece + text[at:], known_tools)
                 reading = assert_laws(name, case, [list(case.text)])
                 assert reading.message is not None
                 for call in reading.message.tool_calls:
@@ -511,7 +511,7 @@ def test_raw_text_of_a_malformed_call_is_complete(name: str, policy: str) -> Non
     """The raw text is kept in pieces, which are joined when there are many."""
     shown = assert_policy(name, policy)
     if shown is None:
-        return  # it has no calls
+        return  # the dialect has no calls
     for size in (BLOCK + 1, 3 * BLOCK + 7):
         value = "Oslo" * (size // 4)
         case = replace(shown, text=shown.text.replace("Oslo", value))
@@ -524,7 +524,7 @@ def test_raw_text_of_a_malformed_call_is_complete(name: str, policy: str) -> Non
             assert value in ends[0].raw
 
 
-# -- the tests themselves
+# -- tests of the laws
 
 
 @each_dialect
@@ -539,7 +539,7 @@ def test_corpus_has_calls(name: str) -> None:
 def test_check_dialect_finds_violations() -> None:
     good = Dialect("good", call=("<c>{envelope}</c>",))
     check_dialect(good, ["Hi <c>", ModelOutput('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
-    # A model that thinks "H" would write "<<HmH", of which "Hm" is dropped, and nothing closes it.
+    # Reasoning "H" is written as "<<HmH", in which "Hm" is dropped, so nothing closes it.
     ambiguous = Dialect("ambiguous", reasoning=("<<{text}mH",), drop=("Hm",))
     with pytest.raises(AssertionError, match="round trip"):
         check_dialect(ambiguous, examples=300)
@@ -597,7 +597,9 @@ def test_chunking_difference_is_detected(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Parser, "feed", hasty)
     with pytest.raises(AssertionError, match="chunking") as caught:
         assert_chunking_invariant("hermes", CALLED.case.text)
-    assert "chunks:  ['<tool_call', '>{" in str(caught.value), "one cut is enough to show it"
+    assert "chunks:  ['<tool_call', '>{" in str(caught.value), (
+        "the report must show a chunking with a single cut"
+    )
 
 
 def test_changed_arguments_are_not_a_prefix() -> None:
@@ -608,5 +610,5 @@ def test_changed_arguments_are_not_a_prefix() -> None:
 
 def test_policies_cover_every_choice() -> None:
     for field in Policies.__slots__:
-        if field not in ("reasoning_field", "forced_finish_reason"):  # of the wire
+        if field not in ("reasoning_field", "forced_finish_reason"):  # policies of the wire format
             assert len({getattr(policies, field) for policies in POLICIES.values()}) > 1, field

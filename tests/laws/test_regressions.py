@@ -79,7 +79,7 @@ def parts(message: Message) -> str:
     )
 
 
-def same(arguments: str, expected: Any) -> bool:
+def equal_arguments(arguments: str, expected: Any) -> bool:
     if isinstance(expected, str):
         return arguments == expected
     return json.dumps(json.loads(arguments)) == json.dumps(expected)
@@ -93,7 +93,7 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
     """Return the fields that differ from the expected ones."""
     calls = [(call.name, call.arguments) for call in message.tool_calls]
     alike = len(calls) == len(case.calls) and all(
-        name == expected_name and same(arguments, expected)
+        name == expected_name and equal_arguments(arguments, expected)
         for (name, arguments), (expected_name, expected) in zip(calls, case.calls, strict=True)
     )
     ids = [call.id for call in message.tool_calls]
@@ -116,16 +116,18 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
 
 def check(row: Row, case: Case, reading: ParseRun) -> None:
     assert reading.message is not None
-    found = differences(reading.message, case, (*FIELDS, "diagnostics", "order"))
-    if found:
+    differing = differences(reading.message, case, (*FIELDS, "diagnostics", "order"))
+    if differing:
         events = "\n    ".join(map(str, reading.events))
-        reading.fail(f"{row.id} ({row.thread})", "\n".join([row.saw, *found, "  events:", f"    {events}"]))
+        reading.fail(
+            f"{row.id} ({row.thread})", "\n".join([row.saw, *differing, "  events:", f"    {events}"])
+        )
 
 
 @pytest.mark.parametrize(("row", "case"), NAMED)
 def test_reported_bug_is_absent(row: Row, case: Case) -> None:
     check(row, case, run_parser(case.dialect, request(case)))
-    assert_laws(case.dialect, request(case), ways(case))  # the same events, however it is cut
+    assert_laws(case.dialect, request(case), ways(case))  # every chunking gives the same events
     if case.ids is not None:
         for chunks in ways(case):
             check(row, case, run_parser(case.dialect, request(case), chunks))
@@ -137,11 +139,11 @@ def test_reported_bug_is_absent_on_the_wire(row: Row, case: Case) -> None:
     text = request(case).text
     message = run_parser(case.dialect, request(case)).message
     assert message is not None
-    # What was sent of a call stays on the wire; only the end tells that it is no call.
+    # A call that was already sent cannot be withdrawn; only the finish reason shows that it is incomplete.
     tells = ("finish_reason",) if {diagnostic.kind for diagnostic in message.diagnostics} & CUT else FIELDS
     for chunks in ([text], list(text), case.raw.split(BORDER)):
-        found = differences(client(stream(case, chunks)), case, tells)
-        assert not found, "\n".join([f"{row.id} {row.saw}", *found])
+        differing = differences(client(stream(case, chunks)), case, tells)
+        assert not differing, "\n".join([f"{row.id} {row.saw}", *differing])
 
 
 Wire = ChatStream | ResponsesStream | MessagesStream
@@ -202,7 +204,7 @@ def test_b10_spelled_marker_is_text_with_ids() -> None:
     )
     parser = Parser("hermes", tokenizer=vocabulary)
     fold = parser.fold()
-    for ids in ([think], spelled("the tag `</think>` ends it"), [close], spelled("ok")):
+    for ids in ([think], spell("the tag `</think>` ends it"), [close], spell("ok")):
         for token in ids:
             fold.push(parser.feed_tokens([token]))
     fold.push(parser.finish("stop"))
@@ -221,7 +223,7 @@ def byte_level(*special: str) -> Tokenizer:
     return tokenizer
 
 
-def spelled(text: str) -> list[int]:
+def spell(text: str) -> list[int]:
     """Return text as ordinary tokens, one per byte, whatever it spells."""
     return list(byte_level().encode(text, add_special_tokens=False).ids)
 
@@ -277,8 +279,8 @@ def test_f08_long_values_stream(dialect: str, before: str, after: str) -> None:
     pieces = arguments(parser.feed(before))
     for at in range(0, len(value), 16):
         pieces += arguments(parser.feed(value[at : at + 16]))
-        behind = at + 16 - len("".join(pieces))
-        assert behind <= 64, f"{behind} characters are held back at {at}"
+        pending = at + 16 - len("".join(pieces))
+        assert pending <= 64, f"{pending} characters are held back at {at}"
     pieces += arguments(parser.feed(after) + parser.finish("stop"))
     assert json.loads("".join(pieces)) == {"content": value}
 
@@ -370,7 +372,7 @@ def test_i05_constrained_output_is_parsed(dialect: str, constraints: tuple[str, 
     assert not guided or "json" in constraints
     text = '[{"name": "f", "parameters": {"a": 1}}]' if guided else NATIVE[dialect]
     for chunks in chunkings(text):
-        message = planned(decided, chunks)
+        message = parse_with_plan(decided, chunks)
         assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": 1}')]
         assert (message.content, message.finish_reason) == (None, "tool_calls")
 
@@ -381,14 +383,14 @@ def test_i04_object_of_a_named_choice_is_the_arguments() -> None:
     body = {"messages": USER, "tools": [tool("create_user", name="string")], "tool_choice": choice}
     decided = plan("hermes", body, constraints=("json",))
     for chunks in chunkings('{"name":"Alice"}'):
-        (call,) = planned(decided, chunks).tool_calls
+        (call,) = parse_with_plan(decided, chunks).tool_calls
         assert (call.name, call.arguments) == ("create_user", '{"name":"Alice"}')
 
 
 USER = [{"role": "user", "content": "?"}]
 
 
-def planned(decided: Plan, chunks: Sequence[str]) -> Message:
+def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
     """Return what a plan's parser makes of these chunks."""
     parser = decided.parser()
     fold = parser.fold()
@@ -413,13 +415,13 @@ def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> N
 
 
 def test_j01_strict_policies_raise() -> None:
-    """MiaAI-Lab#55; hermes-agent#7680: nobody notices that the call is cut."""
+    """MiaAI-Lab#55; hermes-agent#7680: the truncated call goes unnoticed."""
     with pytest.raises(MalformedOutput):
         parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies=STRICT)
 
 
 def test_j04_cut_call_is_kept_as_a_diagnostic() -> None:
-    """ollama PR #17284, #17274: everything behind the tag vanishes."""
+    """ollama PR #17284, #17274: everything after the tag vanishes."""
     raw = '<tool_call>{"name":"nope","arguments":{'
     assert [diagnostic.raw for diagnostic in parse(raw, "hermes").diagnostics] == [raw]
 
@@ -472,7 +474,7 @@ def test_l08_calls_are_counted_from_zero(call_deltas: list[dict[str, Any]]) -> N
     ],
 )
 def test_l10_reasoning_has_the_field_the_client_reads(field: Any, keys: set[str]) -> None:
-    """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: renamed, and thoughts are silently gone."""
+    """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: the field is renamed, and reasoning is lost."""
     assert Policies().reasoning_field == "both"
     case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
     chunks = stream(case, list(case.raw))
@@ -543,7 +545,7 @@ def test_l10_both_reasoning_fields_are_read() -> None:
         assert message["reasoning_content"] == "Hm."
 
 
-# -- ids
+# -- token ids
 
 
 def test_m01_mistral_ids_are_nine_alphanumerics() -> None:
@@ -604,12 +606,12 @@ def test_n01_characters_are_never_cut() -> None:
     think, close = (
         vocabulary.encode(tag, add_special_tokens=False).ids[0] for tag in ("<think>", "</think>")
     )
-    ids = [think, *spelled("ré"), close, *spelled("é🙂")]
+    ids = [think, *spell("ré"), close, *spell("é🙂")]
     parser = Parser("hermes", tokenizer=vocabulary)
     events = [event for token in ids for event in parser.feed_tokens([token])] + parser.finish("stop")
-    said = [event.text for event in events if isinstance(event, Text) and event.channel == "content"]
+    texts = [event.text for event in events if isinstance(event, Text) and event.channel == "content"]
     thought = [event.text for event in events if isinstance(event, Text) and event.channel == "reasoning"]
-    assert ("".join(thought), "".join(said)) == ("ré", "é🙂")
+    assert ("".join(thought), "".join(texts)) == ("ré", "é🙂")
 
 
 @pytest.mark.parametrize(
@@ -627,13 +629,13 @@ def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
     case = Case(dialect, raw)
     for chunks in chunkings(raw):
         sent = stream(case, chunks)
-        json.dumps(sent, ensure_ascii=False).encode()  # raises if there is a lone surrogate
+        json.dumps(sent, ensure_ascii=False).encode()  # raises on a lone surrogate
         message = client(sent)
         assert (message.reasoning, message.content) == ("😀", "😀")
         assert json.loads(message.tool_calls[0].arguments) == {"t": "😀"}
 
 
-# -- no arguments
+# -- missing arguments
 
 
 def test_o04_input_of_a_call_without_arguments_is_an_object() -> None:
@@ -648,7 +650,7 @@ def test_o04_input_of_a_call_without_arguments_is_an_object() -> None:
         assert "".join(pieces) in {"", "{}", "{}{}"}
 
 
-# -- tools that were not declared
+# -- undeclared tools
 
 
 @pytest.mark.parametrize("dialect", CALLERS)
@@ -656,7 +658,7 @@ def test_p02_undeclared_tools_follow_one_policy_in_every_dialect(dialect: str) -
     """sglang#39640: 26 of 31 parsers honour the flag."""
     spec = get_dialect(dialect)
     if spec.names.fixed:
-        pytest.skip("its calls have no name")
+        pytest.skip("calls of this dialect have no name")
     arguments = '{"path": "/"}'
     text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))
     tools = [tool("ls", path="string")]
@@ -683,12 +685,12 @@ def test_q01_markers_that_are_special_tokens_are_kept() -> None:
 
 
 def test_q02_reasoning_markers_are_kept() -> None:
-    """mlx-vlm#1351: all special tokens are removed: the text `thought`, and a call that is none."""
+    """mlx-vlm#1351: all special tokens are removed, which leaves the text `thought` and an invalid call."""
     assert not plan("gemma4", {"messages": USER, "tools": [tool("f")]}).skip_special_tokens
     assert not plan("gemma4", {"messages": USER}).skip_special_tokens
 
 
-# -- work: it grows as its input does
+# -- linear complexity
 
 
 def test_r01_endless_arguments_are_linear() -> None:
@@ -771,7 +773,8 @@ def test_r05_long_text_is_joined_once() -> None:
         assert fold.message().content == "word" * deltas
         return time.process_time() - start
 
-    # Eight times the text takes eight times as long, and 64 times if every delta copies what came before.
+    # Linear work takes 8 times as long for 8 times the text; copying on every delta would take 64 times as
+    # long.
     assert seconds(240_000) < 32 * seconds(30_000)
 
 
@@ -779,9 +782,9 @@ def test_r05_long_text_is_joined_once() -> None:
 
 
 def test_every_reported_bug_has_a_test_or_is_listed() -> None:
-    known = {letter + number for letter, numbers in IDS.items() for number in numbers.split()}
-    functions = {found[1].upper() for name in globals() if (found := re.match(r"test_([a-r]\d\d)_", name))}
+    all_ids = {letter + number for letter, numbers in IDS.items() for number in numbers.split()}
+    functions = {match[1].upper() for name in globals() if (match := re.match(r"test_([a-r]\d\d)_", name))}
     tested = {row.id for row in ROWS} | functions
     assert len({row.id for row in ROWS}) == len(ROWS)
-    assert tested == known
+    assert tested == all_ids
     assert INCOMPLETE.keys() <= tested

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from test_corpus import case_of, difference
+from test_corpus import case_of, describe_difference
 
 import corpus_cases
 import standard_scenarios
@@ -48,12 +48,12 @@ def test_scenario_parses_as_intended(name: str) -> None:
     """The laws and the expected message hold for one chunk, single characters and random chunks."""
     dialect = get_dialect(name)
     for case in standard_scenarios.cases(name):
-        given = case_of(case.vector, dialect)
-        reading = assert_laws(dialect, given, chunkings(case.raw, splits=0, random=1))
-        if wrong := difference(case.vector, reading):
+        case_ = case_of(case.vector, dialect)
+        reading = assert_laws(dialect, case_, chunkings(case.raw, splits=0, random=1))
+        if wrong := describe_difference(case.vector, reading):
             reading.fail(case.vector.title, wrong)
         assert reading.message is not None
-        assert order_of(reading.message) == meant_order(case), case.vector.title
+        assert order_of(reading.message) == expected_order(case), case.vector.title
         for call in reading.message.tool_calls:
             TYPES[call.name].validate(json.loads(call.arguments))
 
@@ -67,21 +67,21 @@ def order_of(message: Message) -> list[tuple[str, str]]:
     ]
 
 
-def meant_order(case: Case) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def expected_order(case: Case) -> list[tuple[str, str]]:
+    order: list[tuple[str, str]] = []
     for part in case.test.expected_order:
         if isinstance(part, TextSegment):
-            found.append((part.channel, part.text.strip()))
+            order.append((part.channel, part.text.strip()))
         elif isinstance(part, CallReference):
-            found.append(("call", case.test.expected_tool_calls[part.index].function.name))
-    return found
+            order.append(("call", case.test.expected_tool_calls[part.index].function.name))
+    return order
 
 
 def cut_cases(name: str) -> list[Case]:
     """Return the cases that define their own chunkings."""
-    found = [case for case in standard_scenarios.cases(name) if case.sizes or case.splits]
-    assert {case.pattern for case in found} == {9, 10}
-    return found
+    split_cases = [case for case in standard_scenarios.cases(name) if case.sizes or case.splits]
+    assert {case.pattern for case in split_cases} == {9, 10}
+    return split_cases
 
 
 def ways(case: Case) -> Iterator[list[str]]:
@@ -104,7 +104,7 @@ def test_scenario_chunkings_give_the_same_message(name: str) -> None:
     for case in cut_cases(name):
         for chunks in ways(case):
             reading = run_parser(dialect, case_of(case.vector, dialect), chunks)
-            if wrong := difference(case.vector, reading):
+            if wrong := describe_difference(case.vector, reading):
                 reading.fail(case.vector.title, wrong)
 
 
@@ -114,7 +114,7 @@ def test_client_reassembles_every_chunking(name: str) -> None:
     for case in cut_cases(name):
         vector = case.vector
         for chunks in ways(case):
-            message = received(dialect, vector, chunks)
+            message = receive_chunks(dialect, vector, chunks)
             assert (message.content, message.reasoning) == (vector.content, vector.reasoning)
             assert [call.name for call in message.tool_calls] == [call.name for call in vector.calls]
             for got, call in zip(message.tool_calls, vector.calls, strict=True):
@@ -123,7 +123,7 @@ def test_client_reassembles_every_chunking(name: str) -> None:
             assert message.finish_reason == "tool_calls"
 
 
-def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
+def receive_chunks(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
     """Return what a client of Chat Completions receives."""
     parser = Parser(dialect, tools=vector.tools)
     chat, client = ChatStream(parser), ChatStreamDecoder()
@@ -156,13 +156,13 @@ def test_malformed_scenario_is_reported(name: str) -> None:
 def test_example_files_match_the_scenarios(name: str) -> None:
     """The files are parsed with the rest of the corpus; this test compares them with the scenarios."""
     written = {v.title: v for v in corpus_cases.load(name) if v.file == f"{name}/standard.md"}
-    meant = {vector.title: vector for vector in standard_scenarios.vectors_of(name)}
-    assert written.keys() == meant.keys()
-    for title, vector in meant.items():
-        assert said(written[title]) == said(vector), title
+    expected = {vector.title: vector for vector in standard_scenarios.vectors_of(name)}
+    assert written.keys() == expected.keys()
+    for title, vector in expected.items():
+        assert comparable(written[title]) == comparable(vector), title
 
 
-def said(vector: Vector) -> tuple[object, ...]:
+def comparable(vector: Vector) -> tuple[object, ...]:
     """Return what a case states, without its location."""
     calls = [
         (call.name, call.text if call.cut else json.dumps(call.value), call.cut, call.id)

@@ -108,10 +108,10 @@ SEEDS = {
 """Templates that open reasoning in the prompt of a request without options."""
 
 BEYOND_INFERENCE = {
-    "Kimi-K3",  # content and reasoning are blocks of the same kind as calls
-    "google-gemma-4-31B-it",  # a notation of its own
+    "Kimi-K3",  # content and reasoning are written in the same kind of block as calls
+    "google-gemma-4-31B-it",  # its own notation of arguments
     "meetkai-functionary-medium-v3.2",  # messages with headers
-    "openai-gpt-oss-120b",  # likewise
+    "openai-gpt-oss-120b",  # messages with headers
 }
 
 
@@ -135,17 +135,17 @@ def test_every_template_has_an_expectation() -> None:
 @real
 @pytest.mark.parametrize("name", EXPECTED)
 def test_family_is_detected(name: str) -> None:
-    found = detection(name)
-    assert (found.dialect.name if found.dialect else None) == EXPECTED[name]
-    assert found.renders_calls == (EXPECTED[name] is not None)
-    assert not found.inferred
-    assert found.evidence
+    detection_ = detection(name)
+    assert (detection_.dialect.name if detection_.dialect else None) == EXPECTED[name]
+    assert detection_.renders_calls == (EXPECTED[name] is not None)
+    assert not detection_.inferred
+    assert detection_.evidence
     if EXPECTED[name] is None:
-        assert found.evidence[0] == "This template renders no tool calls."
-        assert found.hint == HINTS.get(name, "")
+        assert detection_.evidence[0] == "This template renders no tool calls."
+        assert detection_.hint == HINTS.get(name, "")
     else:
-        assert 0.8 <= found.confidence <= 1
-        assert EXPECTED[name] not in found.runners_up
+        assert 0.8 <= detection_.confidence <= 1
+        assert EXPECTED[name] not in detection_.runners_up
 
 
 @real
@@ -155,9 +155,9 @@ def test_detection_renders_few_conversations(name: str, monkeypatch: pytest.Monk
     counts = {"read": 0, "written": 0}
 
     def counting(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*given: Any, **options: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             counts[what] += 1
-            return work(*given, **options)
+            return work(*arguments, **options)
 
         return counted
 
@@ -172,21 +172,21 @@ def test_detection_renders_few_conversations(name: str, monkeypatch: pytest.Monk
 @real
 @pytest.mark.parametrize("name", EXPECTED)
 def test_reasoning_is_detected(name: str) -> None:
-    found = detection(name)
-    assert found.reasoning.read
-    assert found.reasoning.seed == SEEDS.get(name, "")
-    assert (found.reasoning.begins == "reasoning") == (name in SEEDS)
-    assert found.renders_reasoning == bool(found.reasoning.key)
-    if found.reasoning.key:
-        assert found.reasoning.opener
-        assert found.reasoning.closer
+    detection_ = detection(name)
+    assert detection_.reasoning.read
+    assert detection_.reasoning.seed == SEEDS.get(name, "")
+    assert (detection_.reasoning.begins == "reasoning") == (name in SEEDS)
+    assert detection_.renders_reasoning == bool(detection_.reasoning.key)
+    if detection_.reasoning.key:
+        assert detection_.reasoning.opener
+        assert detection_.reasoning.closer
 
 
 @real
 def test_reasoning_markers_and_switches_are_detected() -> None:
-    found = detection("Qwen-Qwen3-0.6B").reasoning
-    assert (found.key, found.opener, found.closer) == ("reasoning_content", "<think>", "</think>")
-    assert found.switches == ("enable_thinking",)
+    reasoning = detection("Qwen-Qwen3-0.6B").reasoning
+    assert (reasoning.key, reasoning.opener, reasoning.closer) == ("reasoning_content", "<think>", "</think>")
+    assert reasoning.switches == ("enable_thinking",)
     assert detection("ByteDance-Seed-OSS").reasoning.switches == ("thinking_budget",)
     assert detection("mistralai-Ministral-3-14B-Reasoning-2512").reasoning.key == "parts"
 
@@ -204,20 +204,20 @@ def test_template_rejected_by_transformers_is_reported() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
 def test_unknown_templates_are_inferred(name: str) -> None:
-    found = detect_dialect(read_source(path(name)), dialects=())
-    assert found.renders_calls
+    detection_ = detect_dialect(read_source(path(name)), dialects=())
+    assert detection_.renders_calls
     if name in BEYOND_INFERENCE:
-        assert found.dialect is None
-        assert found.confidence == 0
+        assert detection_.dialect is None
+        assert detection_.confidence == 0
         return
-    assert found.inferred
-    assert found.dialect is not None
-    read = parse_output(found.turn, found.dialect, tools=TOOLS, prompt="")
+    assert detection_.inferred
+    assert detection_.dialect is not None
+    read = parse_output(detection_.turn, detection_.dialect, tools=TOOLS, prompt="")
     assert [call.name for call in read.tool_calls] == ["get_weather", "find_place"][: len(read.tool_calls)]
     assert json.loads(read.tool_calls[0].arguments) == {"city": "Zürich", "days": 3}
-    assert evaluated(found.declaration) == found.dialect
-    assert facts_of(found.dialect) is found.dialect.request
-    check_facts(found.dialect, found.dialect.request)
+    assert evaluated(detection_.declaration) == detection_.dialect
+    assert facts_of(detection_.dialect) is detection_.dialect.request
+    check_facts(detection_.dialect, detection_.dialect.request)
 
 
 @real
@@ -235,10 +235,10 @@ def test_unknown_templates_are_inferred(name: str) -> None:
     ],
 )
 def test_inferred_templates_belong_to_the_family(name: str, call: str, section: str) -> None:
-    found = detect_dialect(read_source(path(name)), dialects=()).dialect
-    assert found is not None
-    assert found.call == (call,)
-    assert found.section == (section,)
+    inferred = detect_dialect(read_source(path(name)), dialects=()).dialect
+    assert inferred is not None
+    assert inferred.call == (call,)
+    assert inferred.section == (section,)
 
 
 # -- synthetic templates
@@ -364,43 +364,45 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
 def test_dialect_is_inferred_from_a_template(kind: str) -> None:
     calls, expected = SYNTHETIC[kind]
     with pytest.warns(UserWarning, match="inferred"):
-        found = detect(chatml(calls), dialects=())
-    assert found.dialect is not None
-    assert replace(found.dialect, request=None) == replace(expected, name="inferred", stop=("<|im_end|>",))
-    assert found.inferred
-    assert evaluated(found.declaration) == found.dialect
-    facts = facts_of(found.dialect)
-    check_facts(found.dialect, facts)
+        detection_ = detect(chatml(calls), dialects=())
+    assert detection_.dialect is not None
+    assert replace(detection_.dialect, request=None) == replace(
+        expected, name="inferred", stop=("<|im_end|>",)
+    )
+    assert detection_.inferred
+    assert evaluated(detection_.declaration) == detection_.dialect
+    facts = facts_of(detection_.dialect)
+    check_facts(detection_.dialect, facts)
     assert facts.eos == ("<|im_end|>",)
-    assert 0 < found.confidence < 0.8
+    assert 0 < detection_.confidence < 0.8
 
 
 def test_registered_dialects_do_not_claim_synthetic_templates() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
-        found = detect_dialect(read_source(chatml(calls)))
-        assert found.inferred, (kind, found.dialect)
+        detection_ = detect_dialect(read_source(chatml(calls)))
+        assert detection_.inferred, (kind, detection_.dialect)
 
 
 def test_inferred_dialect_reads_prefilled_reasoning() -> None:
-    found = detect_dialect(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
-    assert found.dialect is not None
-    assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
-    assert found.reasoning.seed == "<think>\n"
-    facts = facts_of(found.dialect)
-    check_facts(found.dialect, facts)
+    detection_ = detect_dialect(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    assert detection_.dialect is not None
+    assert detection_.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
+    assert detection_.reasoning.seed == "<think>\n"
+    facts = facts_of(detection_.dialect)
+    check_facts(detection_.dialect, facts)
     assert facts.thinking.seed == "<think>\n"
-    message = parse_output("Hm.\n</think>\n\nHi", found.dialect, prompt=found.prompt)
+    message = parse_output("Hm.\n</think>\n\nHi", detection_.dialect, prompt=detection_.prompt)
     assert (message.reasoning, message.content) == ("Hm.", "Hi")
 
 
 def test_uninferable_template_gives_no_dialect() -> None:
-    found = detect(chatml(each("Please run {{ f.name | reverse }} now.")))
-    assert not found.renders_calls
-    found = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
-    assert found.dialect is None
-    assert found.renders_calls
-    assert "No dialect could be inferred from it either." in found.evidence
-    assert "get_weather" in found.turn
+    detection_ = detect(chatml(each("Please run {{ f.name | reverse }} now.")))
+    assert not detection_.renders_calls
+    detection_ = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
+    assert detection_.dialect is None
+    assert detection_.renders_calls
+    assert "No dialect could be inferred from it either." in detection_.evidence
+    assert "get_weather" in detection_.turn
 
 
 RENDERED = [dialect.name for dialect in list_dialects() if dialect.call and dialect.frame is None]
@@ -413,19 +415,19 @@ def test_inference_recovers_our_own_dialects(name: str) -> None:
     dialect = get_dialect(name)
 
     def write(message: Message) -> RenderedTurn:
-        for given in (message, replace(message, reasoning=None)):
+        for variant in (message, replace(message, reasoning=None)):
             try:
-                return RenderedTurn("", render(dialect, given), "")
+                return RenderedTurn("", render(dialect, variant), "")
             except UsageError:
                 continue
         return RenderedTurn("", "", "")
 
-    found = infer_dialect(write)
-    assert (found is None) == (name in NEVER_INFERRED)
-    if found is not None:
+    inference = infer_dialect(write)
+    assert (inference is None) == (name in NEVER_INFERRED)
+    if inference is not None:
         message = Message(tool_calls=EXAMPLE.tool_calls)
         text = render(dialect, message)
-        read = parse_output(text, found.dialect, tools=EXAMPLE_TOOLS)
+        read = parse_output(text, inference.dialect, tools=EXAMPLE_TOOLS)
         assert [call.name for call in read.tool_calls] == ["get_weather", "now"]
         assert json.loads(read.tool_calls[0].arguments) == {"city": "Paris", "days": 3}
         assert not read.content
@@ -469,13 +471,13 @@ STRICT_PARTS = "{% if m.content is string %}{{ raise_exception('Parts!') }}{% en
 @pytest.mark.parametrize("calls", ["", HERMES_CALLS], ids=["no calls", "calls"])
 def test_template_that_reads_only_parts_is_detected(content: str, calls: str) -> None:
     source = chatml(calls).replace("{{ m.content or '' }}", content)
-    found = detect(source)
-    assert found.renders_calls == bool(calls)
+    detection_ = detect(source)
+    assert detection_.renders_calls == bool(calls)
     if calls:
-        assert found.dialect is get_dialect("hermes")
-        assert not found.warnings
-    assert any("assistant, system, tool, user" in sentence for sentence in found.evidence)
-    assert "What is the weather like?" in found.prompt
+        assert detection_.dialect is get_dialect("hermes")
+        assert not detection_.warnings
+    assert any("assistant, system, tool, user" in sentence for sentence in detection_.evidence)
+    assert "What is the weather like?" in detection_.prompt
 
 
 def test_template_that_reads_text_gets_text() -> None:
@@ -486,14 +488,14 @@ def test_template_that_reads_text_gets_text() -> None:
     assert not any("list of parts" in sentence for sentence in detect(source).evidence)
 
 
-# -- look-alikes
+# -- similar dialects
 
 
 def test_copy_of_another_dialect_loses() -> None:
-    found = detect(chatml(HERMES_CALLS))
-    assert found.dialect is get_dialect("hermes")
-    assert "trinity" in found.runners_up
-    assert found.confidence > 0.9
+    detection_ = detect(chatml(HERMES_CALLS))
+    assert detection_.dialect is get_dialect("hermes")
+    assert "trinity" in detection_.runners_up
+    assert detection_.confidence > 0.9
 
 
 @pytest.mark.parametrize(
@@ -502,9 +504,9 @@ def test_copy_of_another_dialect_loses() -> None:
 def test_model_type_distinguishes_look_alikes(tmp_path: Path, model_type: str, family: str) -> None:
     (tmp_path / "chat_template.jinja").write_text(chatml(HERMES_CALLS), encoding="utf-8")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
-    found = detect(tmp_path)
-    assert found.dialect is get_dialect(family)
-    assert any(f"model_type: {model_type}" in sentence for sentence in found.evidence) == (
+    detection_ = detect(tmp_path)
+    assert detection_.dialect is get_dialect(family)
+    assert any(f"model_type: {model_type}" in sentence for sentence in detection_.evidence) == (
         family == "trinity"
     )
 
@@ -514,29 +516,29 @@ def test_model_type_distinguishes_look_alikes(tmp_path: Path, model_type: str, f
 
 def test_reasoning_of_another_dialect_is_combined() -> None:
     bare = each('{"name": "{{ f.name }}", "parameters": {{ f.arguments | tojson }}}', "; ")
-    found = detect(chatml(bare))
-    assert found.dialect is not None
-    assert found.dialect.name == "llama3_json+hermes"
-    assert found.dialect == get_dialect("llama3_json+hermes")
-    assert found.reasoning.read
+    detection_ = detect(chatml(bare))
+    assert detection_.dialect is not None
+    assert detection_.dialect.name == "llama3_json+hermes"
+    assert detection_.dialect == get_dialect("llama3_json+hermes")
+    assert detection_.reasoning.read
 
 
 def test_template_that_only_reasons_is_detected() -> None:
     source = chatml("").replace("{% if m.tool_calls %}{% endif %}", "")
-    found = detect(source)
-    assert not found.renders_calls
-    assert found.evidence[0] == "This template renders no tool calls."
-    assert found.dialect is not None
-    assert found.dialect == get_dialect("passthrough+hermes")
-    assert found.reasoning.key == "reasoning_content"
+    detection_ = detect(source)
+    assert not detection_.renders_calls
+    assert detection_.evidence[0] == "This template renders no tool calls."
+    assert detection_.dialect is not None
+    assert detection_.dialect == get_dialect("passthrough+hermes")
+    assert detection_.reasoning.key == "reasoning_content"
 
 
 def test_prefilled_reasoning_alone_is_detected() -> None:
     source = chatml(each("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments | tojson }}"), seed="<mm:think>")
-    found = detect(source.replace("reasoning_content", "nothing"))
-    assert found.dialect is not None
-    assert found.dialect.name == "mistral_v11+minimax_m3"
-    assert found.reasoning.begins == "reasoning"
+    detection_ = detect(source.replace("reasoning_content", "nothing"))
+    assert detection_.dialect is not None
+    assert detection_.dialect.name == "mistral_v11+minimax_m3"
+    assert detection_.reasoning.begins == "reasoning"
 
 
 # -- variants
@@ -553,12 +555,12 @@ def test_vocabulary_selects_the_variant(tokens: tuple[str, ...], variant: str) -
 
     source = chatml("[TOOL_CALLS][" + each(ENVELOPE, ", ") + "]")
     dialects = [get_dialect("mistral")]
-    found = detect(source, tokenizer=Vocabulary(), dialects=dialects)
-    assert found.dialect is not None
-    assert found.dialect.name == variant
+    detection_ = detect(source, tokenizer=Vocabulary(), dialects=dialects)
+    assert detection_.dialect is not None
+    assert detection_.dialect.name == variant
 
 
-# -- sources
+# -- kinds of sources
 
 
 def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
@@ -567,7 +569,7 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     (tmp_path / "template.jinja").write_text(source, encoding="utf-8")
     (tmp_path / "chat_template.json").write_text(json.dumps({"chat_template": source}), encoding="utf-8")
-    for given in (
+    for model in (
         source,
         config,
         tmp_path,
@@ -577,7 +579,7 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
         tmp_path / "chat_template.json",
         read_source(source),
     ):
-        assert detect(given).dialect is get_dialect("hermes")
+        assert detect(model).dialect is get_dialect("hermes")
     assert read_source(config).tokens == {"eos_token": "<|im_end|>"}
 
 
@@ -621,12 +623,12 @@ def test_response_template_is_used_where_no_dialect_matches() -> None:
         "chat_template": chatml(calls),
         "response_template": {"start_anchor": "<|im_start|>assistant\n", "fields": fields},
     }
-    found = detect(config)
-    assert not found.inferred
-    assert found.dialect is not None
-    assert found.dialect.name.partition("+")[0] == "response_template"
-    assert found.dialect.call == expected.call
-    assert any("response template" in sentence for sentence in found.evidence)
+    detection_ = detect(config)
+    assert not detection_.inferred
+    assert detection_.dialect is not None
+    assert detection_.dialect.name.partition("+")[0] == "response_template"
+    assert detection_.dialect.call == expected.call
+    assert any("response template" in sentence for sentence in detection_.evidence)
 
 
 @pytest.mark.parametrize(
@@ -684,8 +686,8 @@ def test_broken_response_template_is_ignored() -> None:
 def test_detection_converts_to_json() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = detect(chatml(SYNTHETIC["other keys"][0]))
-    value = json.loads(json.dumps(found.to_dict()))
+        detection_ = detect(chatml(SYNTHETIC["other keys"][0]))
+    value = json.loads(json.dumps(detection_.to_dict()))
     assert value["dialect"] == "inferred"
     assert value["declaration"].startswith("INFERRED = Dialect(")
     assert value["reasoning"]["opener"] == "<think>"

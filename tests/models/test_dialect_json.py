@@ -70,7 +70,7 @@ def test_missing_fields_have_defaults() -> None:
 def test_invalid_dialect_names_the_place(value: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         dialect_from_json(value)
-    assert not VALIDATOR.is_valid([value]), "the schema says so, too"
+    assert not VALIDATOR.is_valid([value]), "the schema must agree"
 
 
 def test_declaration_is_validated() -> None:

@@ -68,11 +68,11 @@ def make(tmp_path: Path) -> Make:
     return directory
 
 
-def found(report: Diagnosis, level: str) -> list[str]:
+def texts_of(report: Diagnosis, level: str) -> list[str]:
     return [finding.text for finding in report.findings if finding.level == level]
 
 
-# -- a healthy model
+# -- a working setup
 
 
 def test_healthy_model_has_no_findings(make: Make) -> None:
@@ -143,7 +143,7 @@ def test_checkpoint_with_prefilled_reasoning_is_planned_so(make: Make) -> None:
     assert any("does not see the prompt" in finding.text for finding in report.breaks)
 
 
-# -- what does not fit
+# -- mismatched settings
 
 
 def test_missing_tokenizer_is_reported(make: Make) -> None:
@@ -190,7 +190,7 @@ def test_end_of_turn_that_does_not_stop_generation_is_reported(make: Make, eos: 
 def test_missing_generation_config_is_reported(make: Make) -> None:
     report = diagnose(make(eos=None))
     assert report.healthy
-    assert any("vLLM and SGLang do" in text for text in found(report, "note"))
+    assert any("vLLM and SGLang do" in text for text in texts_of(report, "note"))
     (finding,) = diagnose(make(eos=None, config={"eos_token": "<|endoftext|>"})).findings
     assert finding.level == "warning"
     assert finding.text.endswith("generation does not stop at the end of a turn.")
@@ -200,30 +200,30 @@ def test_missing_generation_config_is_reported(make: Make) -> None:
 def test_two_templates_are_reported(make: Make) -> None:
     directory = make(config={"chat_template": LLAMA})
     report = diagnose(directory)
-    (warning,) = found(report, "warning")
+    (warning,) = texts_of(report, "warning")
     assert "tokenizer_config.json differs from it and has the dialect llama3_json" in warning
     assert f"--chat-template {directory / 'chat_template.jinja'}" in report.flags["vllm"].command
     report = diagnose(make(config={"chat_template": chatml(HERMES_CALLS) + "{# 2 #}"}))
-    (note,) = found(report, "note")
+    (note,) = texts_of(report, "note")
     assert note.endswith("tokenizer_config.json differs from it; both have the same dialect.")
     report = diagnose(make(config={"chat_template": chatml("")}))
-    assert any("renders no tool calls" in text for text in found(report, "warning"))
+    assert any("renders no tool calls" in text for text in texts_of(report, "warning"))
     report = diagnose(make(config={"chat_template": "{{ messages[0].no.thing }}"}))
-    assert any("cannot be used" in text for text in found(report, "warning"))
+    assert any("cannot be used" in text for text in texts_of(report, "warning"))
 
 
 def test_double_bos_is_reported(make: Make) -> None:
     report = diagnose(
         make("{{ bos_token }}" + chatml(HERMES_CALLS), config={"bos_token": "<s>", "add_bos_token": True})
     )
-    (note,) = found(report, "note")
+    (note,) = texts_of(report, "note")
     assert note == "Both the template and the tokenizer add <s> to the start of a prompt."
 
 
 def test_template_rejected_by_transformers_is_reported(make: Make) -> None:
     report = diagnose(make("{% set x = [] %}" + chatml("{% set _ = x.append(1) %}" + HERMES_CALLS)))
     assert report.dialect is get_dialect("hermes")
-    (problem,) = found(report, "problem")
+    (problem,) = texts_of(report, "problem")
     assert problem.startswith("Histories with calls: Transformers cannot render the template")
 
 
@@ -249,7 +249,7 @@ def test_inferred_dialect_is_reported(make: Make) -> None:
     report = diagnose(make(chatml(SYNTHETIC["parameters in tags"][0])))
     assert report.healthy
     assert report.detection.inferred
-    assert any("inferred" in text for text in found(report, "warning"))
+    assert any("inferred" in text for text in texts_of(report, "warning"))
     assert [case.name for case in report.cases][:2] == ["no tools", "tools"]
     assert report.flags["vllm"].notes[0].startswith("It has no parser for these calls")
     assert "INFERRED = Dialect(" in report.markdown()
@@ -261,11 +261,11 @@ def test_unreadable_calls_are_reported(make: Make) -> None:
     assert not report.healthy
     assert report.dialect is None
     assert report.flags == {}
-    assert "get_weather" in found(report, "problem")[0]
+    assert "get_weather" in texts_of(report, "problem")[0]
     assert "No dialect reads these calls" in report.markdown()
 
 
-# -- what would break
+# -- settings that break output
 
 
 def breaks(report: Diagnosis, text: str) -> Finding:
@@ -309,7 +309,7 @@ def test_parser_of_another_family_is_reported(make: Make) -> None:
 def test_missing_reasoning_parser_is_reported(make: Make) -> None:
     report = diagnose(make())
     assert breaks(report, "No --reasoning-parser").level == "warning"
-    # SGLang's parser of the same name waits for the marker.
+    # SGLang's parser of the same name requires the marker.
     assert breaks(report, "reported as reasoning").text.startswith("--reasoning-parser qwen3 of vLLM: ")
 
 
@@ -500,7 +500,7 @@ def test_real_templates_are_diagnosed(name: str) -> None:
     report = diagnose(TEMPLATES[name])
     expected = EXPECTED[name] or HINTS.get(name)
     assert (report.dialect.name if report.dialect else None) == expected
-    assert all(case.decisions for case in report.cases), "no typical request is refused"
+    assert all(case.decisions for case in report.cases), "no typical request may be rejected"
     assert bool(report.cases) == bool(expected)
     assert json.dumps(report.to_dict())
     assert report.markdown().startswith("# ")

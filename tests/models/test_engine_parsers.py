@@ -62,7 +62,7 @@ class Right(NamedTuple):
     calls: list[tuple[str, object]]
 
 
-# -- the table
+# -- the engine table
 
 
 def test_every_dialect_has_a_row_for_every_engine() -> None:
@@ -117,73 +117,73 @@ def test_reasoning_of_another_dialect_uses_its_parser() -> None:
 
 def test_commands_survive_a_shell() -> None:
     serving = ServerModel("hermes", "my models/it's", "", "a b.jinja", has_calls=True, has_reasoning=True)
-    for engine, given in server_flags(serving).items():
-        assert "'a b.jinja'" in given.command
-        assert ("'my models/it'\"'\"'s'" in given.command) == (engine != "llama.cpp")
+    for engine, advice in server_flags(serving).items():
+        assert "'a b.jinja'" in advice.command
+        assert ("'my models/it'\"'\"'s'" in advice.command) == (engine != "llama.cpp")
 
 
 def test_unsupported_dialects_use_our_parser() -> None:
-    given = server_flags(ServerModel("watt", "MODEL", "", "", has_calls=True, has_reasoning=True))
-    assert "--skip-chat-parsing --special" in given["llama.cpp"].command
-    given = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=True))
-    assert given["vllm"].command == "vllm serve MODEL"
-    assert [note.partition(":")[0] for note in given["vllm"].notes] == ["It has no parser for these calls"]
-    assert any("not tested" in note for note in given["llama.cpp"].notes)
+    flags = server_flags(ServerModel("watt", "MODEL", "", "", has_calls=True, has_reasoning=True))
+    assert "--skip-chat-parsing --special" in flags["llama.cpp"].command
+    flags = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=True))
+    assert flags["vllm"].command == "vllm serve MODEL"
+    assert [note.partition(":")[0] for note in flags["vllm"].notes] == ["It has no parser for these calls"]
+    assert any("not tested" in note for note in flags["llama.cpp"].notes)
 
 
 def test_models_without_calls_need_no_tool_parser() -> None:
-    given = server_flags(
+    flags = server_flags(
         ServerModel("passthrough+hermes", "MODEL", "", "", has_calls=False, has_reasoning=True)
     )
-    assert given["vllm"] == ServerFlags("vllm serve MODEL --reasoning-parser qwen3")
-    assert given["sglang"] == ServerFlags("sglang serve --model-path MODEL --reasoning-parser qwen3")
+    assert flags["vllm"] == ServerFlags("vllm serve MODEL --reasoning-parser qwen3")
+    assert flags["sglang"] == ServerFlags("sglang serve --model-path MODEL --reasoning-parser qwen3")
 
 
 def test_our_parser_is_recommended_where_theirs_has_defects() -> None:
-    given = server_flags(
+    flags = server_flags(
         ServerModel("qwen3_coder", "MODEL", "", "a b.jinja", has_calls=True, has_reasoning=True)
     )
     name = "unspool_qwen3_coder"
     ours = f"--tool-call-parser {name} --reasoning-parser {name} --chat-template 'a b.jinja'"
-    assert given["vllm"].instead == f"vllm serve MODEL --enable-auto-tool-choice {ours}"
-    assert given["sglang"].instead == f"sglang serve --model-path MODEL {ours}"
-    assert any("length limit" in reason for reason in given["vllm"].because)
+    assert flags["vllm"].instead == f"vllm serve MODEL --enable-auto-tool-choice {ours}"
+    assert flags["sglang"].instead == f"sglang serve --model-path MODEL {ours}"
+    assert any("length limit" in reason for reason in flags["vllm"].because)
 
 
 @pytest.mark.parametrize("dialect", [name for name in PARSERS if name != "response_template"])
 def test_recommended_names_exist(dialect: str) -> None:
     """The plug-ins register these names."""
-    for given in server_flags(
+    for flags in server_flags(
         ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=True)
     ).values():
-        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(parser_names())
+        assert set(re.findall(r"-parser (\S+)", flags.instead)) <= set(parser_names())
 
 
 def test_our_parser_fills_missing_engine_parsers() -> None:
-    given = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=False))
-    assert given["vllm"].instead == (
+    flags = server_flags(ServerModel("solar_open", "MODEL", "", "", has_calls=True, has_reasoning=False))
+    assert flags["vllm"].instead == (
         "vllm serve MODEL --enable-auto-tool-choice --tool-call-parser unspool_solar_open"
     )
 
 
 def test_our_parser_handles_reasoning_of_another_dialect() -> None:
-    given = server_flags(
+    flags = server_flags(
         ServerModel("llama3_json+hermes", "MODEL", "", "", has_calls=True, has_reasoning=True)
     )
-    assert "unspool_llama3_json --reasoning-parser unspool_hermes" in given["vllm"].instead
+    assert "unspool_llama3_json --reasoning-parser unspool_hermes" in flags["vllm"].instead
 
 
 @pytest.mark.parametrize("dialect", ["granite4", "my_own", "response_template"])
 def test_our_parser_is_not_recommended_without_a_reason(dialect: str) -> None:
     """The first has no known defects, and the others are not our dialects."""
-    given = server_flags(ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=False))
-    assert (given["vllm"].instead, given["vllm"].because) == ("", ())
+    flags = server_flags(ServerModel(dialect, "MODEL", "", "", has_calls=True, has_reasoning=False))
+    assert (flags["vllm"].instead, flags["vllm"].because) == ("", ())
 
 
 def test_defects_concern_dialects_the_engine_supports() -> None:
     columns = {"vllm": 0, "sglang": 2}
     for defect in DEFECTS:
-        assert defect.whole | defect.streamed, "or it is none"
+        assert defect.whole | defect.streamed, "a defect must affect whole or streamed output"
         for dialect in defect.whole | defect.streamed:
             assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
 
@@ -196,11 +196,11 @@ def test_defects_name_where_they_show() -> None:
 
 def test_reasoning_caveats_concern_reasoning_models() -> None:
     for reasons in (True, False):
-        given = server_flags(ServerModel("granite", "MODEL", "", "", has_calls=True, has_reasoning=reasons))
-        assert any("<response>" in note for note in given["vllm"].notes) == reasons
+        flags = server_flags(ServerModel("granite", "MODEL", "", "", has_calls=True, has_reasoning=reasons))
+        assert any("<response>" in note for note in flags["vllm"].notes) == reasons
 
 
-# -- the engines
+# -- comparison with real engines
 
 
 def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[str, Any]:
@@ -227,9 +227,9 @@ def ask(engine: str, cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     python = PEERS / engine / "bin" / "python"
     if not python.exists():
         pytest.skip(f"no {python.relative_to(ROOT)}")
-    given = json.dumps({"tools": EXAMPLE_TOOLS, "cases": list(cases)})
+    flags = json.dumps({"tools": EXAMPLE_TOOLS, "cases": list(cases)})
     program: list[Path | str] = [python, ROOT / "tests" / "engines" / "reads.py", engine]
-    done = subprocess.run(program, input=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(program, input=flags, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -239,7 +239,7 @@ def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
     """Return what differs from the written output."""
     if "error" in result:
         return {"error"}
-    # vLLM gives a call of Cohere's without arguments an empty text, which is not JSON.
+    # For a Cohere call without arguments, vLLM returns an empty text, which is not JSON.
     calls = [(name, json.loads(arguments) if arguments else arguments) for name, arguments in result["calls"]]
     return {
         kind
@@ -253,7 +253,7 @@ def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
 
 
 UNTRIED = {
-    ("vllm", "harmony"),  # its parser wants a vocabulary that is downloaded
+    ("vllm", "harmony"),  # the parser needs a vocabulary that must be downloaded
     ("vllm", "response_template"),
     ("sglang", "response_template"),
 }
@@ -270,14 +270,15 @@ SHORTCOMINGS: Mapping[tuple[EngineName, str], set[str]] = {
     ("vllm", "hy_v3"): {"reasoning", "content"},
     ("vllm", "hy_v3:opensource"): {"reasoning", "content"},
     ("vllm", "internlm2"): {"error"},
-    ("vllm", "mimo"): {"calls"},  # we write Qwen's line feeds around values, which it keeps
+    ("vllm", "mimo"): {"calls"},  # we render Qwen's newlines around values, which this parser keeps
     ("vllm", "minicpm5"): {"content"},
     ("vllm", "phi4mini"): {"content"},
     ("vllm", "poolside_v1"): {"reasoning", "content"},
     ("vllm", "pythonic"): {"calls", "content"},
-    ("vllm", "step3"): {"reasoning"},  # it expects the marker in the prompt
+    ("vllm", "step3"): {"reasoning"},  # the parser expects the marker in the prompt
     ("sglang", "cohere"): {"content"},
-    ("sglang", "ernie45"): {"content"},  # a parser of another family: there is none for its reasoning
+    # The parser of another family, because SGLang has none for this reasoning.
+    ("sglang", "ernie45"): {"content"},
     ("sglang", "gigachat3"): {"calls", "content"},
     ("sglang", "internlm2"): {"calls", "content"},
     ("sglang", "mimo"): {"calls"},
@@ -373,12 +374,12 @@ def test_engine_parser_table_matches_the_engines(engine: EngineName) -> None:
     assert unknown == ({"model_type: spark2_5"} if engine == "vllm" else set())
 
     results = iter(answer["results"])
-    found = {
+    differences = {
         (engine, name): wrong
         for name, right in zip(names, rights, strict=True)
         if (wrong := differing(right, next(results)))
     }
-    assert found == {key: kinds for key, kinds in SHORTCOMINGS.items() if key[0] == engine}
+    assert differences == {key: kinds for key, kinds in SHORTCOMINGS.items() if key[0] == engine}
 
     misread: dict[tuple[str, str], tuple[str, str]] = {}
     for dialect, parser, text in crossed:
@@ -406,13 +407,13 @@ def test_differences_concern_common_parsers() -> None:
 def test_llama_cpp_flags_are_recommended() -> None:
     library = _library()
     assert library is not None
-    known = library.read_bytes()
+    library_bytes = library.read_bytes()
     for dialect in ("hermes", "watt"):
         command = server_flags(
             ServerModel(dialect, "MODEL", "", "x.jinja", has_calls=True, has_reasoning=True)
         )["llama.cpp"].command
         for flag in re.findall(r"--[a-z-]+", command):
-            assert f"\0{flag}\0".encode() in known
+            assert f"\0{flag}\0".encode() in library_bytes
 
 
 def weights() -> Path | None:
@@ -459,7 +460,7 @@ def test_llama_cpp_accepts_what_the_family_writes(name: str) -> None:
     written = [render(dialect, message)]
     if EXPECTED[name]:
         written.append(TemplateProbe(source, {}).render_turn(message).turn)
-    # The token that ends a turn is not for a grammar.
+    # The grammar does not include the token that ends a turn.
     texts = {each for text in written for each in (text, text.rstrip(), re.sub(r"<[^<>\s]+>\s*$", "", text))}
     taken = any(grammar(lead + text) for text in texts)
     assert taken == (name not in UNREAD)

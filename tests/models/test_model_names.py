@@ -13,19 +13,24 @@ from unspool.models.detect.model_names import known_model, models_like, words
 def test_name_agrees_with_the_template(name: str) -> None:
     """The names of real templates are those of their models."""
     expected = EXPECTED[name] or HINTS.get(name)
-    found = known_model(name)
-    assert (found.dialect.name if found else None) == (expected and expected.partition(":")[0])
+    match = known_model(name)
+    assert (match.dialect.name if match else None) == (expected and expected.partition(":")[0])
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
 def test_every_declared_name_is_found(dialect: object) -> None:
     for name in dialect.family.model_names:  # type: ignore[attr-defined]
-        asked = name.replace("*", "7")
-        for spelt in (asked, asked.upper(), asked.replace(" ", "-") + "-8B-Instruct", f"org/{asked}:8b"):
-            found = known_model(spelt)
-            assert found is not None
-            assert found.dialect is dialect
-            assert found.model in name
+        pattern_name = name.replace("*", "7")
+        for spelling in (
+            pattern_name,
+            pattern_name.upper(),
+            pattern_name.replace(" ", "-") + "-8B-Instruct",
+            f"org/{pattern_name}:8b",
+        ):
+            match = known_model(spelling)
+            assert match is not None
+            assert match.dialect is dialect
+            assert match.model in name
 
 
 @pytest.mark.parametrize(
@@ -49,15 +54,15 @@ def test_every_declared_name_is_found(dialect: object) -> None:
     ],
 )
 def test_informal_names_are_found(name: str, dialect: str | None) -> None:
-    found = known_model(name)
-    assert (found.dialect.name if found else None) == dialect
+    match = known_model(name)
+    assert (match.dialect.name if match else None) == dialect
 
 
 def test_similar_names_are_listed() -> None:
-    found = models_like("qwen3")
-    assert (found[0].model, found[0].dialect.name) == ("Qwen3", "hermes")
-    assert {"Qwen3 Coder", "Qwen3.5"} < {each.model for each in found}
-    assert len({(each.model, each.dialect.name) for each in found}) == len(found)
+    names = models_like("qwen3")
+    assert (names[0].model, names[0].dialect.name) == ("Qwen3", "hermes")
+    assert {"Qwen3 Coder", "Qwen3.5"} < {each.model for each in names}
+    assert len({(each.model, each.dialect.name) for each in names}) == len(names)
     assert [each.dialect.name for each in models_like("openai-gptoss")] == ["harmony"]
     assert [each.why for each in models_like("deepseek_v31")] == ["deepseek_v31 is one of its aliases"]
     assert not models_like("nothing at all")

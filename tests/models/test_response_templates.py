@@ -52,14 +52,14 @@ def test_exported_template_is_read_back(dialect: Dialect) -> None:
 def test_exported_template_is_read_by_engines(engine: str) -> None:
     if not tool.interpreter(engine).exists():
         pytest.skip(f"no {engine}: make peer-{engine}")
-    asked = [(output, size) for dialect in DIALECTS for output in rendered(dialect) for size in SIZES]
-    _, results = tool.read(engine, [output.case(size) for output, size in asked])
+    cases = [(output, size) for dialect in DIALECTS for output in rendered(dialect) for size in SIZES]
+    _, results = tool.read(engine, [output.case(size) for output, size in cases])
     wrong = [
         (output.dialect.name, size, output.text, result, output.right)
-        for (output, size), result in zip(asked, results, strict=True)
+        for (output, size), result in zip(cases, results, strict=True)
         if result != output.right
     ]
-    assert not wrong, (len(wrong), len(asked), wrong[0])
+    assert not wrong, (len(wrong), len(cases), wrong[0])
 
 
 @pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
@@ -80,16 +80,17 @@ def test_inexpressible_feature_is_named(name: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "given", "pattern"),
+    ("dialect", "anchor", "pattern"),
     [
-        ("hermes", "", r"<\|im_start\|>assistant\s*"),  # what ends its turns says whose they are
+        # Without an anchor, the end-of-turn token implies ChatML.
+        ("hermes", "", r"<\|im_start\|>assistant\s*"),
         ("hermes", "[|assistant|]", r"\[\|assistant\|\]\s*"),
         ("glm45", "", r"<\|assistant\|>\s*"),
         ("hy_v4:opensource", "", r"<｜hy_Assistant:opensource｜>\s*"),
     ],
 )
-def test_turn_anchor_is_found(dialect: str, given: str, pattern: str) -> None:
-    assert to_response_template(dialect, anchor=given)["start_anchor_pattern"] == pattern
+def test_turn_anchor_is_found(dialect: str, anchor: str, pattern: str) -> None:
+    assert to_response_template(dialect, anchor=anchor)["start_anchor_pattern"] == pattern
 
 
 def test_turn_anchor_is_not_guessed() -> None:
@@ -111,7 +112,7 @@ def test_object_in_place_of_a_name_is_not_a_call() -> None:
 
 
 def test_opener_that_prefixes_another_is_left_out() -> None:
-    # A reader that has seen half of the longer one takes the shorter one.
+    # A reader that has received half of the longer marker would match the shorter one.
     assert template(get_dialect("gemma4"))["fields"]["thinking"]["open"] == "<|channel>thought"
 
 
@@ -124,7 +125,7 @@ def test_docs_have_a_row_for_each_dialect() -> None:
         assert rows[dialect.name] == (f"refused: {reason}" if reason else str(len(tool.written(dialect))))
 
 
-# -- patterns that others write
+# -- patterns in third-party templates
 
 
 def _read(**fields: Any) -> Dialect:

@@ -35,72 +35,74 @@ FORGETS = CHATML.replace(
 )
 
 
-def tried(source: str) -> Training:
+def check_template(source: str) -> Training:
     return check_training(TemplateProbe(source, {}), FLAT_TOOLS)
 
 
-def verdicts(found: Training) -> dict[tuple[str, bool], str]:
-    return {(case.appended, case.thinking): case.verdict for case in found.prefixes}
+def verdicts(checks: Training) -> dict[tuple[str, bool], str]:
+    return {(case.appended, case.thinking): case.verdict for case in checks.prefixes}
 
 
 def test_uniform_template_keeps_the_prefix() -> None:
-    assert verdicts(tried(CHATML)) == {(case, False): "kept" for case in PREFIX_CASES}
+    assert verdicts(check_template(CHATML)) == {(case, False): "kept" for case in PREFIX_CASES}
 
 
 def test_reasoning_only_in_the_last_message_breaks_the_prefix() -> None:
-    found = tried(FORGETS)
-    assert verdicts(found) == {
+    checks = check_template(FORGETS)
+    assert verdicts(checks) == {
         (case, thinking): "broken" if thinking else "kept"
         for case in PREFIX_CASES
         for thinking in (False, True)
     }
-    difference = found.prefixes[-1].difference
+    difference = checks.prefixes[-1].difference
     assert difference is not None
     assert difference.was[difference.at :].startswith("<think>Unspool's thought.")
 
 
 def test_prompt_only_block_breaks_turns_without_reasoning() -> None:
-    found = tried(FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>"))
-    assert found.empty_block == "<think></think>"
-    assert verdicts(found)["the next question", False] == "broken"
+    checks = check_template(
+        FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>")
+    )
+    assert checks.empty_block == "<think></think>"
+    assert verdicts(checks)["the next question", False] == "broken"
 
 
 def test_prefilled_reasoning_leaves_no_turn_without_it() -> None:
     opens = FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>")
-    found = tried(opens)
-    assert verdicts(found)["the next question", False] == "opens"
-    assert found.empty_block == ""
+    checks = check_template(opens)
+    assert verdicts(checks)["the next question", False] == "opens"
+    assert checks.empty_block == ""
 
 
 def test_different_end_of_turn_breaks_the_prefix() -> None:
     ends = CHATML.replace("<|im_end|>{% endg", "{{ '<|return|>' if loop.last else '<|im_end|>' }}{% endg")
-    found = tried(ends).prefixes[-1]
-    assert found.difference is not None
-    assert found.difference.was.endswith("Unspool's answer.<|return|>")
+    prefix = check_template(ends).prefixes[-1]
+    assert prefix.difference is not None
+    assert prefix.difference.was.endswith("Unspool's answer.<|return|>")
 
 
-# -- marks
+# -- labels
 
 
 def test_generation_marks_cover_their_content() -> None:
-    assert tried(CHATML).mask == MaskMarks(answer=True, end_of_turn=True, calls=True)
+    assert check_template(CHATML).mask == MaskMarks(answer=True, end_of_turn=True, calls=True)
 
 
 def test_end_of_turn_outside_the_marks_is_found() -> None:
     outside = CHATML.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
-    assert tried(outside).mask == MaskMarks(answer=True, end_of_turn=False, calls=True)
+    assert check_template(outside).mask == MaskMarks(answer=True, end_of_turn=False, calls=True)
 
 
 def test_template_without_marks_has_no_mask() -> None:
     bare = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
-    assert tried(bare).mask == MaskMarks(answer=False)
+    assert check_template(bare).mask == MaskMarks(answer=False)
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_template_written_block_may_be_marked(inside: bool) -> None:
     block = "{{ '<think></think>' if not message.reasoning_content }}"
     pair = f"{{% generation %}}{block}" if inside else f"{block}{{% generation %}}"
-    assert tried(FORGETS.replace("{% generation %}", pair)).mask.empty_block is inside
+    assert check_template(FORGETS.replace("{% generation %}", pair)).mask.empty_block is inside
 
 
 def test_spans_are_what_the_marks_enclose() -> None:
@@ -117,11 +119,12 @@ REAL = {
     "Qwen-Qwen3-0.6B": (BROKEN, BROKEN, BROKEN, KEPT, KEPT, BROKEN),
     "Qwen-Qwen2.5-7B-Instruct": (KEPT, KEPT, KEPT),
     "ByteDance-Seed-OSS": (KEPT,) * 6,
-    "CohereForAI-c4ai-command-r-plus-tool_use": (BROKEN,) * 3,  # instructions that stay at the end
+    "CohereForAI-c4ai-command-r-plus-tool_use": (BROKEN,) * 3,  # the instructions always come last
     "GLM-4.6": (KEPT, KEPT, KEPT, KEPT, KEPT, BROKEN),
     "MiniMax-M2": (OPENS, OPENS, OPENS, KEPT, KEPT, BROKEN),
-    "Mistral-Small-3.2-24B-Instruct-2506": (KEPT, KEPT, BROKEN),  # tools stand before the last question
-    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": (KEPT, BROKEN, KEPT),  # a line feed behind a result
+    # Tool definitions stand before the last question.
+    "Mistral-Small-3.2-24B-Instruct-2506": (KEPT, KEPT, BROKEN),
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": (KEPT, BROKEN, KEPT),  # a newline after a tool result
     "deepseek-ai-DeepSeek-V3.1": (KEPT, KEPT, KEPT, KEPT, KEPT, BROKEN),
     "google-gemma-4-31B-it": (BROKEN, KEPT, BROKEN, KEPT, KEPT, BROKEN),
     "meta-llama-Llama-3.2-3B-Instruct": (KEPT, KEPT, KEPT),
@@ -132,8 +135,8 @@ REAL = {
 @real
 @pytest.mark.parametrize("name", REAL)
 def test_real_templates_are_checked(name: str) -> None:
-    found = tried(TEMPLATES[name].read_text("utf-8"))
-    assert tuple(case.verdict for case in found.prefixes) == REAL[name]
+    checks = check_template(TEMPLATES[name].read_text("utf-8"))
+    assert tuple(case.verdict for case in checks.prefixes) == REAL[name]
 
 
 # -- the report
@@ -156,7 +159,7 @@ def test_report_shows_the_checks(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert all(len(case["difference"]["was"]) <= 60 for case in broken)
 
 
-# -- hostile renderings: each of these takes hours where a run of tags is looked at from each of its tags
+# -- hostile renderings: quadratic scanning would take hours
 
 
 def test_long_run_of_tags_is_linear() -> None:

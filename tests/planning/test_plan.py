@@ -89,8 +89,8 @@ def message(parser: Parser, chunks: Iterable[str]) -> Message:
     return fold.message()
 
 
-def calls(found: Message) -> list[tuple[str, Any]]:
-    return [(call.name, json.loads(call.arguments)) for call in found.tool_calls]
+def calls(message: Message) -> list[tuple[str, Any]]:
+    return [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
 
 
 def read(decided: Plan, text: str) -> Message:
@@ -128,7 +128,7 @@ def assert_span(event: object, at: int, text: str) -> int:
         return at
     start, end = getattr(event, "start", -1), getattr(event, "end", -1)
     assert start == at
-    if isinstance(event, (Text, Markup)) and end:  # before the input stands only an echo of the prompt
+    if isinstance(event, (Text, Markup)) and end:  # events before the input only repeat the prompt
         assert event.text == text[start:end]
     return int(end)
 
@@ -152,7 +152,7 @@ def tokenizer(special: tuple[str, ...] = (), added: tuple[str, ...] = ()) -> Hug
 
 def test_tokenizer_decides_which_markers_are_special() -> None:
     tagged = ask(tools=TOOLS)
-    assert plan("hermes", tagged).skip_special_tokens is False  # some vocabularies flag the tags
+    assert plan("hermes", tagged).skip_special_tokens is False  # some vocabularies flag the tags as special
     qwen = tokenizer(special=("<|im_end|>",), added=("<tool_call>", "</tool_call>", "<think>"))
     assert plan("hermes", tagged, tokenizer=qwen).skip_special_tokens is True
     other = tokenizer(special=("<|im_end|>", "<tool_call>", "</tool_call>"))
@@ -216,12 +216,12 @@ def test_tokenizer_may_declare_skipped_tokens() -> None:
     class Processor:
         tokenizer = Telling()
 
-    assert skipped_tokens(Vocabulary()) == {"<tool_call>"}  # to keep one too many does no harm
+    assert skipped_tokens(Vocabulary()) == {"<tool_call>"}  # keeping an additional token does no harm
     assert skipped_tokens(Telling()) == frozenset()
     assert skipped_tokens(Processor()) == frozenset()
 
 
-# --- PRE.2: the gate
+# --- PRE.2: reasoning switch
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,8 @@ def test_tokenizer_may_declare_skipped_tokens() -> None:
         ("kimi_k25", {"thinking": 0}, False),
         ("kimi_k25", {"enable_thinking": False}, False),
         ("nemotron_v3", {"enable_thinking": False}, False),
-        ("nemotron_nano", {"force_nonempty_content": True}, True),  # the taxonomy's 1.2.0 switched it off
+        # Version 1.2.0 of the taxonomy turned reasoning off here.
+        ("nemotron_nano", {"force_nonempty_content": True}, True),
         ("deepseek_r1", {"thinking": False}, False),
         ("deepseek_r1", {"thinking_mode": "chat"}, False),
         ("deepseek_v4", {"thinking_mode": "chat"}, False),
@@ -354,11 +355,11 @@ def test_other_template_options_pass() -> None:
     assert kwargs.items() <= plan("glm47", with_kwargs(**kwargs)).chat_template_kwargs.items()
 
 
-# --- PRE.3: where the output begins
+# --- PRE.3: start channel
 
 BAR = "｜"
 TAILS = [
-    # family, what is asked of it, end of the prompt, where the output begins
+    # family, request options, end of the prompt, start channel
     ("qwen3", {}, "<|im_start|>assistant\n<think>\n", "reasoning"),
     ("qwen3", {"thinking": False}, "<|im_start|>assistant\n<think>\n\n</think>\n\n", "content"),
     ("qwen3", {}, "<|im_start|>assistant\n", "content"),
@@ -428,14 +429,14 @@ TAILS = [
 
 @pytest.mark.parametrize(("name", "request_", "tail", "start"), TAILS)
 def test_prompt_decides_the_start_channel(name: str, request_: dict[str, Any], tail: str, start: str) -> None:
-    history = "<think>old</think><tool_call>{}</tool_call>"  # decides nothing
+    history = "<think>old</think><tool_call>{}</tool_call>"  # earlier turns must not influence the result
     decided = plan(name, ask(**request_), prompt=history + tail)
     assert decided.start == start
     assert decided.why["start"].startswith(f"{start}: the prompt ends with ")
     assert not [warning for warning in decided.warnings if "is not a marker of" not in warning]
     parser = decided.parser()
-    found = [event for event in parser.feed("xyz") if isinstance(event, Text)]
-    assert [event.channel for event in found] == ([] if start == "header" else [start])
+    texts = [event for event in parser.feed("xyz") if isinstance(event, Text)]
+    assert [event.channel for event in texts] == ([] if start == "header" else [start])
 
 
 @pytest.mark.parametrize("tail", ["<|start|>assistant", ""])
@@ -470,12 +471,12 @@ def test_prompt_may_be_given_as_ids() -> None:
 
 
 def test_call_opened_by_the_prompt_continues() -> None:
-    begun = '<tool_call>\n{"name": "f", "arguments": {'
-    for prompt in (f"<|im_start|>assistant\n{begun}", f"User: <tool_call>?\n\nAssistant: {begun}"):
-        decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
+    opened = '<tool_call>\n{"name": "f", "arguments": {'
+    for prompt in (f"<|im_start|>assistant\n{opened}", f"User: <tool_call>?\n\nAssistant: {opened}"):
+        decided = plan("hermes", ask(tools=TOOLS, **continued(opened)), prompt=prompt)
         assert decided.start == "call"
         assert calls(message(decided.parser(), ['"a": 1}}\n</tool_call>'])) == [("f", {"a": 1})]
-        # Where the request does not continue a turn, whoever wrote that, it is not the model's.
+        # Unless the request continues a turn, the text before the output is not the model's.
         other = plan("hermes", ask(tools=TOOLS), prompt=prompt)
         assert other.start == "content"
         assert message(other.parser(), ["Hello world"]).content == "Hello world"
@@ -483,18 +484,18 @@ def test_call_opened_by_the_prompt_continues() -> None:
 
 def test_only_the_continued_message_continues() -> None:
     """Where turns begin with plain words, what a user quotes is not part of the turn."""
-    said = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
-    for begun, prompt in (
-        ("Sure.", f"{said} Sure."),
-        (" Sure. ", f"{said} Sure."),  # as some templates and engines write it
-        ("Sure.", f"{said}<think>\n\n</think>\n\nSure."),
+    head = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
+    for content, prompt in (
+        ("Sure.", f"{head} Sure."),
+        (" Sure. ", f"{head} Sure."),  # some templates and engines write it like this
+        ("Sure.", f"{head}<think>\n\n</think>\n\nSure."),
     ):
-        decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
+        decided = plan("hermes", ask(tools=TOOLS, **continued(content)), prompt=prompt)
         assert decided.start == "content"
         assert message(decided.parser(), [" Hello world"]).content == " Hello world"
     thought = {"role": "assistant", "content": "", "reasoning_content": "Let me"}
     request = {"messages": [USER, thought], "continue_final_message": True}
-    decided = plan("hermes", ask(tools=TOOLS, **request), prompt=f"{said}<think>\nLet me")
+    decided = plan("hermes", ask(tools=TOOLS, **request), prompt=f"{head}<think>\nLet me")
     assert decided.start == "reasoning"
     assert message(decided.parser(), [" see.</think>Hello"]).reasoning == " see."
 
@@ -506,7 +507,7 @@ def test_only_the_continued_message_continues() -> None:
         ({"content": ""}, ""),
         ({"content": " \n"}, " \n"),
         ({"content": None}, ""),
-        ({"content": "", "reasoning_content": "Hm."}, ""),  # the template drops it
+        ({"content": "", "reasoning_content": "Hm."}, ""),  # the template drops the reasoning
         ({"content": "Sure."}, "SURE."),
         ({"content": [{"type": "text", "text": "Well,"}, {"type": "text", "text": "sure."}]}, "Well,\nsure."),
         ({"content": [{"type": "text", "text": "Sure."}]}, "[{'type': 'text', 'text': 'Sure."),
@@ -525,7 +526,7 @@ def test_quotations_are_not_in_a_continued_message_that_the_template_changes(
 
 
 @pytest.mark.parametrize(
-    ("begun", "written"),
+    ("content", "written"),
     [
         ('Well.\n\n<tool_call>\n{"name": "f", "arguments": {"city": "Os', None),
         (
@@ -540,10 +541,10 @@ def test_quotations_are_not_in_a_continued_message_that_the_template_changes(
     ids=["same", "whitespace", "beginning"],
 )
 def test_a_call_of_a_continued_message_that_the_template_changes_goes_on(
-    begun: str, written: str | None
+    content: str, written: str | None
 ) -> None:
-    request = ask(tools=TOOLS, **continued(begun))
-    decided = plan("hermes", request, prompt=f"User: What is <think>?\n\nAssistant: {written or begun}")
+    request = ask(tools=TOOLS, **continued(content))
+    decided = plan("hermes", request, prompt=f"User: What is <think>?\n\nAssistant: {written or content}")
     assert decided.start == "call"
     (call,) = message(decided.parser(), ['lo"}}\n</tool_call>']).tool_calls
     assert call.arguments == '{"city": "Oslo"}'
@@ -585,7 +586,7 @@ def test_tool_result_default_can_be_overridden() -> None:
     assert on.start == "reasoning"
     assert read(on, "Hm.</think>Hi").reasoning == "Hm."
     assert plan("harmony", request_, tool_continuation_reasoning="off").start == "header"
-    # Only after a tool.
+    # This option applies only after a tool result.
     assert plan("kimi_k25", ask(), prompt=seeded, tool_continuation_reasoning="off").start == "reasoning"
 
 
@@ -637,11 +638,11 @@ OFF_BY_DEFAULT = ("deepseek_r1", "deepseek_v3_2", "deepseek_v4")
 def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_tool: bool) -> None:
     family = REAL[name]
     if on is None and family in OFF_BY_DEFAULT and not (after_tool and family == "deepseek_r1"):
-        pytest.skip("the template's own default is another one than the engines'")
+        pytest.skip("the template's default differs from the engines'")
     thinking = plan(family, {}).facts.thinking
     switched = {} if on is None else switch_request(family, on=on)
     if switched is None:
-        pytest.skip("there is no such switch")
+        pytest.skip("the family has no such switch")
     template = ChatTemplate(TEMPLATES[name].read_text("utf-8"), bos_token="", eos_token="")
     messages = AFTER_TOOL if after_tool else [USER]
     guessed = plan(family, {"messages": messages, "tools": TOOLS, **switched})
@@ -650,7 +651,7 @@ def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_too
     prompt = template.render(history, TOOLS, **kwargs)
     decided = guessed.with_prompt(prompt)
     if thinking.caution and on is False and decided.reasoning:
-        assert decided.start == "reasoning"  # the template has no switch, and the plan noticed
+        assert decided.start == "reasoning"  # the template has no switch, so the plan follows the prompt
         return
     assert decided.start == guessed.start
     assert decided.reasoning is guessed.reasoning
@@ -714,11 +715,11 @@ def test_guided_json_is_parsed(
 ) -> None:
     decided = plan(name, ask(tools=TOOLS, tool_choice=choice), constraints=("json",))
     assert decided.tool_output == "guided_json"
-    found = read(decided, text)
-    assert calls(found) == expected
-    assert found.reasoning == reasoning
-    assert found.content is None
-    assert found.finish_reason == "tool_calls"
+    message_ = read(decided, text)
+    assert calls(message_) == expected
+    assert message_.reasoning == reasoning
+    assert message_.content is None
+    assert message_.finish_reason == "tool_calls"
 
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
@@ -750,9 +751,9 @@ def test_whitespace_only_reasoning_is_reasoning() -> None:
 
 def test_cut_guided_call_is_a_diagnostic() -> None:
     decided = plan("hermes", ask(tools=TOOLS, tool_choice=NAMED), constraints=("json",))
-    found = read(decided, '{"name": "Bo')
-    assert (found.tool_calls, found.finish_reason) == ((), "length")
-    assert found.diagnostics[0].raw == '{"name": "Bo'
+    message_ = read(decided, '{"name": "Bo')
+    assert (message_.tool_calls, message_.finish_reason) == ((), "length")
+    assert message_.diagnostics[0].raw == '{"name": "Bo'
 
 
 @pytest.mark.parametrize("choice", ["required", NAMED])
@@ -764,8 +765,10 @@ def test_native_calls_are_read_after_their_reasoning(choice: Any) -> None:
     assert decided.constraint.grammar().structural_tag()
     with pytest.raises(UsageError, match=r"use grammar\(\)"):
         decided.constraint.json_schema()
-    found = read(decided, "Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>")
-    assert (found.reasoning, calls(found)) == ("Hm.", [("f", {"a": 1})])
+    message_ = read(
+        decided, "Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
+    )
+    assert (message_.reasoning, calls(message_)) == ("Hm.", [("f", {"a": 1})])
 
 
 def test_guided_json_has_a_schema() -> None:
@@ -790,7 +793,8 @@ def test_mistral_needs_the_vocabulary_for_its_grammar() -> None:
     v3 = tokenizer(special=("[TOOL_CALLS]",))
     decided = plan("mistral", forced, tokenizer=v3)
     assert (decided.dialect.name, decided.constraint.kind) == ("mistral_v3", "guided_json")
-    assert decided.skip_special_tokens is True  # no [THINK] in this vocabulary, and no [TOOL_CALLS] in JSON
+    # This vocabulary has no [THINK], and guided JSON has no [TOOL_CALLS].
+    assert decided.skip_special_tokens is True
 
 
 def test_markup_is_text_without_tools() -> None:
@@ -821,10 +825,12 @@ def test_strict_tools_are_enforced_by_the_grammar() -> None:
 def test_parallel_tool_calls_false_keeps_one_call() -> None:
     decided = plan("hermes", ask(tools=TOOLS, parallel_tool_calls=False))
     one = '<tool_call>\n{"name": "%s", "arguments": {}}\n</tool_call>'
-    found = read(decided, f"Well. {one % 'f'}\n{one % 'g'} Bye.")
-    assert calls(found) == [("f", {})]
-    assert ("extra_call", "g") in [(diagnostic.kind, diagnostic.detail) for diagnostic in found.diagnostics]
-    assert found.finish_reason == "tool_calls"
+    message_ = read(decided, f"Well. {one % 'f'}\n{one % 'g'} Bye.")
+    assert calls(message_) == [("f", {})]
+    assert ("extra_call", "g") in [
+        (diagnostic.kind, diagnostic.detail) for diagnostic in message_.diagnostics
+    ]
+    assert message_.finish_reason == "tool_calls"
     assert decided.why["tool_output"].endswith("only the first call is kept")
     assert (
         plan(
@@ -876,7 +882,7 @@ def test_response_template_can_be_planned() -> None:
     assert (decided.start, decided.constraint.kind) == ("reasoning", "native")
 
 
-# --- PRE.5: the end
+# --- PRE.5: stop tokens
 
 
 def test_end_of_turn_tokens_are_planned() -> None:
@@ -886,12 +892,14 @@ def test_end_of_turn_tokens_are_planned() -> None:
     decided = plan("harmony", ask(), tokenizer=vocabulary)
     assert set(decided.eos_token_ids or ()) >= {ids["<|return|>"], ids["<|call|>"]}
     assert ids["<|end|>"] not in (decided.eos_token_ids or ())
-    # A generation config that lists the end of a message would cut every answer short.
-    given = plan("harmony", ask(), tokenizer=vocabulary, eos_token_ids=[ids["<|return|>"], ids["<|end|>"], 3])
-    assert given.eos_token_ids is not None
-    assert set(given.eos_token_ids) >= {ids["<|return|>"], ids["<|call|>"], 3}
-    assert ids["<|end|>"] not in given.eos_token_ids
-    assert any("not used as EOS" in warning for warning in given.warnings)
+    # Some generation configs list the end-of-message token, which would cut every answer short.
+    decided_ = plan(
+        "harmony", ask(), tokenizer=vocabulary, eos_token_ids=[ids["<|return|>"], ids["<|end|>"], 3]
+    )
+    assert decided_.eos_token_ids is not None
+    assert set(decided_.eos_token_ids) >= {ids["<|return|>"], ids["<|call|>"], 3}
+    assert ids["<|end|>"] not in decided_.eos_token_ids
+    assert any("not used as EOS" in warning for warning in decided_.warnings)
 
 
 def test_end_of_turn_can_be_ignored() -> None:
@@ -911,7 +919,7 @@ def test_stop_string_that_is_markup_warns() -> None:
     assert not plan("qwen3", ask(stop="END")).warnings
 
 
-# --- PRE.6: what is taken off the beginning
+# --- PRE.6: leading markers
 
 OFF = with_kwargs(enable_thinking=False)
 
@@ -941,16 +949,16 @@ def test_leading_marker_is_stripped(text: str, content: str | None) -> None:
 def test_leading_marker_is_stripped_before_a_call() -> None:
     decided = plan("nemotron_v3", {**OFF, "tools": TOOLS})
     call = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
-    found = read(decided, f"<think></think>{call}")
-    assert (found.content, calls(found)) == (None, [("f", {"a": 1})])
+    message_ = read(decided, f"<think></think>{call}")
+    assert (message_.content, calls(message_)) == (None, [("f", {"a": 1})])
 
 
 @pytest.mark.parametrize("lead", ["", "<think>", "\n<think>\n", "<think></think>", "<think>\n\n</think>\n\n"])
 @pytest.mark.parametrize("choice", ["required", NAMED])
 def test_leading_marker_is_stripped_from_guided_json(lead: str, choice: Any) -> None:
     decided = plan("nemotron_v3", {**OFF, "tools": TOOLS, "tool_choice": choice})
-    found = read(decided, lead + '[{"name": "f", "parameters": {"a": 1}}]')
-    assert (found.content, calls(found)) == (None, [("f", {"a": 1})])
+    message_ = read(decided, lead + '[{"name": "f", "parameters": {"a": 1}}]')
+    assert (message_.content, calls(message_)) == (None, [("f", {"a": 1})])
 
 
 def test_stray_closing_marker_is_stripped() -> None:
@@ -983,8 +991,8 @@ def test_ids_are_stripped_too() -> None:
 
 def test_text_with_ids_passes_the_same_stages() -> None:
     vocabulary = tokenizer(special=("</think>",))
-    asked = ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
-    decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
+    request_ = ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    decided = plan("deepseek_r1", request_, tokenizer=vocabulary, constraints=("json",))
     two = '[{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {}}]'
     for text in (f"é</think>{two}", f"\n{two}", "  "):
         ids = vocabulary.encode(text, add_special_tokens=False).ids
@@ -1004,8 +1012,8 @@ def test_text_with_ids_passes_the_same_stages() -> None:
 
 def test_text_cut_by_a_stop_string_stays_cut() -> None:
     vocabulary = tokenizer(special=("</think>",))
-    asked = ask(tools=TOOLS, tool_choice="required")
-    decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
+    request_ = ask(tools=TOOLS, tool_choice="required")
+    decided = plan("deepseek_r1", request_, tokenizer=vocabulary, constraints=("json",))
     parser = decided.parser(ids=True)
     fold = parser.fold()
     fold.push(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
@@ -1013,7 +1021,7 @@ def test_text_cut_by_a_stop_string_stays_cut() -> None:
     assert (fold.message().reasoning, fold.message().content) == (None, None)
 
 
-# --- what else a request may ask for
+# --- other request options
 
 
 def test_ids_and_guided_json_combine() -> None:
@@ -1041,9 +1049,9 @@ def test_ids_and_guided_json_combine() -> None:
                 at = assert_span(event, at, text)
             fold.push(events)
             assert at == len(text)
-            found = fold.message()
-            assert calls(found) == ([("f", {"a": 1})] if two in text else [])
-            assert (found.reasoning or "").strip() == (reasoning or "").strip()
+            message_ = fold.message()
+            assert calls(message_) == ([("f", {"a": 1})] if two in text else [])
+            assert (message_.reasoning or "").strip() == (reasoning or "").strip()
     with pytest.raises(UsageError, match="this parser has a tokenizer"):
         decided.parser(ids=True).feed("x")
     with pytest.raises(UsageError, match="takes text"):
@@ -1075,8 +1083,8 @@ def test_reasoning_can_be_hidden() -> None:
     for request_ in (ask(include_reasoning=False), ask(reasoning={"exclude": True})):
         decided = plan("deepseek_r1", request_)
         assert decided.include_reasoning is False
-        found = read(decided, "hm</think>\n\nHi")
-        assert (found.reasoning, found.content) == (None, "Hi")
+        message_ = read(decided, "hm</think>\n\nHi")
+        assert (message_.reasoning, message_.content) == (None, "Hi")
 
 
 def test_reasoning_can_stay_in_content() -> None:
@@ -1138,7 +1146,7 @@ def test_forced_call_wins_over_a_json_response() -> None:
     assert both.warnings == (*call.warnings, "response_format has no effect: tool_choice requires a call")
 
 
-# --- refusals
+# --- rejected requests
 
 BLANK: dict[str, Any] = {}
 
@@ -1146,7 +1154,7 @@ BLANK: dict[str, Any] = {}
 @pytest.mark.parametrize(
     ("name", "request_", "options", "why"),
     [
-        # Unknown switches, and words that they do not know.
+        # Unknown switches and unknown values.
         (
             "qwen3",
             with_kwargs(enable_reasoning=True),
@@ -1176,7 +1184,7 @@ BLANK: dict[str, Any] = {}
         ("hy_v3", ask(reasoning_effort="medium"), {}, "accepts no_think, none, low, high"),
         ("kimi_k3", ask(reasoning_effort="medium"), {}, "accepts none, low, high, max"),
         ("qwen3", ask(chat_template_kwargs=[1]), {}, "chat_template_kwargs is a list"),
-        # Contradictions.
+        # Contradictory options.
         ("qwen3", with_kwargs(thinking=True, enable_thinking=False), {}, "contradict each other"),
         ("qwen3", ask(thinking=True, chat_template_kwargs={"thinking": False}), {}, "remove one of them"),
         (
@@ -1211,8 +1219,8 @@ BLANK: dict[str, Any] = {}
             {"tool_continuation_reasoning": "on"},
             "reasoning is off: .*; switch it on",
         ),
-        # Wrong templates.
-        ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "use the template of this family"),
+        # Prompts of another template.
+        ("harmony", ask(), {"prompt": "<|im_start|>assistant\n"}, "use the template of this"),
         ("harmony", ask(), {"prompt": "User: Hi\nAssistant: "}, "outside any message"),
         ("deepseek_v4", ask(), {"prompt": "<|im_start|>assistant\n<think>\n"}, "prompts of deepseek_v4 end"),
         ("glm47", ask(), {"prompt": "<｜User｜>Hi<｜Assistant｜>"}, "use the template of this family"),
@@ -1221,7 +1229,7 @@ BLANK: dict[str, Any] = {}
         # Missing tokenizers.
         ("hermes", ask(), {"prompt": [1, 2, 3]}, "pass the model's tokenizer"),
         ("hy_v4", ask(tools=TOOLS, tool_choice="required"), {}, "pass tokenizer=, or name hy_v4:opensource"),
-        # Other mistakes.
+        # Other usage errors.
         ("hermes", [], {}, "request is a list"),
         ("hermes", ask(), {"prompt": 7}, "prompt is a int"),
         ("hermes", ask(), {"prompt": b"abc"}, "pass the model's tokenizer"),

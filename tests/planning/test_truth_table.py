@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "truth-table.md"
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
 
-# --- the table is complete
+# --- completeness of the table
 
 
 @pytest.mark.parametrize("dialect", built_in_dialects(), ids=lambda dialect: dialect.name)
@@ -122,7 +122,7 @@ def test_docs_table_matches_the_code() -> None:
     assert written == truth_table(), "run: python -m unspool.planning._truth_table > docs/truth-table.md"
 
 
-# --- the table is right
+# --- correctness of the table
 
 Kind = Literal["tool", "reasoning", "both"]
 
@@ -187,7 +187,7 @@ DEEPSEEK_EOS = "<｜end▁of▁sentence｜>"
 GLM_EOS = ("<|endoftext|>", "<|user|>", "<|observation|>")
 
 SPECIFIED = (
-    # Parsers of the original table.
+    # Parsers in the original table.
     tool("harmony", True, "native", "<|return|>", "<|call|>"),
     reasoning("gpt_oss", True),
     both("gemma4", True, "json", "<turn|>", "<eos>", "<|tool_response>", off=(T, E)),
@@ -223,7 +223,7 @@ SPECIFIED = (
     reasoning("qwen", False, off=(E,)),
     reasoning("qwen3", False, off=(E,)),
     reasoning("qwen3_thinking", False, inside=True),
-    # Other families of the peers.
+    # Other families that peers support.
     both(
         "minimax_m3",
         True,

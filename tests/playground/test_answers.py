@@ -1,4 +1,4 @@
-"""What the playground's page is told: laws over every dialect's sample, and errors that are answers."""
+"""Answers to the playground's page: laws over every dialect's sample, and usage errors as answers."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ BROKEN = '<tool_call>\n{"name": "now", "arguments": {"a": 3.}}\n</tool_call>'
 
 
 def play(**request: Any) -> dict[str, Any]:
-    found = answer({"ask": "play", "tools": tools(), **request})
-    assert json.loads(json.dumps(found)) is not None, "JSON values"
-    return found
+    result = answer({"ask": "play", "tools": tools(), **request})
+    assert json.loads(json.dumps(result)) is not None, "JSON values"
+    return result
 
 
 def recorded(name: str) -> dict[str, Any]:
@@ -54,52 +54,52 @@ def parser(name: str) -> Parser:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_spans_tile_the_text(name: str) -> None:
-    asked = recorded(name)
-    steps = play(**asked)["steps"]
+    request = recorded(name)
+    steps = play(**request)["steps"]
     for position in (None, *range(0, steps, 1 + steps // 3)):
-        seen = play(**asked, position=position, apis=[])
+        seen = play(**request, position=position, apis=[])
         ends = [0, *(end for _, end, _, _ in seen["spans"])]
         assert [start for start, _, _, _ in seen["spans"]] == ends[:-1]
         assert ends[-1] == seen["decided"]
         assert seen["decided"] + seen["pending"] == seen["fed"]
-    assert play(**asked)["decided"] == len(asked["text"])
+    assert play(**request)["decided"] == len(request["text"])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_events_equal_the_parser_at_every_position(name: str) -> None:
-    asked = recorded(name)
-    size = 1 + len(asked["text"]) // 7
+    request = recorded(name)
+    size = 1 + len(request["text"]) // 7
     reading = parser(name)
     so_far: list[Any] = []
-    for position in range(len(range(0, len(asked["text"]), size)) + 2):
-        seen = play(**asked, chunk=size, position=position, window=10_000, apis=[])
+    for position in range(len(range(0, len(request["text"]), size)) + 2):
+        seen = play(**request, chunk=size, position=position, window=10_000, apis=[])
         if position > seen["steps"]:
             so_far += reading.finish("stop")
         elif position:
-            so_far += reading.feed(asked["text"][(position - 1) * size : position * size])
-        told = [{key: value for key, value in event.items() if key != "step"} for event in seen["events"]]
-        assert told == [event_fields(event) for event in so_far]
+            so_far += reading.feed(request["text"][(position - 1) * size : position * size])
+        events = [{key: value for key, value in event.items() if key != "step"} for event in seen["events"]]
+        assert events == [event_fields(event) for event in so_far]
         assert seen["mode"] == ("finished" if position > seen["steps"] else reading.mode)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_old_events_may_arrive_together(name: str) -> None:
     """A window is only a faster way to the same state."""
-    asked = recorded(name)
-    position = play(**asked)["steps"] * 2 // 3
-    quick, slow = (play(**asked, position=position, window=window, apis=[]) for window in (1, 10_000))
+    request = recorded(name)
+    position = play(**request)["steps"] * 2 // 3
+    quick, slow = (play(**request, position=position, window=window, apis=[]) for window in (1, 10_000))
     for key in ("fed", "decided", "pending", "max_pending", "mode", "spans", "message", "diagnostics"):
         assert quick[key] == slow[key], key
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_final_message_equals_parse(name: str) -> None:
-    asked = recorded(name)
+    request = recorded(name)
     message = parse(
-        asked["text"], name, tools=tools(), prompt=asked["prompt"], finish_reason="stop",
+        request["text"], name, tools=tools(), prompt=request["prompt"], finish_reason="stop",
         new_id=seeded_ids("playground", name),
     )  # fmt: skip
-    seen = play(**asked)["message"]
+    seen = play(**request)["message"]
     assert (seen["reasoning"], seen["content"]) == (message.reasoning, message.content)
     assert seen["tool_calls"] == [
         {"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls
@@ -108,14 +108,14 @@ def test_final_message_equals_parse(name: str) -> None:
 
 
 def test_chunks_equal_those_of_the_server() -> None:
-    asked = recorded("hermes")
-    seen = play(**asked, chunk=5, window=10_000)
+    request = recorded("hermes")
+    seen = play(**request, chunk=5, window=10_000)
     client = ChatStreamDecoder()
     reading = parser("hermes")
     wire = ChatStream(reading, model="playground", id="chatcmpl-0", created=0)
     sent: list[Any] = []
-    for at in range(0, len(asked["text"]), 5):
-        sent += wire.encode(reading.feed(asked["text"][at : at + 5]))
+    for at in range(0, len(request["text"]), 5):
+        sent += wire.encode(reading.feed(request["text"][at : at + 5]))
     sent += wire.encode(reading.finish("stop"))
     assert [one["chunk"] for one in seen["chunks"]["chat"]] == sent
     for chunk in sent:
@@ -169,25 +169,25 @@ def test_open_call_is_shown_while_it_grows() -> None:
 def test_every_dialect_has_sample_outputs() -> None:
     start = answer({"ask": "dialects"})
     assert [dialect["name"] for dialect in start["dialects"]] == NAMES
-    found = answer({"ask": "examples", "dialect": "harmony"})
-    assert found["sample"]["text"] == recorded("harmony")["text"]
-    assert {"The ten standard patterns", "Malformed calls"} <= {group["title"] for group in found["groups"]}
+    result = answer({"ask": "examples", "dialect": "harmony"})
+    assert result["sample"]["text"] == recorded("harmony")["text"]
+    assert {"The ten standard patterns", "Malformed calls"} <= {group["title"] for group in result["groups"]}
     for preset in start["presets"]:
         assert bool(play(**preset)["diagnostics"]) == (
             preset["title"] in ("A broken call", "Cut off in a call")
         )
 
 
-# -- cases
+# -- corpus cases
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "harmony", "kimi_k2", "pythonic"])
 def test_copied_case_passes(name: str) -> None:
-    found = answer({"ask": "examples", "dialect": name})
-    outputs = [found["sample"], *(case for group in found["groups"] for case in group["cases"][:3])]
+    examples = answer({"ask": "examples", "dialect": name})
+    outputs = [examples["sample"], *(case for group in examples["groups"] for case in group["cases"][:3])]
     copied: list[TestCase] = []
     for output in outputs:
-        made = answer({"ask": "case", **output, "dialect": name, "tools": found["tools"][output["tools"]]})
+        made = answer({"ask": "case", **output, "dialect": name, "tools": examples["tools"][output["tools"]]})
         copied.append(TestCase.from_json(made["case"]))
         assert made["line"] == copied[-1].to_line()
     report = Runner(unspool_adapter(), ["whole", "characters"], minimise=False).run(copied)
@@ -195,18 +195,18 @@ def test_copied_case_passes(name: str) -> None:
     assert len(report.results) == len(copied)
 
 
-# -- detection, labels
+# -- detection and labels
 
 
 @real
 def test_template_detection_gives_reasons() -> None:
     path = next(path for name, path in TEMPLATES.items() if "hermes" in name.lower())
-    found = answer({"ask": "detect", "name": "t.jinja", "text": path.read_text(encoding="utf-8")})
-    assert found["use"] == "hermes"
-    assert found["evidence"]
+    result = answer({"ask": "detect", "name": "t.jinja", "text": path.read_text(encoding="utf-8")})
+    assert result["use"] == "hermes"
+    assert result["evidence"]
     config = {"chat_template": path.read_text(encoding="utf-8")}
-    asked = {"ask": "detect", "name": "tokenizer_config.json", "text": json.dumps(config)}
-    assert answer(asked)["use"] == "hermes"
+    request = {"ask": "detect", "name": "tokenizer_config.json", "text": json.dumps(config)}
+    assert answer(request)["use"] == "hermes"
 
 
 def test_partial_header_asks_for_more() -> None:
@@ -234,11 +234,11 @@ TOKENIZER = json.dumps(
 
 
 def test_every_token_has_a_label() -> None:
-    asked = {"ask": "labels", "dialect": "hermes", "text": "Hi", "tokenizer_json": TOKENIZER}
-    found = answer({**asked, "ids": [0, 2, 1, 3, 4]})
-    assert [token["kind"] for token in found["tokens"]] == ["content", "call", "call", "call", "end"]
-    assert found["tokens"][2]["shared"]
-    assert "".join(token["text"] for token in found["tokens"]).startswith("Hi<tool_call>{")
+    request = {"ask": "labels", "dialect": "hermes", "text": "Hi", "tokenizer_json": TOKENIZER}
+    result = answer({**request, "ids": [0, 2, 1, 3, 4]})
+    assert [token["kind"] for token in result["tokens"]] == ["content", "call", "call", "call", "end"]
+    assert result["tokens"][2]["shared"]
+    assert "".join(token["text"] for token in result["tokens"]).startswith("Hi<tool_call>{")
 
 
 def test_tokenizer_file_is_read_without_its_package() -> None:
@@ -251,7 +251,7 @@ def test_tokenizer_file_is_read_without_its_package() -> None:
     assert [ours.token_bytes(id) for id in (0, 1)] == [theirs.token_bytes(id) for id in (0, 1)]
 
 
-# -- errors are answers
+# -- errors
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 40), st.text(max_size=20), st.lists(st.integers(), max_size=2),
@@ -277,7 +277,7 @@ def test_no_request_raises(request: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "expected"),
     [
         ({"ask": "paly"}, "choose one of dialects, examples, play"),
         ({"ask": "play", "text": "a", "dialect": "hermez"}, "did you mean hermes"),
@@ -288,19 +288,19 @@ def test_no_request_raises(request: dict[str, Any]) -> None:
         ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "this JSON file has no model"),
     ],
 )
-def test_errors_suggest_a_fix(request_: dict[str, Any], told: str) -> None:
-    assert told in answer(request_)["error"]
+def test_errors_suggest_a_fix(request_: dict[str, Any], expected: str) -> None:
+    assert expected in answer(request_)["error"]
 
 
 def test_normalised_events_do_not_depend_on_chunk_size() -> None:
-    asked = recorded("qwen3_coder")
+    request = recorded("qwen3_coder")
 
     def events(chunk: int) -> list[Any]:
         reading = parser("qwen3_coder")
-        pieces = [asked["text"][at : at + chunk] for at in range(0, len(asked["text"]), chunk)]
+        pieces = [request["text"][at : at + chunk] for at in range(0, len(request["text"]), chunk)]
         return normalise([event for piece in pieces for event in reading.feed(piece)])
 
     for one, other in pairwise([1, 3, 8]):
         assert events(one) == events(other)
-        spans = [play(**asked, chunk=chunk, apis=[])["spans"] for chunk in (one, other)]
+        spans = [play(**request, chunk=chunk, apis=[])["spans"] for chunk in (one, other)]
         assert spans[0] == spans[1]

@@ -51,8 +51,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as chromium_:
+        yield chromium_
 
 
 Opened = Callable[..., Any]
@@ -73,12 +73,12 @@ def opened(browser: Any, address: str) -> Iterator[Opened]:
     tabs.close()
 
 
-def settled(page: Any) -> None:
+def wait_until_settled(page: Any) -> None:
     """Wait for the answer to all pending questions."""
     page.wait_for_selector("#playground:not([data-asking])", timeout=60_000)
 
 
-def shows(page: Any, selector: str, wanted: str) -> None:
+def assert_shows(page: Any, selector: str, wanted: str) -> None:
     sync_api.expect(page.locator(selector)).to_contain_text(wanted, timeout=60_000)
 
 
@@ -88,8 +88,8 @@ def picture(page: Any, name: str) -> None:
 
 
 def text(page: Any, selector: str) -> str:
-    found: str = page.inner_text(selector)
-    return found
+    inner: str = page.inner_text(selector)
+    return inner
 
 
 def test_sample_output_is_shown_before_python_loads(opened: Opened) -> None:
@@ -105,29 +105,29 @@ def test_every_control_works(opened: Opened) -> None:
     page = opened()
     picture(page, "desktop-light")
     page.click("#first")
-    settled(page)
+    wait_until_settled(page)
     assert text(page, "#position-told").startswith("0 of")
     assert text(page, "#message") == "Nothing yet."
     page.click("#forward")
     page.click("#forward")
-    settled(page)
+    wait_until_settled(page)
     assert text(page, "#position-told").startswith("2 of")
     page.click("#back")
-    settled(page)
+    wait_until_settled(page)
     assert text(page, "#position-told").startswith("1 of")
     assert "holds back" in text(page, "#held")
     page.fill("#position", "60")
-    settled(page)
+    wait_until_settled(page)
     assert "reasoning" in text(page, "#message")
     page.fill("#chunk", "7")
-    settled(page)
+    wait_until_settled(page)
     assert text(page, "#chunk-told") == "7 characters"
-    assert "of" in text(page, "#position-told"), "changing the pieces keeps the place"
+    assert "of" in text(page, "#position-told"), "a new chunk size must keep the position"
     page.click("#last")
-    settled(page)
+    wait_until_settled(page)
     assert "the end" in text(page, "#position-told")
     assert "finish_reason: tool_calls" in text(page, "#finish")
-    for view, found in (
+    for view, content in (
         ("chat", "delta"),
         ("messages", "message_stop"),
         ("responses", "response.completed"),
@@ -135,46 +135,46 @@ def test_every_control_works(opened: Opened) -> None:
         ("tokens", "tokenizer.json"),
     ):
         page.click(f"#view-{view}")
-        shows(page, "#view", found)
+        assert_shows(page, "#view", content)
     page.click("#view-events")
     page.select_option("[data-policy=commit]", "call")
     page.select_option("[data-policy=like]", "vllm")
     page.select_option("#reason", "length")
     page.fill("#prompt", "<think>\\n")
-    settled(page)
+    wait_until_settled(page)
     assert page.is_hidden("#error")
     page.fill("#tools", "[")
     assert page.is_visible("#tools-error")
     page.fill("#tools", "[]")
-    settled(page)
+    wait_until_settled(page)
     assert page.is_hidden("#tools-error")
     assert "call" not in page.eval_on_selector_all(".part .label", "all => all.map(one => one.textContent)")
     page.click("#clear")
-    settled(page)
+    wait_until_settled(page)
     assert page.input_value("#raw") == ""
     page.fill("#raw", "Hello 🙂 <tool_call>")
-    settled(page)
+    wait_until_settled(page)
     assert "Hello 🙂" in text(page, "#message")
 
 
 def test_keyboard_works(opened: Opened) -> None:
     page = opened()
     page.keyboard.press("Home")
-    settled(page)
+    wait_until_settled(page)
     page.keyboard.press("ArrowRight")
-    settled(page)
+    wait_until_settled(page)
     assert text(page, "#position-told").startswith("1 of")
-    shows(page, "#announce", "1 of")
+    assert_shows(page, "#announce", "1 of")
     page.fill("#chunk", "64")
     page.click("#message-title")
     page.keyboard.press("Home")
-    settled(page)
+    wait_until_settled(page)
     page.click("h1")
     page.keyboard.press("Space")
-    shows(page, "#position-told", "the end")
+    assert_shows(page, "#position-told", "the end")
     page.focus("#view-events")
     page.keyboard.press("ArrowRight")
-    settled(page)
+    wait_until_settled(page)
     assert page.get_attribute("#view-chat", "aria-selected") == "true"
 
 
@@ -183,11 +183,11 @@ def test_dialect_can_be_selected(dialect: str, opened: Opened) -> None:
     page = opened()
     page.select_option("#dialect", dialect)
     sync_api.expect(page.locator("#example")).to_have_value("0", timeout=60_000)
-    settled(page)
+    wait_until_settled(page)
     assert page.locator(".part.k-call.complete").count() == 3
     assert page.is_hidden("#diagnostics")
     page.select_option("#example", "1")
-    settled(page)
+    wait_until_settled(page)
     assert text(page, "#shows")
 
 
@@ -217,8 +217,8 @@ TEMPLATE = """{%- for message in messages %}{{ '<|im_start|>' + message.role + '
 def test_template_can_be_dropped(opened: Opened) -> None:
     page = opened()
     page.click("text=Parameters in tags")
-    settled(page)
-    drop(page, "chat_template.jinja", TEMPLATE)
+    wait_until_settled(page)
+    drop_file(page, "chat_template.jinja", TEMPLATE)
     page.wait_for_selector("#found strong", timeout=120_000)
     assert text(page, "#found strong") == "hermes"
     assert page.locator("#found li").count() > 0
@@ -233,7 +233,7 @@ def test_template_can_be_dropped(opened: Opened) -> None:
     assert "GGUF header" in text(page, "#found")
 
 
-def drop(page: Any, name: str, content: str) -> None:
+def drop_file(page: Any, name: str, content: str) -> None:
     page.evaluate(
         """([name, content]) => {
             const dataTransfer = new DataTransfer();
@@ -265,9 +265,9 @@ def test_link_restores_the_state(opened: Opened) -> None:
     page.wait_for_selector(".caret")
     page.select_option("[data-policy=malformed_call]", "repair")
     page.fill("#position", "30")
-    settled(page)
+    wait_until_settled(page)
     page.click("#copy-link")
-    shows(page, "#copied", "link")
+    assert_shows(page, "#copied", "link")
     link = page.evaluate("navigator.clipboard.readText()")
     again = opened(link[link.index("#") :])
     for selector in ("#message", "#position-told", "#view", "#mode", "#held"):
@@ -275,13 +275,13 @@ def test_link_restores_the_state(opened: Opened) -> None:
     assert again.input_value("#raw") == page.input_value("#raw")
     assert again.input_value("[data-policy=malformed_call]") == "repair"
     broken = opened("#z=cut")
-    assert "get_weather" in text(broken, "#message"), "an address that was cut off shows the beginning"
+    assert "get_weather" in text(broken, "#message"), "a truncated link must show the beginning"
 
 
 def test_case_can_be_copied(opened: Opened) -> None:
     page = opened()
     page.click("#copy-case")
-    shows(page, "#copied", "case")
+    assert_shows(page, "#copied", "case")
     case = TestCase.from_json(json.loads(page.evaluate("navigator.clipboard.readText()")))
     assert case.dialect == "hermes"
     assert len(case.expected_tool_calls) == 3
@@ -327,10 +327,10 @@ def test_step_duration_is_recorded(opened: Opened, record_property: Callable[[st
     """The duration is printed, not asserted: other load on the machine would fail the test (``ARGS=-s``)."""
     page = opened()
     page.fill("#raw", (page.input_value("#raw") * 20)[:10_000])
-    settled(page)
+    wait_until_settled(page)
     for view in ("events", "chat", "messages", "responses"):
         page.click(f"#view-{view}")
-        settled(page)
+        wait_until_settled(page)
         taken = page.evaluate(
             """async () => {
                 const taken = [];
@@ -346,6 +346,6 @@ def test_step_duration_is_recorded(opened: Opened, record_property: Callable[[st
             }"""
         )
         assert len(taken) == 40
-        told = f"median {taken[20]:.0f} ms, 95 % {taken[37]:.0f} ms, slowest {taken[-1]:.0f} ms"
-        record_property(view, told)
-        print(f"{view}: {told}, of {MOST:.0f}")
+        summary = f"median {taken[20]:.0f} ms, 95 % {taken[37]:.0f} ms, slowest {taken[-1]:.0f} ms"
+        record_property(view, summary)
+        print(f"{view}: {summary}, of {MOST:.0f}")

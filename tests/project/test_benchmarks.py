@@ -40,8 +40,8 @@ def _typical() -> list[Workload]:
     return [workload for workload in _streamed() if workload.scenario == "typical"]
 
 
-def _cells(name: str, given: list[Workload], limit: float = 60.0) -> list[dict[str, Any]]:
-    return [{"contender": name, **cell} for cell in measure.cells(name, iter(given), limit)]
+def _cells(name: str, given_workloads: list[Workload], limit: float = 60.0) -> list[dict[str, Any]]:
+    return [{"contender": name, **cell} for cell in measure.cells(name, iter(given_workloads), limit)]
 
 
 @cache
@@ -86,8 +86,8 @@ def test_long_texts_have_their_length() -> None:
     for workload in _streamed():
         if workload.scenario in workloads.SIZES:
             assert workload.expected is not None
-            said = workload.expected.reasoning or json.loads(workload.expected.calls[0][1])["content"]
-            assert len(said) == workloads.SIZES[workload.scenario]
+            text = workload.expected.reasoning or json.loads(workload.expected.calls[0][1])["content"]
+            assert len(text) == workloads.SIZES[workload.scenario]
 
 
 def test_workloads_round_trip_through_a_file(tmp_path: Path) -> None:
@@ -195,8 +195,8 @@ def _run(**ratios: list[float]) -> dict[str, Any]:
     ],
 )
 def test_history_separates_change_from_noise(before: list[float], after: list[float], moved: str) -> None:
-    said = history.changes(_run(a=before), _run(a=after))[-1]
-    assert said.strip().startswith(moved or "nothing changed")
+    line = history.changes(_run(a=before), _run(a=after))[-1]
+    assert line.strip().startswith(moved or "nothing changed")
 
 
 def test_history_keeps_our_own_ratios(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ MODES = {"prose": "text", "reasoning": "text", "string": "payload", "nested": "p
 def test_state_workload_is_in_that_state(dialect: str, state: str) -> None:
     """Growth is measured in the intended state."""
     if flat.texts(dialect, state, (300, 3_000)) is None:
-        pytest.skip("the dialect has no such state")
+        pytest.skip("the dialect does not have this state")
     head, body = flat.STATES[state](dialect, 3_000)
     parser = Parser(dialect, tools=workloads.TOOLS)
     parser.feed(head + flat.BEGIN)

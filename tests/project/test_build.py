@@ -17,7 +17,7 @@ from paths import ROOT
 from unspool._core.scan.character_runs import COMPILED
 
 
-def said(name: str) -> list[str]:
+def read_list(name: str) -> list[str]:
     """Return a list of hatch_build.py, which only a builder can import."""
     tree = ast.parse((ROOT / "hatch_build.py").read_text(encoding="utf-8"))
     for node in tree.body:
@@ -26,7 +26,7 @@ def said(name: str) -> list[str]:
     raise AssertionError(f"hatch_build.py has no {name}")
 
 
-CORE = said("CORE")
+CORE = read_list("CORE")
 
 
 def test_requested_build_is_tested() -> None:
@@ -52,7 +52,7 @@ def test_compiler_training_runs() -> None:
     runpy.run_path(str(ROOT / "hatch_training.py"))["read_answers"]()
 
 
-# -- in an empty environment
+# -- installation into an empty environment
 
 
 def empty_environment(place: Path, *, pip: bool) -> Path:
@@ -64,7 +64,7 @@ def empty_environment(place: Path, *, pip: bool) -> Path:
 def test_compiling_needs_no_extra(tmp_path: Path) -> None:
     """mypyc compiles what mypy has checked with only the packages that mypy sees."""
     python = empty_environment(tmp_path / "empty", pip=False)
-    checks = [*said("CHECKS"), f"--python-executable={python}", f"--cache-dir={tmp_path / 'cache'}"]
+    checks = [*read_list("CHECKS"), f"--python-executable={python}", f"--cache-dir={tmp_path / 'cache'}"]
     files = [f"unspool/{module}.py" for module in CORE]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *checks, *files],

@@ -40,14 +40,14 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def stages() -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_stage: dict[str, list[tuple[str, str]]] = {}
     for word, rest in instructions():
         if word == "FROM":
             base, name = re.fullmatch(r"(\S+) AS (\S+)", rest, re.ASCII).groups()  # type: ignore[union-attr]
-            found[name] = [("FROM", base)]
+            by_stage[name] = [("FROM", base)]
         else:
-            found[name].append((word, rest))
-    return found
+            by_stage[name].append((word, rest))
+    return by_stage
 
 
 def test_images_use_only_debian_and_pypi() -> None:
@@ -76,7 +76,7 @@ def test_images_run_unprivileged_and_receive_signals() -> None:
     for name in ("gateway", "llamacpp"):
         steps = dict(stages()[name])
         assert int(steps["USER"]) > 0
-        # As a list: a shell between would keep signals from them.
+        # In exec form: a shell in between would not forward signals.
         assert isinstance(ast.literal_eval(steps["ENTRYPOINT"]), list)
         assert "/health" in steps["HEALTHCHECK"]
     environment = dict(stages()["gateway"])["ENV"]
@@ -84,11 +84,11 @@ def test_images_run_unprivileged_and_receive_signals() -> None:
 
 
 def test_compose_file_is_valid() -> None:
-    (found,) = documents("compose.yaml")
-    for service in found["services"].values():
+    (document,) = documents("compose.yaml")
+    for service in document["services"].values():
         assert service["build"]["target"] in stages()
         assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
-    gateway, engine = found["services"]["gateway"], found["services"]["engine"]
+    gateway, engine = document["services"]["gateway"], document["services"]["engine"]
     assert gateway["environment"].keys() <= SETTINGS
     script = (DEPLOY / "llama_server.py").read_text(encoding="utf-8")
     assert all(f'"{name}"' in script for name in engine["environment"])
@@ -107,7 +107,7 @@ def test_systemd_unit_is_valid() -> None:
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert service["Environment"].partition("=")[0] in SETTINGS
     settings = load_settings(environment={}, config=str(DEPLOY / "gateway.toml"))
-    assert settings.workers > 1  # else SIGHUP would end it
+    assert settings.workers > 1  # with a single worker, SIGHUP would stop the server
     assert int(service["TimeoutStopSec"]) > settings.shutdown_timeout
 
 
@@ -121,14 +121,14 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
 
 
 def test_kubernetes_manifest_is_valid(tmp_path: Path) -> None:
-    found = {document["kind"]: document for document in documents("kubernetes.yaml")}
-    config = found["ConfigMap"]["data"]
+    kinds = {document["kind"]: document for document in documents("kubernetes.yaml")}
+    config = kinds["ConfigMap"]["data"]
     (tmp_path / "gateway.toml").write_text(config["gateway.toml"], encoding="utf-8")
     settings = load_settings(environment={}, config=str(tmp_path / "gateway.toml"))
-    pod = found["Deployment"]["spec"]["template"]["spec"]
+    pod = kinds["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert {one["name"] for one in container["env"]} <= SETTINGS
     assert pod["terminationGracePeriodSeconds"] > settings.shutdown_timeout
     assert Path(settings.template).name in config
     names = {metric.name for metric in vars(Metrics()).values()}
-    assert found["HorizontalPodAutoscaler"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in names
+    assert kinds["HorizontalPodAutoscaler"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in names

@@ -53,7 +53,7 @@ def wheel(
     digests = {name: base64.urlsafe_b64encode(hashlib.sha256(data).digest()) for name, data in files.items()}
     lines = [f"{name},sha256={digest.rstrip(b'=').decode()},1" for name, digest in digests.items()]
     with zipfile.ZipFile(path, "w") as archive:
-        archive.mkdir("unspool")  # as some tools write them, and others do not
+        archive.mkdir("unspool")  # some tools add entries for folders
         for name, content in files.items():
             archive.writestr(name, content)
         archive.writestr(f"{INFO}/RECORD", record or "\n".join([*lines, f"{INFO}/RECORD,,"]))
@@ -85,7 +85,7 @@ def test_missing_or_extra_wheel_content_is_reported(
     change: Mapping[str, bytes | None], fault: str, tmp_path: Path
 ) -> None:
     files = {name: data for name, data in {**PURE, **change}.items() if data is not None}
-    assert any(fault in found for found in wheel_faults(wheel(tmp_path, files), SOURCES, (), ["/build"]))
+    assert any(fault in message for message in wheel_faults(wheel(tmp_path, files), SOURCES, (), ["/build"]))
 
 
 def test_compiled_wheel_has_every_module_and_its_tag(tmp_path: Path) -> None:
@@ -127,21 +127,21 @@ def test_source_distribution_has_the_repository_files(tmp_path: Path) -> None:
 
 
 def test_interpreters_are_recognised() -> None:
-    found = query_interpreter(sys.executable)
-    assert found is not None
-    assert found.minor == f"{sys.version_info[0]}.{sys.version_info[1]}"
-    assert interpreters({"UNSPOOL_PYTHONS": f"{sys.executable}:{sys.executable}"}) == [found]
+    interpreter = query_interpreter(sys.executable)
+    assert interpreter is not None
+    assert interpreter.minor == f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert interpreters({"UNSPOOL_PYTHONS": f"{sys.executable}:{sys.executable}"}) == [interpreter]
     assert query_interpreter(str(ROOT / "LICENSE")) is None
     with pytest.raises(SystemExit, match="not a Python that runs here"):
         interpreters({"UNSPOOL_PYTHONS": "/nowhere/python"})
-    assert found.minor not in missing_versions([found])
+    assert interpreter.minor not in missing_versions([interpreter])
     assert missing_versions([]) == list(VERSIONS)
 
 
 def test_versions_are_the_promised_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    told = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
-    assert tuple(told) == VERSIONS
+    versions = [line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line]
+    assert tuple(versions) == VERSIONS
     assert project["requires-python"] == f">={VERSIONS[0]}"
 
 

@@ -67,12 +67,12 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     pytest.importorskip("starlette")
     pytest.importorskip("aiohttp")
     pytest.importorskip("msgspec")
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
 @pytest.fixture
-def told(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
+def gateway_address(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the gateway's address for the programs."""
     monkeypatch.setenv("OPENAI_BASE_URL", f"{gateway.url}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "x")
@@ -87,8 +87,9 @@ def test_stream_example_works_through_the_gateway(
     )
     run("stream_from_the_gateway")
     lines = capsys.readouterr().out.splitlines()
-    said = "".join(line[8:-1] for line in lines if line.startswith("says"))  # joined, if it came at once
-    assert (lines[0], said) == ("thinks 'I look.'", "One moment.")
+    # Chunks that arrive together are printed as one.
+    text = "".join(line[8:-1] for line in lines if line.startswith("says"))
+    assert (lines[0], text) == ("thinks 'I look.'", "One moment.")
     assert "calls  get_weather" in lines
     assert lines[-1] == "ends   tool_calls"
 

@@ -42,25 +42,25 @@ def source(folder: Path) -> Path:
 @pytest.fixture(params=[wheel, source])
 def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return the manifest's entry for the only package; its archive needs no network."""
-    said: dict[str, Any] = {"version": "1", "sha256": "0", "folder": "pkg/templates", "known": ["a"]}
+    entry: dict[str, Any] = {"version": "1", "sha256": "0", "folder": "pkg/templates", "known": ["a"]}
 
     def download(name: str, package: Mapping[str, Any], folder: Path) -> Path:
-        assert (name, package) == ("pkg", said)
+        assert (name, package) == ("pkg", entry)
         archive = request.param(folder)
         assert isinstance(archive, Path)
         return archive
 
-    monkeypatch.setattr(fetch_templates, "packages", lambda: {"pkg": said})
+    monkeypatch.setattr(fetch_templates, "packages", lambda: {"pkg": entry})
     monkeypatch.setattr(fetch_templates, "download", download)
-    return said
+    return entry
 
 
 def test_templates_of_one_directory_are_copied_verbatim(tmp_path: Path, package: dict[str, Any]) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "old.jinja").write_text("of another version", "utf-8")
     fetch(tmp_path)
-    found = {file.name: file.read_bytes() for file in (tmp_path / "pkg").iterdir()}
-    assert found == {"a.jinja": b"{{ a }}\r\n", "b.jinja": b"{{ b }}"}
+    files = {file.name: file.read_bytes() for file in (tmp_path / "pkg").iterdir()}
+    assert files == {"a.jinja": b"{{ a }}\r\n", "b.jinja": b"{{ b }}"}
 
 
 @pytest.mark.parametrize("change", [{"known": ["a", "gone"]}, {"folder": "pkg/elsewhere", "known": []}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# Start-up hooks of the environment may load modules of their own, so only what comes on top counts.
+# Start-up hooks of the environment may load modules, so count only additional ones.
 PROBE = """
 import sys
 before = set(sys.modules)
@@ -14,7 +14,7 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
-def loaded(code: str) -> set[str]:
+def loaded_modules(code: str) -> set[str]:
     """Return the modules that running ``code`` loads."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROBE.format(code=code)],
@@ -27,23 +27,23 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def foreign(modules: set[str]) -> set[str]:
+def third_party_modules(modules: set[str]) -> set[str]:
     """Return top-level packages outside the standard library."""
     return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
 
 
-def ours(modules: set[str]) -> set[str]:
+def own_modules(modules: set[str]) -> set[str]:
     """Return our own modules, without the package itself."""
     return {name.removeprefix("unspool.") for name in modules if name.startswith("unspool.")}
 
 
 def test_import_needs_only_the_standard_library() -> None:
-    modules = loaded("import unspool; assert unspool.__file__")
-    assert {name for name in foreign(modules) if "mypyc" not in name} == {"unspool"}
+    modules = loaded_modules("import unspool; assert unspool.__file__")
+    assert {name for name in third_party_modules(modules) if "mypyc" not in name} == {"unspool"}
 
 
 def test_probe_detects_third_parties() -> None:
-    assert {"pytest", "pluggy"} <= foreign(loaded("import pytest"))
+    assert {"pytest", "pluggy"} <= third_party_modules(loaded_modules("import pytest"))
 
 
 PARSING = {"_core", "_version", "dialects", "errors", "events", "message", "parser", "policies"}
@@ -56,17 +56,17 @@ NOT_FOR_PARSING = {
 
 
 def test_import_loads_no_dialect() -> None:
-    modules = ours(loaded("import unspool"))
+    modules = own_modules(loaded_modules("import unspool"))
     assert {name.partition(".")[0] for name in modules} == PARSING
     assert not modules & NOT_FOR_PARSING
     assert not {name for name in modules if name.startswith("dialects.families")}
 
 
 def test_parsing_loads_only_what_it_needs() -> None:
-    modules = loaded("import unspool; unspool.parse('Hi.', 'hermes')")
-    assert {name.partition(".")[0] for name in ours(modules)} == PARSING
-    assert not ours(modules) & NOT_FOR_PARSING
-    assert "importlib.metadata" not in modules, "entry points are read when a name is unknown"
+    modules = loaded_modules("import unspool; unspool.parse('Hi.', 'hermes')")
+    assert {name.partition(".")[0] for name in own_modules(modules)} == PARSING
+    assert not own_modules(modules) & NOT_FOR_PARSING
+    assert "importlib.metadata" not in modules, "entry points must be loaded only for unknown names"
 
 
 def test_lazy_names_are_loaded_on_demand() -> None:
@@ -88,5 +88,5 @@ def test_lazy_names_are_loaded_on_demand() -> None:
         "ExportError": "models.convert.to_response_template",
     }
     for name, module in later.items():
-        assert module not in ours(loaded("import unspool"))
-        assert module in ours(loaded(f"from unspool import {name}")), name
+        assert module not in own_modules(loaded_modules("import unspool"))
+        assert module in own_modules(loaded_modules(f"from unspool import {name}")), name

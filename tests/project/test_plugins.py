@@ -46,7 +46,7 @@ def python(code: str, path: Path | None) -> subprocess.CompletedProcess[str]:
 
 
 def execute(arguments: list[str], path: Path | None, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    # What was there stays: the tests may run over a build that is found that way.
+    # Keep the existing path: the tests may run against a build that is found there.
     places = [str(path or ""), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     return subprocess.run(
@@ -127,7 +127,7 @@ def both():
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "name"),
     [
         ("flock:A", ["parrot_a"]),
         ("flock", ["parrot_a", "parrot_b"]),
@@ -135,12 +135,12 @@ def both():
         ("flock:both", ["parrot_a", "parrot_b"]),
     ],
 )
-def test_entry_point_may_be_a_dialect_list_or_function(value: str, found: list[str], tmp_path: Path) -> None:
+def test_entry_point_may_be_a_dialect_list_or_function(value: str, name: list[str], tmp_path: Path) -> None:
     (tmp_path / "flock.py").write_text(DECLARATIONS)
     install(tmp_path, "flock", "1", {"flock": value})
     listing = "import unspool; print(*[d.name for d in unspool.list_dialects() if 'parrot' in d.name])"
     done = python(listing, tmp_path)
-    assert done.stdout.split() == found, done.stderr
+    assert done.stdout.split() == name, done.stderr
 
 
 ASK_AT_ONCE = """
@@ -176,7 +176,7 @@ def test_concurrent_first_lookups_all_succeed(names: list[str], installed: Path)
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("raise RuntimeError('no GPU\\nat all')", "RuntimeError: no GPU"),
         ("def f(:", "SyntaxError: "),
@@ -187,7 +187,7 @@ def test_concurrent_first_lookups_all_succeed(names: list[str], installed: Path)
         ("make = 5", "TypeError: "),
     ],
 )
-def test_entry_point_that_raises_is_reported_and_left_out(code: str, said: str, tmp_path: Path) -> None:
+def test_entry_point_that_raises_is_reported_and_left_out(code: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "vandal.py").write_text(code)
     (tmp_path / "flock.py").write_text(DECLARATIONS)
     install(tmp_path, "vandal-dialects", "1", {"broken": "vandal:make"})
@@ -196,7 +196,7 @@ def test_entry_point_that_raises_is_reported_and_left_out(code: str, said: str, 
     listing = f"import unspool; print(*[d.name for d in unspool.list_dialects() if d.name in {wanted}])"
     done = python(listing, tmp_path)
     assert done.stdout.split() == ["hermes", "parrot_a"], done.stderr
-    warning = f"the dialect 'broken' (vandal:make) of vandal-dialects cannot be loaded: {said}"
+    warning = f"the dialect 'broken' (vandal:make) of vandal-dialects cannot be loaded: {message}"
     assert warning in done.stderr
     assert "Update or uninstall vandal-dialects" in done.stderr
 

@@ -29,7 +29,8 @@ PLUMBING = re.compile(r"\b(i64|Unchecked|COMPILING|mypyc\w*|_Event)\b")
 
 def test_docs_name_every_public_module() -> None:
     files = {path.stem if path.stem != "__init__" else path.parent.name for path in _modules()}
-    reexported = {"errors", "events", "message", "parser", "policies"}  # their names are those of `unspool`
+    # Their public names are those of `unspool`.
+    reexported = {"errors", "events", "message", "parser", "policies"}
     private = reexported | {
         "__main__",
         "cli",
@@ -39,7 +40,7 @@ def test_docs_name_every_public_module() -> None:
         "planning",
         "playground",
         "sample_outputs",
-    }  # run, or loaded by name
+    }  # these are run, or loaded by name
     assert {f"unspool.{name}" for name in files - private} | {"unspool", "unspool.batch.ray"} == set(MODULES)
 
 
@@ -53,10 +54,10 @@ def _modules() -> Iterable[Any]:
 def test_every_public_name_exists_and_is_documented(module: str, name: str) -> None:
     value = getattr(import_module(module), name)
     assert name in dir(import_module(module))
-    # The compiler leaves docstrings out; the page of the pure build is the one to read.
+    # The compiler drops docstrings, so the documentation is built from the pure build.
     if not COMPILED and (inspect.isclass(value) or inspect.isroutine(value)):
-        assert value.__doc__, "what is it for?"
-        assert not value.__doc__.startswith(f"{name}("), "dataclasses write this if nobody else does"
+        assert value.__doc__, "no docstring"
+        assert not value.__doc__.startswith(f"{name}("), "this is the docstring that dataclasses generate"
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -122,7 +123,7 @@ def _bases(cls: type) -> int:
     return sys.maxsize if cls in typing.get_args(unspool.Event) else 0
 
 
-# -- every type in a public signature is public
+# -- types in public signatures
 
 FOREIGN = {part for part in typing.get_args(unspool.AnyTokenizer) if part is not unspool.Tokenizer}
 """Types of other packages' tokenizers."""
@@ -173,9 +174,10 @@ def test_docstring_examples_pass(module: str, name: str, monkeypatch: pytest.Mon
     space: ModuleType = import_module(module)
     value = getattr(space, name) if name else space
     if not isinstance(value, ModuleType) and not inspect.isclass(value) and not inspect.isroutine(value):
-        pytest.skip("a value")
+        pytest.skip("not a class, function or module")
     finder = doctest.DocTestFinder(recurse=inspect.isclass(value))
-    monkeypatch.setattr(finder, "_from_module", lambda *_: True)  # a class says that it is of another one
+    # Otherwise doctest skips objects whose `__module__` differs.
+    monkeypatch.setattr(finder, "_from_module", lambda *_: True)
     globs = {one: getattr(space, one) for one in space.__all__}
     globs |= {one: getattr(unspool, one) for one in unspool.__all__ if one not in globs}
     runner = doctest.DocTestRunner(verbose=False)

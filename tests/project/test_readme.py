@@ -43,7 +43,7 @@ class PageError(AssertionError):
 
 def blocks(page: Path) -> list[Block]:
     """Return the ``python`` blocks of a page in order."""
-    found: list[Block] = []
+    result: list[Block] = []
     last: Block | None = None  # the block that a following ``text`` block belongs to
     lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
     for number, line in lines:
@@ -62,21 +62,21 @@ def blocks(page: Path) -> list[Block]:
         text = textwrap.dedent("".join(body)) if fence["indent"] else "".join(body)
         if fence["language"] in {"python", "py"}:
             last = Block(number, text)
-            found.append(last)
+            result.append(last)
         else:
             if fence["language"] == "text" and last is not None:
                 last.expected = text
             last = None
-    return found
+    return result
 
 
 def run(page: Path, module: ModuleType) -> int:
     """Run a page in the namespace of ``module`` and return the number of blocks."""
-    found = blocks(page)
-    for block in found:
+    page_blocks = blocks(page)
+    for block in page_blocks:
         printed = io.StringIO()
         try:
-            # The line feeds in front make the lines of the code those of the page.
+            # The leading newlines make line numbers agree with the page.
             code = compile("\n" * block.line + block.code, str(page), "exec", dont_inherit=True)
             with contextlib.redirect_stdout(printed):
                 exec(code, vars(module))  # noqa: S102  the page is ours
@@ -87,7 +87,7 @@ def run(page: Path, module: ModuleType) -> int:
                 block.expected.splitlines(keepends=True), printed.getvalue().splitlines(keepends=True)
             )
             raise PageError(f"{page}:{block.line}: prints something else:\n{''.join(difference)}")
-    return len(found)
+    return len(page_blocks)
 
 
 def _line(error: Exception, page: Path, default: int) -> int:

@@ -41,7 +41,7 @@ def answer_to(mark: str) -> RequestResult:
     return RequestResult("answered", 200, output.text, output.reasoning, list(output.calls))
 
 
-def judged(result: RequestResult, *, fault: str = "none", disturbed: bool = False) -> dict[str, int]:
+def judge(result: RequestResult, *, fault: str = "none", disturbed: bool = False) -> dict[str, int]:
     log = ResultLog()
     if disturbed:
         log.begin("an engine is killed", "vllm")
@@ -52,22 +52,22 @@ def judged(result: RequestResult, *, fault: str = "none", disturbed: bool = Fals
 
 def test_ledger_detects_faults() -> None:
     good = answer_to(MARKS[6])
-    assert judged(good) == {}
-    assert judged(good, fault="slow") == {}
-    assert "unnoticed fault" in judged(good, fault="die")
-    assert "different from the model's output" in judged(replace(good, text=good.text[:-1]))
-    assert "different from the model's output" in judged(replace(good, calls=[*good.calls, ("search", {})]))
-    assert "leaked" in judged(answer_to(MARKS[7]))
+    assert judge(good) == {}
+    assert judge(good, fault="slow") == {}
+    assert "unnoticed fault" in judge(good, fault="die")
+    assert "different from the model's output" in judge(replace(good, text=good.text[:-1]))
+    assert "different from the model's output" in judge(replace(good, calls=[*good.calls, ("search", {})]))
+    assert "leaked" in judge(answer_to(MARKS[7]))
     failed = RequestResult("error", 502, good.text[:20], "")
-    assert judged(failed, fault="die") == {}
-    assert judged(failed, disturbed=True) == {}
+    assert judge(failed, fault="die") == {}
+    assert judge(failed, disturbed=True) == {}
     for fault in HARMLESS:
-        assert judged(failed, fault=fault) == {"unexplained error": 1}
-    assert "different from the model's output" in judged(replace(failed, text="else"), fault="die")
-    assert judged(replace(failed, text="xxxx"), fault="huge") == {}
-    assert judged(RequestResult("broken"), fault="die") == {"lost": 1}
-    assert judged(RequestResult("broken"), disturbed=True) == {}
-    assert judged(RequestResult("hung"), disturbed=True) == {"lost": 1}
+        assert judge(failed, fault=fault) == {"unexplained error": 1}
+    assert "different from the model's output" in judge(replace(failed, text="else"), fault="die")
+    assert judge(replace(failed, text="xxxx"), fault="huge") == {}
+    assert judge(RequestResult("broken"), fault="die") == {"lost": 1}
+    assert judge(RequestResult("broken"), disturbed=True) == {}
+    assert judge(RequestResult("hung"), disturbed=True) == {"lost": 1}
 
 
 def test_endless_stream_is_not_an_answer() -> None:

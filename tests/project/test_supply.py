@@ -22,10 +22,10 @@ def lock(name: str) -> str:
 
 def pins(name: str) -> dict[str, set[str]]:
     """Return the versions of each package: several where they differ by platform."""
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for package, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock(name), re.MULTILINE):
-        found.setdefault(canonicalize_name(package), set()).add(version)
-    return found
+        versions.setdefault(canonicalize_name(package), set()).add(version)
+    return versions
 
 
 def lines(name: str) -> list[str]:
@@ -35,7 +35,7 @@ def lines(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"),
+    ("name", "requirements"),
     [
         ("test", [*EXTRAS["dev"], *lines("build"), *lines("compiler")]),
         ("run", [*EXTRAS["cli"], *EXTRAS["gateway"], *EXTRAS["tokenizers"]]),
@@ -47,9 +47,9 @@ def lines(name: str) -> list[str]:
         ("site", lines("site")),
     ],
 )
-def test_pins_satisfy_the_requirements(name: str, asked: list[str]) -> None:
+def test_pins_satisfy_the_requirements(name: str, requirements: list[str]) -> None:
     pinned = pins(name)
-    for requirement in map(Requirement, asked):
+    for requirement in map(Requirement, requirements):
         versions = pinned.get(canonicalize_name(requirement.name))
         assert versions, f"{requirement.name} is not pinned: run make lock"
         assert all(version in requirement.specifier for version in versions), f"{requirement}: run make lock"
@@ -102,10 +102,10 @@ def test_licences_are_judged_by_every_part(licence: str, free: bool) -> None:
 
 
 def test_audit_reports_known_and_unchecked_packages() -> None:
-    known = {"id": "PYSEC-1", "fix_versions": ["2.1"], "aliases": [], "description": "x"}
+    vulnerability = {"id": "PYSEC-1", "fix_versions": ["2.1"], "aliases": [], "description": "x"}
     report = {
         "dependencies": [
-            {"name": "a", "version": "2.0", "vulns": [known]},
+            {"name": "a", "version": "2.0", "vulns": [vulnerability]},
             {"name": "b", "version": "1.0", "vulns": []},
             {"name": "c", "skip_reason": "not found"},
         ]

@@ -39,7 +39,7 @@ def test_typing_examples_check(file: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Errors are classes like any other, and a string is a string.
+# Common mistakes, each with the error of the type checker.
 PLAIN = {
     "ExportError",
     "DIAGNOSTIC_KINDS",
@@ -62,7 +62,7 @@ def test_wrong_type_is_detected(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
         "import unspool\n"
-        "unspool.parse('', 'hermes').content.upper()\n"  # may be None
+        "unspool.parse('', 'hermes').content.upper()\n"  # the content may be None
         "reveal_type(unspool.parse('', 'hermes').tool_calls)\n"
     )
     done = check(wrong, tmp_path)

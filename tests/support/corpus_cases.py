@@ -36,7 +36,7 @@ class Call:
     name: str
     text: str | None = None  # exact arguments; None if only their value matters
     value: Any = None  # value of the arguments; None for a truncated call
-    cut: bool = False  # the output ends inside the call; `text` is what a stream has sent so far
+    cut: bool = False  # the output ends inside the call; `text` is what a stream has sent by then
     id: str | None = None  # id that the model wrote
 
     def accepts(self, arguments: str) -> bool:
@@ -58,7 +58,7 @@ class Vector:
     content: str | None
     reasoning: str | None
     calls: tuple[Call, ...]
-    start: str = "content"  # parser state after the prompt
+    start: str = "content"  # channel in which the output starts
     finish: str | None = None
     tools: tuple[dict[str, Any], ...] | None = None  # None if unknown
     tool_choice: Any = None
@@ -154,14 +154,14 @@ class _File:
         return {"raw": text}
 
     def expected(self, body: list[str]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         calls: list[dict[str, Any]] = []
         for line in body:
             self.line += 1
             key, _, rest = line.partition(": ")
             name, _, text = rest.partition(" ")
-            if key in {"content", "reasoning"} and key not in found:
-                found[key] = self.json(rest)
+            if key in {"content", "reasoning"} and key not in fields:
+                fields[key] = self.json(rest)
             elif key == "call":
                 calls.append({"name": name, "value": self.json(text)})
             elif key in {"call-text", "cut"}:
@@ -172,13 +172,13 @@ class _File:
                 calls[-1]["id"] = rest
             else:
                 self.fail(f"not a line of an expected result: {line}")
-        return found | {"calls": tuple(Call(**call) for call in calls)}
+        return fields | {"calls": tuple(Call(**call) for call in calls)}
 
 
 def find_invisible(text: str) -> str | None:
     """Describe the characters of a text that a reader could miss or an editor could change."""
     if text != text.strip() or any(line[-1:].isspace() for line in text.split("\n")):
-        return "white space at the end of a line or at either end"
+        return "whitespace at either end of the text or at the end of a line"
     hidden = {c for c in text if c not in "\n " and unicodedata.category(c) in INVISIBLE}
     return "invisible " + ", ".join(f"U+{ord(c):04X}" for c in sorted(hidden)) if hidden else None
 

@@ -78,7 +78,7 @@ def read_templates(name: str, package: Mapping[str, Any]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as directory:
         archive = download(name, package, Path(directory))
         templates = {path.name: text for path, text in iter_templates(archive) if path.parent == folder}
-    missing = {f"{known}.jinja" for known in package.get("known", ())} - templates.keys()
+    missing = {f"{template}.jinja" for template in package.get("known", ())} - templates.keys()
     if missing or not templates:
         raise FetchError(f"{name}: {folder} lacks {', '.join(sorted(missing)) or 'templates'}")
     return templates

@@ -80,11 +80,11 @@ class Engine:
             return await self.answer(writer, {"data": [{"id": "engine-model", "owned_by": OWNER}]})
         if path == "/tokenize":
             self.seen.append({"path": path, "body": json.loads(body), "gone": False})
-            given = self.seen[-1]["body"]
-            return await self.answer(writer, {"tokens": given.get("prompt", given.get("content")).split()})
+            body_ = self.seen[-1]["body"]
+            return await self.answer(writer, {"tokens": body_.get("prompt", body_.get("content")).split()})
         if path == "/detokenize":
-            given = json.loads(body)
-            return await self.answer(writer, {"prompt": " ".join(map(str, given["tokens"]))})
+            body_ = json.loads(body)
+            return await self.answer(writer, {"prompt": " ".join(map(str, body_["tokens"]))})
         if path == "/v1/embeddings":
             self.seen.append({"path": path, "body": json.loads(body), "gone": False})
             texts = self.seen[-1]["body"]["input"]
@@ -237,13 +237,13 @@ class EngineProcess:
 
     def seen(self) -> list[dict[str, Any]]:
         """Return the requests so far."""
-        found: list[dict[str, Any]] = get(f"{self.url}/seen")["seen"]
-        return found
+        requests: list[dict[str, Any]] = get(f"{self.url}/seen")["seen"]
+        return requests
 
     def last(self) -> dict[str, Any]:
         """Return the body of the last request."""
-        found: dict[str, Any] = self.seen()[-1]["body"]
-        return found
+        body: dict[str, Any] = self.seen()[-1]["body"]
+        return body
 
     def stop(self) -> None:
         self._process.kill()
@@ -331,7 +331,7 @@ class GatewayThread:
 
 
 _HELLO = [{"role": "user", "content": "Hi"}]
-ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+MINIMAL_REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": ("/v1/chat/completions", {"messages": _HELLO}),
     "responses": ("/v1/responses", {"input": "Hi"}),
     "messages": ("/v1/messages", {"messages": _HELLO, "max_tokens": 50}),
@@ -340,7 +340,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
 """Minimal request for each API: path and body."""
 
 
-class _Heard(logging.Handler):
+class _LogCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[tuple[str, dict[str, Any]]] = []
@@ -353,13 +353,13 @@ class _Heard(logging.Handler):
 def warnings_of_the_gateway() -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """Collect the warnings of all gateways in this process."""
     logger = logging.getLogger("unspool.gateway")
-    heard, level = _Heard(), logger.level
-    logger.addHandler(heard)
+    collector, level = _LogCollector(), logger.level
+    logger.addHandler(collector)
     logger.setLevel("WARNING")
     try:
-        yield heard.lines
+        yield collector.lines
     finally:
-        logger.removeHandler(heard)
+        logger.removeHandler(collector)
         logger.setLevel(level)
 
 
@@ -379,7 +379,7 @@ def template_file(directory: Path) -> str:
     return str(path)
 
 
-# -- scenarios: what every client library is put through
+# -- scenarios for every client library
 
 
 @dataclass(frozen=True)
@@ -546,9 +546,9 @@ def until(check: Callable[[], bool]) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 

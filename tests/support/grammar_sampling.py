@@ -69,11 +69,11 @@ class Sampler:
         elif isinstance(node, Chars):
             self._put(self._char(node))
         elif isinstance(node, Ref):
-            known = self._string(node.name)
-            if known is None:
+            fixed = self._string(node.name)
+            if fixed is None:
                 todo.append(self.rules[node.name])
             else:
-                self._put(known)
+                self._put(fixed)
         elif isinstance(node, Seq):
             todo.extend(reversed(node.parts))
         elif isinstance(node, OneOf):

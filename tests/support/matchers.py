@@ -44,7 +44,7 @@ class _Vector(ctypes.Structure):
 
 @cache
 def _llama() -> Any:
-    importlib.import_module("xllamacpp")  # loads what the library itself needs
+    importlib.import_module("xllamacpp")  # load the libraries that it depends on
     library = ctypes.CDLL(str(_library()))
     init = library._Z23llama_grammar_init_implPK11llama_vocabPKcS3_bPS3_mPKim
     init.restype = ctypes.c_void_p
@@ -67,7 +67,7 @@ class Llama:
 
     def __init__(self, gbnf: str) -> None:
         self.gbnf = gbnf
-        self.explain("")  # fails here if the grammar does
+        self.explain("")  # raises here if the grammar is invalid
 
     def __call__(self, text: str) -> bool:
         return not self.explain(text)
@@ -81,11 +81,11 @@ class Llama:
         try:
             for at, char in enumerate(text):
                 llama.accept(grammar, ord(char))
-                found = _Vector.from_address(llama.stacks(grammar))
-                if found.begin == found.end:
+                stacks_ = _Vector.from_address(llama.stacks(grammar))
+                if stacks_.begin == stacks_.end:
                     return f"{text[:at]!r}, then not {text[at:]!r}"
-            found = _Vector.from_address(llama.stacks(grammar))
-            for address in range(found.begin, found.end, ctypes.sizeof(_Vector)):
+            stacks_ = _Vector.from_address(llama.stacks(grammar))
+            for address in range(stacks_.begin, stacks_.end, ctypes.sizeof(_Vector)):
                 stack = _Vector.from_address(address)
                 if stack.begin == stack.end:
                     return ""
@@ -115,7 +115,7 @@ class _Stub(types.ModuleType):
 
 @cache
 def _xgrammar() -> Any:
-    importlib.import_module("tvm_ffi")  # after the stubs exist, it would look into torch
+    importlib.import_module("tvm_ffi")  # import it before the stubs exist: it checks for torch
     if importlib.util.find_spec("torch") is not None:
         return importlib.import_module("xgrammar")
     # Replace both: the real transformers would import the stub of torch.

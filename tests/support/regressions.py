@@ -23,17 +23,17 @@ IDS = {
     "E": "01 02 04 05 07 08 10 11 13 14",  # delimiters inside values
     "F": "01 02 04 05 07 08",  # argument deltas doubled or dropped
     "G": "01 02 04 05 07 08 10 11",  # crashes on malformed output
-    "H": "01 02 04 05 07 08 10 11",  # a wrong or odd dialect
+    "H": "01 02 04 05 07 08 10 11",  # unusual or wrong dialect
     "I": "01 02 04 05 07 08 10",  # tool_choice, guided output
     "J": "01 02 04 05 07",  # truncation, finish reasons
-    "K": "01 02 04 05 07",  # text around calls, white space
+    "K": "01 02 04 05 07",  # text around calls, whitespace
     "L": "01 02 04 05 07 08 10",  # the wire
-    "M": "01 02 04 05",  # ids
+    "M": "01 02 04 05",  # token ids
     "N": "01 02 04 05",  # Unicode
-    "O": "01 02 04",  # no arguments
-    "P": "01 02",  # tools that were not declared
+    "O": "01 02 04",  # missing arguments
+    "P": "01 02",  # undeclared tools
     "Q": "01 02",  # skip_special_tokens
-    "R": "01 02 04 05",  # time
+    "R": "01 02 04 05",  # complexity
 }
 """Ids of all rows.  The numbers have gaps, because bugs that were reported twice are one row."""
 
@@ -162,7 +162,7 @@ NULLABLE_STRING = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 E01 = "<parameter>\n<hello></hello></parameter>\n"
 E08 = 'sql(<|"|><|"|><|"|> S <|"|><|"|><|"|>)'
 NO_OPENER = "I will look.\n\n" + qwen("Glob", ("pattern", "*.md")).removeprefix("<tool_call>\n")
-BEGUN = '<tool_call>{"name":"w","arguments":{"c":"aaa'
+UNFINISHED = '<tool_call>{"name":"w","arguments":{"c":"aaa'
 UNKNOWN = '<tool_call>{"name":"nope","arguments":{'
 CHATML = "<|im_start|>system\nCall tools as <tool_call>{...}</tool_call>.<|im_end|>\n<|im_start|>user\n"
 TURNS = "hi<|im_end|>\n<|im_start|>assistant\n<think>\nHm.\n</think>\n\nHello!<|im_end|>\n<|im_start|>user\n"
@@ -317,8 +317,8 @@ ROWS = [
             )
         ),
     ),
-    # The report wants the draft ignored because a call follows outside.  A stream cannot know
-    # that; our default is that both are calls, and the policy gives what was asked for.
+    # The report wants the draft ignored because a call follows outside reasoning. A stream cannot know
+    # that; by default both are calls, and the policy gives the requested behaviour.
     row(
         "B02",
         "PrimeIntellect renderers#78, PR #80",
@@ -440,7 +440,7 @@ ROWS = [
             for dialect in ("hermes", "qwen3_coder", "nemotron_v3")
         ),
     ),
-    # Without ids the first close marker counts; a second one, without its opener, vanishes.
+    # Without ids, the first closing marker ends reasoning; a second one has no opener and is removed.
     row(
         "B10",
         "llama.cpp#27661",
@@ -767,7 +767,7 @@ ROWS = [
         "a second close tag leaks",
         Case("gemma4", "<|tool_call>call:f{}<tool_call|><tool_call|>Done", [("f", {})], content="Done"),
     ),
-    # With the parser of another family, whole or not at all: it is text, or a call, never half of each.
+    # The parser of another family must treat it entirely as text or entirely as a call.
     row(
         "D11",
         "Rapid-MLX#448",
@@ -1058,7 +1058,7 @@ ROWS = [
         "a line break before the call: crash",
         Case("hermes", '\n<tool_call>{"name":"f","arguments":{}}</tool_call>', [("f", {})]),
     ),
-    # -- a wrong or odd dialect
+    # -- unusual or wrong dialects
     row(
         "H01",
         "ollama#16686 #17353 #18530, PR #17742; vllm #26345; llama.cpp #26793",
@@ -1187,7 +1187,7 @@ ROWS = [
             [("a", {}), ("b", {})],
         ),
     ),
-    # Bare JSON counts only where it begins the answer; elsewhere it is text, all of it.
+    # Bare JSON is a call only at the beginning of the answer; elsewhere all of it is text.
     row(
         "H11",
         "atomic-agent PR #40",
@@ -1261,25 +1261,25 @@ ROWS = [
         *(
             Case(
                 "hermes",
-                BEGUN,
+                UNFINISHED,
                 calls,
                 content=content,
-                backend_reason=told,
+                backend_reason=reason_,
                 finish="length",
                 diagnostics=["truncated_call"],
                 policies=policies,
-                label=f"{policies.truncated_call}-{told}",
+                label=f"{policies.truncated_call}-{reason_}",
             )
-            for told in ("length", "stop", "tool_calls", None)
+            for reason_ in ("length", "stop", "tool_calls", None)
             for policies, calls, content in (
                 (Policies(), (), None),
-                (Policies(truncated_call="text"), (), BEGUN),
+                (Policies(truncated_call="text"), (), UNFINISHED),
                 (Policies(truncated_call="keep"), [("w", '{"c":"aaa')], None),
             )
         ),
         Case(
             "hermes",
-            hermes("{}") + BEGUN,
+            hermes("{}") + UNFINISHED,
             [("f", {})],
             backend_reason="length",
             finish="length",
@@ -1288,7 +1288,7 @@ ROWS = [
         ),
         Case(
             "hermes",
-            BEGUN,
+            UNFINISHED,
             backend_reason="length",
             finish="length",
             policies=Policies(commit="call"),
@@ -1301,7 +1301,7 @@ ROWS = [
         "finish stop, and raw text",
         Case("hermes", hermes('{"a":1}'), F1, backend_reason="stop", finish="tool_calls"),
     ),
-    # A cut call is dropped from the message by default, but never lost; the policy shows it.
+    # By default the message omits a cut call; a diagnostic keeps it, and the policy includes it.
     row(
         "J04",
         "ollama PR #17284, #17274",
@@ -1343,7 +1343,7 @@ ROWS = [
             label="half_a_marker",
         ),
     ),
-    # -- text around calls, white space
+    # -- text around calls, whitespace
     row(
         "K01",
         "vllm PRs #48846 #42026 #46486; sglang #20543; dynamo #9350",
@@ -1384,11 +1384,11 @@ ROWS = [
         "tools were offered, none was used: the content is dropped",
         Case("harmony", "<|channel|>final<|message|>hi", content="hi", tools=[F]),
     ),
-    # Framing are: line breaks on either side of the markers, and blanks before the close marker.
+    # Newlines around markers and spaces before the closing marker are framing.
     row(
         "K05",
         "smg PR #1658; llama.cpp #21085 #22353 #24624",
-        "white space is eaten",
+        "whitespace is removed",
         *(Case(dialect, "<think> a </think>\n\n b", reasoning=" a", content=" b") for dialect in THINKERS),
     ),
     row(
@@ -1403,7 +1403,7 @@ ROWS = [
             order="ct",
         ),
     ),
-    # -- ids
+    # -- token ids
     row(
         "M02",
         "exo#2281; llxprt#713",
@@ -1454,7 +1454,7 @@ ROWS = [
             [("f", '{"q": "Привет"}')],
         ),
     ),
-    # -- no arguments
+    # -- missing arguments
     row(
         "O01",
         "sglang PR #14573",
@@ -1476,7 +1476,7 @@ ROWS = [
         Case("llama3_json", '{"name":"f"}', [("f", "{}")], tools=[tool("f")]),
         Case("hermes", '<tool_call>{"name":"f"}</tool_call>', [("f", "{}")]),
     ),
-    # -- tools that were not declared
+    # -- undeclared tools
     row(
         "P01",
         "sglang#40817 PR #12226; smg #1728 #2276",

@@ -46,7 +46,7 @@ _STRING: Final = 100
 """Characters of a string per element of a list of the same size."""
 
 
-# -- the measure
+# -- measurement
 
 
 @dataclass(frozen=True)
@@ -184,13 +184,13 @@ async def ask(app: Any, method: str, path: str, body: object = None, *, measure:
         "scheme": "http",
     }
     parts = [data[at : at + (1 << 16)] for at in range(0, len(data), 1 << 16)] or [b""]
-    given = iter(enumerate(parts, 1))
+    messages = iter(enumerate(parts, 1))
     status = 0
     out: list[bytes] = []
 
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(0)  # like a socket, deliver one part at a time
-        number, part = next(given, (0, b""))
+        number, part = next(messages, (0, b""))
         if not number:
             await asyncio.Event().wait()
         return {"type": "http.request", "body": part, "more_body": number < len(parts)}
@@ -210,7 +210,7 @@ async def ask(app: Any, method: str, path: str, body: object = None, *, measure:
     return Answered(status, b"".join(out), len(data), work, meter.longest)
 
 
-# -- values of a size
+# -- values of a given size
 
 
 def small(type_: msgspec.inspect.Type) -> Any:
@@ -221,12 +221,12 @@ def small(type_: msgspec.inspect.Type) -> Any:
         case msgspec.inspect.Metadata():
             return small(type_.type)
         case msgspec.inspect.StructType():
-            found = {field.encode_name: small(field.type) for field in type_.fields if field.required}
-            # A tagged object usually has its value under the name of the tag.
+            fields = {field.encode_name: small(field.type) for field in type_.fields if field.required}
+            # The name of a tag is usually also the name of the field that holds its value.
             named = {field.encode_name: field.type for field in type_.fields[1:2]}
-            if found.get("type") == "x" and named:
-                found |= {"type": next(iter(named)), **{name: small(one) for name, one in named.items()}}
-            return found
+            if fields.get("type") == "x" and named:
+                fields |= {"type": next(iter(named)), **{name: small(one) for name, one in named.items()}}
+            return fields
         case msgspec.inspect.ListType():
             return [small(type_.item_type)] * (type_.min_length or 1)
         case msgspec.inspect.DictType():
@@ -296,32 +296,32 @@ def distinct(value: Any, number: int) -> Any:
     }
 
 
-# -- bodies that are read by hand: kinds and keys in the code
+# -- kinds and keys in the code that reads untyped objects
 
 
 def kinds_of(*modules: ModuleType) -> list[str]:
     """Return the strings that ``match`` statements and comparisons of kinds use in these modules."""
-    found: dict[str, None] = {}
+    kinds: dict[str, None] = {}
     for module in modules:
         tree = ast.parse(getsource(module))
         for node in ast.walk(tree):
             if isinstance(node, ast.match_case):
                 for inner in ast.walk(node.pattern):
                     if isinstance(inner, ast.MatchValue) and isinstance(inner.value, ast.Constant):
-                        found[str(inner.value.value)] = None
+                        kinds[str(inner.value.value)] = None
             if isinstance(node, ast.Compare) and all(
                 isinstance(one, ast.In | ast.Eq | ast.NotIn | ast.NotEq) for one in node.ops
             ):
                 left = ast.unparse(node.left)
                 if left in ("kind", "role") or left.endswith((".get('type')", "['type']", ".type")):
                     for inner in node.comparators:
-                        found |= dict.fromkeys(_strings(inner, module))
-    return list(found)
+                        kinds |= dict.fromkeys(_strings(inner, module))
+    return list(kinds)
 
 
 def keys_of(*modules: ModuleType) -> list[str]:
     """Return the keys with which these modules read objects."""
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for module in modules:
         for node in ast.walk(ast.parse(getsource(module))):
             key: ast.expr | None = None
@@ -335,8 +335,8 @@ def keys_of(*modules: ModuleType) -> list[str]:
                 key = node.args[1]
             for inner in (key.body, key.orelse) if isinstance(key, ast.IfExp) else (key,):
                 if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-                    found[inner.value] = None
-    return list(found)
+                    keys[inner.value] = None
+    return list(keys)
 
 
 def _strings(node: ast.expr, module: ModuleType) -> Iterator[str]:

@@ -27,13 +27,13 @@ def answering(answers: Answers, key: str = "") -> Iterator[str]:
             self.answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
 
         def answer(self, body: Any) -> None:
-            found = answers.get(self.path)
-            found = found(body) if callable(found) else found
-            status = 404 if found is None else 200
+            reply = answers.get(self.path)
+            reply = reply(body) if callable(reply) else reply
+            status = 404 if reply is None else 200
             if key and self.headers["authorization"] != f"Bearer {key}":
                 status = 401
-            data = found if isinstance(found, bytes) else json.dumps(found).encode()
-            kind = "application/x-ndjson" if isinstance(found, bytes) else "application/json"
+            data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+            kind = "application/x-ndjson" if isinstance(reply, bytes) else "application/json"
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))

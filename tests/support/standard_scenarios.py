@@ -60,7 +60,7 @@ def callers() -> list[Dialect]:
     return [dialect for dialect in list_dialects() if Capabilities(dialect).has_calls]
 
 
-# -- a scenario in a dialect
+# -- scenarios in one dialect
 
 
 @dataclass(frozen=True)

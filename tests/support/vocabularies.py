@@ -27,8 +27,8 @@ class Bytes:
     def __init__(self, dialect: str) -> None:
         spec = get_dialect(dialect)
         words = (*dialect_texts(spec), *ends_of_turn(spec))
-        found = {marker for word in words for marker in _MARKER.findall(word)}
-        self.markers = {marker: 256 + number for number, marker in enumerate(sorted(found))}
+        markers = {marker for word in words for marker in _MARKER.findall(word)}
+        self.markers = {marker: 256 + number for number, marker in enumerate(sorted(markers))}
 
     def token_bytes(self, id: int) -> bytes:
         return bytes([id])

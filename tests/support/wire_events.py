@@ -14,11 +14,11 @@ from unspool.events import (
 )
 
 
-def said(text: str) -> Event:
+def content_event(text: str) -> Event:
     return Text("content", text, 0, 0)
 
 
-def thought(text: str) -> Event:
+def reasoning_event(text: str) -> Event:
     return Text("reasoning", text, 0, 0)
 
 
@@ -35,10 +35,10 @@ def end(reason: FinishReason = "stop") -> Event:
 
 
 ALL = [
-    thought("I "),
-    thought("see."),
-    said("One "),
-    said("moment."),
+    reasoning_event("I "),
+    reasoning_event("see."),
+    content_event("One "),
+    content_event("moment."),
     *call(0, '{"a"', ": 1}"),
     *call(1),
     end(),

@@ -19,21 +19,21 @@ class Page(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self.titles: list[str] = []
         self.loads: list[str] = []
         self._inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.loads += [value for key in ("src", "href") if (value := found.get(key))]
+        attributes = dict(attrs)
+        self.loads += [value for key in ("src", "href") if (value := attributes.get(key))]
         self._inside = tag == "p" or (self._inside and tag != "ul")
-        if tag == "span" and found.get("title"):
-            self.titles.append(found["title"] or "")
+        if tag == "span" and attributes.get("title"):
+            self.titles.append(attributes["title"] or "")
 
     def handle_data(self, data: str) -> None:
         if self._inside:
-            self.said.append(data)
+            self.texts.append(data)
 
 
 def test_html_shows_every_token_and_loads_nothing() -> None:
@@ -44,7 +44,7 @@ def test_html_shows_every_token_and_loads_nothing() -> None:
         to_html([*ids, -100], label_tokens([*ids, -100], "hermes", tokenizer=tokenizer).labels, tokenizer)
     )
     assert len(shown.titles) == len(ids) + 1
-    assert "".join(shown.said).strip() == TEXT.replace("é", "é·").replace("\n", "⏎") + "·"
+    assert "".join(shown.texts).strip() == TEXT.replace("é", "é·").replace("\n", "⏎") + "·"
     assert shown.loads == []
     assert shown.titles[-2:] == [f"{tokenizer.markers['<|im_end|>']}: end of turn", "-100: padding"]
 

@@ -111,7 +111,7 @@ TOOLS = [
         },
     }
 ]
-ASKED = {"role": "user", "content": "Weather in Oslo?"}
+QUESTION = {"role": "user", "content": "Weather in Oslo?"}
 NEXT = {"role": "user", "content": "And tomorrow?"}
 
 
@@ -144,9 +144,9 @@ class Rollout:
         except ChatTemplateError:
             return None
         if not turn.startswith(prompt):
-            return None  # no model would write such a turn behind this prompt
+            return None  # the model could not have written this turn after the prompt
         if prompt == bare and turn.endswith(prompt[-12:]):
-            return None  # it has a header behind every turn
+            return None  # the template writes the generation header after every turn
         finale = "</s>" if bare.endswith("</s>") and not prompt.startswith(bare) else ""
         return prompt, turn[len(prompt) :].removesuffix(finale).rstrip(), after
 
@@ -160,27 +160,27 @@ def rollouts(name: str, begin: str = "<s>", end: str = "</s>") -> Iterator[Rollo
     template = ChatTemplate(EVERY[name].read_text("utf-8"), bos_token=begin, eos_token=end)
     wants = template.capabilities
 
-    def message(given: dict[str, Any]) -> dict[str, Any]:
-        if given["role"] in wants.roles_with_parts_only and given["content"]:
-            return {**given, "content": [{"type": "text", "text": given["content"]}]}
-        return given
+    def message(raw: dict[str, Any]) -> dict[str, Any]:
+        if raw["role"] in wants.roles_with_parts_only and raw["content"]:
+            return {**raw, "content": [{"type": "text", "text": raw["content"]}]}
+        return raw
 
     def turn(id: str, *, thought: bool) -> dict[str, Any]:
-        given: dict[str, Any] = {
+        message_: dict[str, Any] = {
             "role": "assistant",
             "content": wants.empty_content if id else "It is raining.",
         }
         if id:
             arguments: object = '{"city": "Oslo"}' if wants.arguments == "string" else {"city": "Oslo"}
             function = {"name": "get_weather", "arguments": arguments}
-            given["tool_calls"] = [{"id": id, "type": "function", "function": function}]
+            message_["tool_calls"] = [{"id": id, "type": "function", "function": function}]
         if thought and wants.reasoning_key == "parts":
             text = [] if id else [{"type": "text", "text": "It is raining."}]
-            return {**given, "content": [{"type": "thinking", "thinking": "Rain, perhaps."}, *text]}
-        return message({**given, wants.reasoning_key: "Rain, perhaps."} if thought else given)
+            return {**message_, "content": [{"type": "thinking", "thinking": "Rain, perhaps."}, *text]}
+        return message({**message_, wants.reasoning_key: "Rain, perhaps."} if thought else message_)
 
     for thought in (False, True) if wants.reasoning_key else (False,):
-        before = [message(ASKED), turn("abcdefgh1", thought=thought), message(result("abcdefgh1"))]
+        before = [message(QUESTION), turn("abcdefgh1", thought=thought), message(result("abcdefgh1"))]
         cases = {
             "a tool's result": (before[:1], before[1], before[2:]),
             "a second round": (before, turn("abcdefgh2", thought=thought), [message(result("abcdefgh2"))]),
@@ -203,12 +203,12 @@ DEPENDS = "pass messages="
 NO_BORDER = "which is not a special token"
 
 
-def obeys(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> bool:
+def check_rollout(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> bool:
     """Return whether there is a next prompt, and assert the laws with and without the last sampled token."""
     prompt, written, after = texts
     sampled = list(tokenizer.encode(written))
     expected = list(tokenizer.encode(after))
-    found = []
+    problems = []
     for kept in (sampled, sampled[:-1] if sampled[-1] in tokenizer.special_tokens() else sampled):
         ids = [*tokenizer.encode(prompt), *kept]
         extension = rollout.extend(ids, tokenizer)
@@ -222,8 +222,8 @@ def obeys(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> 
         if not keeps:
             assert extension.ids is None, rollout.name
             assert extension.why
-        found.append(extension.ids is not None)
-    return found[0]
+        problems.append(extension.ids is not None)
+    return problems[0]
 
 
 @real
@@ -233,13 +233,17 @@ def test_templates_extend_in_their_own_vocabulary(name: str, model: str) -> None
     for rollout in rollouts(name, MODELS[model].begin, MODELS[model].end):
         texts = rollout.texts()
         if texts is not None:
-            obeys(rollout, tokenizer, texts)
+            check_rollout(rollout, tokenizer, texts)
 
 
 def every_rollout(name: str) -> dict[str, bool]:
-    found = [(rollout, rollout.texts()) for rollout in rollouts(name)]
-    tokenizer = made_for([text for _, texts in found for text in texts or ()])
-    return {rollout.name: obeys(rollout, tokenizer, texts) for rollout, texts in found if texts is not None}
+    rollout_texts = [(rollout, rollout.texts()) for rollout in rollouts(name)]
+    tokenizer = made_for([text for _, texts in rollout_texts for text in texts or ()])
+    return {
+        rollout.name: check_rollout(rollout, tokenizer, texts)
+        for rollout, texts in rollout_texts
+        if texts is not None
+    }
 
 
 FEW = """
@@ -273,59 +277,62 @@ RESULT = {"role": "tool", "content": "21 degrees"}
 
 
 @cache
-def small() -> Tokenizer:
+def small_tokenizer() -> Tokenizer:
     tokenizer = trained_on([PROMPT, CALL, "It is raining. And tomorrow?"], size=400)
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in TAGS])
     return tokenizer
 
 
 def encode(text: str) -> list[int]:
-    return small().encode(text).ids
+    return small_tokenizer().encode(text).ids
 
 
 def decode(ids: Sequence[int]) -> str:
-    return small().decode(ids, skip_special_tokens=False)
+    return small_tokenizer().decode(ids, skip_special_tokens=False)
 
 
 def test_tool_result_follows_a_call() -> None:
-    found = extend(encode(PROMPT + CALL + "<|im_end|>"), [RESULT], CHATML, small())
-    assert decode(found.suffix) == "\n<|im_start|>tool\n21 degrees<|im_end|>\n<|im_start|>assistant\n"
-    assert found
+    extension = extend(encode(PROMPT + CALL + "<|im_end|>"), [RESULT], CHATML, small_tokenizer())
+    assert decode(extension.suffix) == "\n<|im_start|>tool\n21 degrees<|im_end|>\n<|im_start|>assistant\n"
+    assert extension
 
 
 @pytest.mark.parametrize("end", ["", "<|im_end|>", "<|im_end|>\n"])
 def test_end_of_turn_occurs_once(end: str) -> None:
-    found = extend(encode(PROMPT + "It is raining." + end), [NEXT], CHATML, small())
-    assert found.ids is not None
-    assert decode(found.ids).count("<|im_end|>\n<|im_start|>user\nAnd tomorrow?") == 1
+    extension = extend(encode(PROMPT + "It is raining." + end), [NEXT], CHATML, small_tokenizer())
+    assert extension.ids is not None
+    assert decode(extension.ids).count("<|im_end|>\n<|im_start|>user\nAnd tomorrow?") == 1
 
 
 def test_unusual_ids_are_kept() -> None:
     letters = [id for letter in "It is raining." for id in encode(letter)]
     ids = [*encode(PROMPT), *letters, *encode("<|im_end|>")]
     assert letters != encode("It is raining.")
-    found = extend(ids, [NEXT], CHATML, small())
-    assert found.ids == [*ids, *found.suffix]
-    assert found.suffix == extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], CHATML, small()).suffix
+    extension = extend(ids, [NEXT], CHATML, small_tokenizer())
+    assert extension.ids == [*ids, *extension.suffix]
+    assert (
+        extension.suffix
+        == extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], CHATML, small_tokenizer()).suffix
+    )
 
 
 def test_arrays_are_accepted() -> None:
     ids = encode(PROMPT + "It is raining.<|im_end|>")
-    found = extend(np.array(ids), [NEXT], CHATML, small())
-    assert found == extend(ids, [NEXT], CHATML, small())
-    assert found.ids is not None
-    assert {type(id) for id in found.ids} == {int}
+    extension = extend(np.array(ids), [NEXT], CHATML, small_tokenizer())
+    assert extension == extend(ids, [NEXT], CHATML, small_tokenizer())
+    assert extension.ids is not None
+    assert {type(id) for id in extension.ids} == {int}
 
 
 def test_dropped_reasoning_is_reported() -> None:
     ids = encode(PROMPT + "<think>Rain?</think>It is raining.<|im_end|>")
-    found = extend(ids, [NEXT], THINKING, small())
-    assert not found
-    assert found.difference is not None
-    was, now, caret = found.difference.show().splitlines()
+    extension = extend(ids, [NEXT], THINKING, small_tokenizer())
+    assert not extension
+    assert extension.difference is not None
+    was, now, caret = extension.difference.show().splitlines()
     assert was[caret.index("^") :].startswith("<think>")
     assert now[caret.index("^") :].startswith("Unspool's answer.")
-    assert extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], THINKING, small())
+    assert extend(encode(PROMPT + "It is raining.<|im_end|>"), [NEXT], THINKING, small_tokenizer())
 
 
 @pytest.mark.parametrize(
@@ -344,20 +351,24 @@ def test_dropped_reasoning_is_reported() -> None:
 )
 def test_missing_prompt_has_a_reason(written: str, new: list[dict[str, Any]], why: str) -> None:
     template = CHATML.replace("assistant\n", "assistant\n{# </think> #}")
-    found = extend(encode(PROMPT + written), new, template, small())
-    assert found == Extension(None, why=found.why)
-    assert why in found.why
+    extension = extend(encode(PROMPT + written), new, template, small_tokenizer())
+    assert extension == Extension(None, why=extension.why)
+    assert why in extension.why
 
 
 def test_ids_of_another_template_are_not_extended() -> None:
-    found = extend(encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small())
-    assert "no turn of the model that begins as in this template" in found.why
+    extension = extend(
+        encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small_tokenizer()
+    )
+    assert "no turn of the model that begins as in this template" in extension.why
 
 
 def test_border_must_be_a_special_token() -> None:
     plain = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant: "
-    found = extend(encode("user: Weather in Oslo?\nassistant: It is raining."), [NEXT], plain, small())
-    assert not found
+    extension = extend(
+        encode("user: Weather in Oslo?\nassistant: It is raining."), [NEXT], plain, small_tokenizer()
+    )
+    assert not extension
 
 
 def test_ambiguous_ids_are_not_guessed() -> None:
@@ -372,30 +383,30 @@ def test_ambiguous_ids_are_not_guessed() -> None:
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
     ids = encode(PROMPT + CALL + "<|im_end|>")
-    assert "the call has another name" in extend(ids, [RESULT], named, small()).why
-    found = extend(ids, [{**RESULT, "name": "get_weather"}], named, small())
-    assert "<|im_start|>tool get_weather\n21 degrees" in decode(found.suffix)
+    assert "the call has another name" in extend(ids, [RESULT], named, small_tokenizer()).why
+    extension = extend(ids, [{**RESULT, "name": "get_weather"}], named, small_tokenizer())
+    assert "<|im_start|>tool get_weather\n21 degrees" in decode(extension.suffix)
     call = {"id": "abcdefgh1", "function": {"name": "get_weather", "arguments": {}}}
-    messages = [ASKED, {"role": "assistant", "content": None, "tool_calls": [call]}]
-    assert extend(ids, [RESULT], named, small(), messages=messages) == found
+    messages = [QUESTION, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    assert extend(ids, [RESULT], named, small_tokenizer(), messages=messages) == extension
 
 
 def test_different_prompt_is_not_a_prefix() -> None:
     ids = encode(PROMPT + "It is raining.<|im_end|>")
     messages = [{"role": "user", "content": "Weather in Rome?"}]
-    found = extend(ids, [NEXT], CHATML, small(), messages=messages)
-    assert "do not begin with the prompt" in found.why
-    assert found.difference is not None
-    assert found.difference.was[found.difference.at :].startswith("Oslo")
+    extension = extend(ids, [NEXT], CHATML, small_tokenizer(), messages=messages)
+    assert "do not begin with the prompt" in extension.why
+    assert extension.difference is not None
+    assert extension.difference.was[extension.difference.at :].startswith("Oslo")
 
 
 def test_usage_errors_are_raised() -> None:
     with pytest.raises(UsageError, match="new_messages is empty"):
-        extend([1], [], CHATML, small())
+        extend([1], [], CHATML, small_tokenizer())
     with pytest.raises(UsageError, match="cannot encode text"):
         extend([1], [NEXT], CHATML, Deaf())
     with pytest.raises(UsageError, match="1000000"):
-        extend([1_000_000], [NEXT], CHATML, small())
+        extend([1_000_000], [NEXT], CHATML, small_tokenizer())
 
 
 class Deaf:

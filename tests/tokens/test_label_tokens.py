@@ -47,11 +47,11 @@ each_dialect = pytest.mark.parametrize("dialect", NAMES)
 
 def texts_of(ids: list[int], tokenizer: Bytes, labels: bytes) -> dict[Label, str]:
     """Return the text of the tokens of each label."""
-    found = dict.fromkeys(Label, b"")
+    data = dict.fromkeys(Label, b"")
     special = tokenizer.special_tokens()
     for id, label in zip(ids, labels, strict=True):
-        found[Label(label & KIND)] += special[id].encode() if id in special else bytes([id])
-    return {label: said.decode(errors="replace") for label, said in found.items()}
+        data[Label(label & KIND)] += special[id].encode() if id in special else bytes([id])
+    return {label: text_bytes.decode(errors="replace") for label, text_bytes in data.items()}
 
 
 @each_dialect
@@ -62,12 +62,12 @@ def test_labels_follow_the_message(dialect: str) -> None:
     ids = tokenizer.encode(text)
     reading = label_tokens(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, finish_reason="stop")
     assert visible(reading.message) == visible(message)
-    said = texts_of(ids, tokenizer, reading.labels)
-    assert spec.prompt.echo + said[Label.CONTENT] == (message.content or "")
-    assert said[Label.REASONING] == (message.reasoning or "")
-    assert said[Label.NAME] == "".join(call.name for call in message.tool_calls)
+    texts = texts_of(ids, tokenizer, reading.labels)
+    assert spec.prompt.echo + texts[Label.CONTENT] == (message.content or "")
+    assert texts[Label.REASONING] == (message.reasoning or "")
+    assert texts[Label.NAME] == "".join(call.name for call in message.tool_calls)
     values = [value for call in message.tool_calls for value in json.loads(call.arguments).values()]
-    assert all(str(value) in said[Label.ARGUMENTS] for value in values)
+    assert all(str(value) in texts[Label.ARGUMENTS] for value in values)
     assert not any(label & (SHARED | BROKEN) for label in reading.labels)
     for attempt, call in zip(reading.attempts, message.tool_calls, strict=True):
         assert (attempt.name, attempt.arguments, attempt.status) == (call.name, call.arguments, "complete")
@@ -112,22 +112,22 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
 
 
 @pytest.mark.parametrize(
-    ("widths", "found", "labels"),
+    ("widths", "spans", "labels"),
     [
         ([2, 2], [(2, 1), (4, 2)], [1, 2]),
         ([3, 1], [(2, 1), (4, 2)], [1 + SHARED, 2]),
         ([3, 1], [(2, 1), (4, 1)], [1, 1]),
-        ([4, 1], [(1, 1), (2, 1), (3, 2), (5, 2)], [1 + SHARED, 2]),  # the flag is not lost on the way
+        ([4, 1], [(1, 1), (2, 1), (3, 2), (5, 2)], [1 + SHARED, 2]),  # the SHARED flag is kept
         ([4, 1], [(1, 1), (2, 2), (3, 1), (5, 1)], [1 + SHARED, 1]),
-        ([1, 0, 0, 1], [(1, 1), (2, 2)], [1, 1, 1, 2]),  # parts of one character
-        ([3], [(2, 1)], [1]),  # nothing follows
+        ([1, 0, 0, 1], [(1, 1), (2, 2)], [1, 1, 1, 2]),  # tokens that are parts of one character
+        ([3], [(2, 1)], [1]),  # no span follows
         ([], [(0, 1)], []),
     ],
 )
 def test_token_over_several_spans_has_one_label(
-    widths: list[int], found: list[tuple[int, int]], labels: list[int]
+    widths: list[int], spans: list[tuple[int, int]], labels: list[int]
 ) -> None:
-    assert list(labels_of(widths, found)) == labels
+    assert list(labels_of(widths, spans)) == labels
 
 
 def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int]:
@@ -170,7 +170,7 @@ def test_real_token_is_labelled_by_its_first_character(dialect: str, model: str)
             assert bool(label & SHARED) == (len(set(wanted[start:end])) > 1), text[start:end]
 
 
-# -- what a token may hold
+# -- text of a token
 
 
 def test_split_character_is_labelled_where_it_begins() -> None:
@@ -192,8 +192,8 @@ def test_invalid_bytes_are_text(tail: list[int]) -> None:
 
 def test_incomplete_character_before_a_marker_is_text() -> None:
     tokenizer = bytes_for("hermes")
-    think, over = tokenizer.markers["<think>"], tokenizer.markers["</think>"]
-    reading = label_tokens([think, 0xE6, over, 0x41], "hermes", tokenizer=tokenizer)
+    think, closer = tokenizer.markers["<think>"], tokenizer.markers["</think>"]
+    reading = label_tokens([think, 0xE6, closer, 0x41], "hermes", tokenizer=tokenizer)
     assert [Label(label).name for label in reading.labels] == ["MARKUP", "REASONING", "MARKUP", "CONTENT"]
 
 

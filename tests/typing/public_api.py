@@ -241,9 +241,9 @@ def declare() -> None:
 
 def halve() -> None:
     half = unspool.ReasoningSplitter("hermes", start_channel="reasoning")
-    found = half.feed("Hm.</think>Hi.")
-    assert_type(found, unspool.ReasoningSplit)
-    assert_type(found.reasoning, str)
+    events = half.feed("Hm.</think>Hi.")
+    assert_type(events, unspool.ReasoningSplit)
+    assert_type(events.reasoning, str)
     assert_type(half.finish("stop").rest, str)
 
 
@@ -289,7 +289,7 @@ def planning(facts: RequestFacts, thinking: Thinking) -> None:
 
 
 def detecting() -> None:
-    found = unspool.detect("{{ messages }}")
-    assert_type(found, Detection)
-    assert_type(found.dialect, Dialect | None)
-    assert_type(found.reasoning, Reasoning)
+    detection = unspool.detect("{{ messages }}")
+    assert_type(detection, Detection)
+    assert_type(detection.dialect, Dialect | None)
+    assert_type(detection.reasoning, Reasoning)

@@ -17,9 +17,9 @@ PATHS = re.findall(r"`([\w/.]+/[\w/.]*|\w+\.py)`", TABLE)
 
 
 def test_architecture_page_names_files_that_exist() -> None:
-    known = (ROOT, ROOT / "src" / "unspool")
+    folders = (ROOT, ROOT / "src" / "unspool")
     assert len(PATHS) > 100
-    assert [path for path in PATHS if not any((folder / path).exists() for folder in known)] == []
+    assert [path for path in PATHS if not any((folder / path).exists() for folder in folders)] == []
 
 
 def test_layers_picture_shows_every_package_of_the_contract() -> None:

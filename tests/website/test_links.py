@@ -32,7 +32,7 @@ def test_valid_site_has_no_findings(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "more", "said"),
+    ("page", "more", "message"),
     [
         ("b.html", '<a href="c.html">c</a>', "b.html: c.html leads nowhere"),
         ("b.html", '<a href="index.html#gone">c</a>', "b.html: index.html#gone has no such anchor"),
@@ -51,7 +51,7 @@ def test_valid_site_has_no_findings(site: Path) -> None:
         ("lost.html", "", "lost.html is reached from nowhere"),
     ],
 )
-def test_broken_links_are_reported(site: Path, page: str, more: str, said: str) -> None:
+def test_broken_links_are_reported(site: Path, page: str, more: str, message: str) -> None:
     with (site / page).open("a", encoding="utf-8") as file:
         file.write(more)
-    assert list(links.broken(site, apart=("play",))) == [said]
+    assert list(links.broken(site, apart=("play",))) == [message]

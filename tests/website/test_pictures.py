@@ -28,12 +28,12 @@ def test_stream_picture_matches_the_page() -> None:
 def test_state_diagram_shows_states_and_transitions(name: str) -> None:
     diagram = state_diagram(name)
     drawn = ET.fromstring(states.picture(name, diagram))  # noqa: S314 - our own
-    known = states.edges(diagram)
+    edges = states.edges(diagram)
     texts = {"".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
-    assert {state.replace("_", " ") for state in known} <= texts
+    assert {state.replace("_", " ") for state in edges} <= texts
     lines = [path for path in drawn.iter("{http://www.w3.org/2000/svg}path") if path.get("class") == "edge"]
-    assert len(lines) == 1 + sum(map(len, known.values()))
-    boxes = list(states.boxes(known).values())
+    assert len(lines) == 1 + sum(map(len, edges.values()))
+    boxes = list(states.boxes(edges).values())
     for box in boxes:
         assert not [
             other.state

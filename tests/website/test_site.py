@@ -30,7 +30,7 @@ SITE = ROOT / "build" / "site"
 class Question:
     """A question, and where its answer is."""
 
-    asked: str
+    text: str
     clicks: tuple[str, ...]
     """Links to follow from the start page, by their text."""
     searched: str
@@ -83,7 +83,7 @@ QUESTIONS = (
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     if not (SITE / "index.html").is_file():
-        pytest.skip("there is no site: make site")
+        pytest.skip("the site is not built: make site")
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *args: Any) -> None:
@@ -99,7 +99,7 @@ def address() -> Iterator[str]:
 def browser() -> Iterator[Browser]:
     pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if not CHROMIUM.exists():
-        pytest.skip("there is no Chromium: apt install chromium")
+        pytest.skip("Chromium is not installed: apt install chromium")
     with chromium() as launched:
         yield launched
 
@@ -113,7 +113,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
         "request", lambda request: None if request.url.startswith(address) else wrong.append(request.url)
     )
     opened.on("response", lambda got: wrong.append(f"{got.status} {got.url}") if got.status >= 400 else None)
-    opened.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("console", lambda line: wrong.append(line.text) if line.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     opened.goto(address)
     yield opened
@@ -127,7 +127,7 @@ def _reads(page: Page, question: Question) -> None:
     assert question.answer in " ".join(article.inner_text().split())
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.asked)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
 def test_answer_is_two_clicks_away(question: Question, page: Page) -> None:
     assert len(question.clicks) <= 2
     for text in question.clicks:
@@ -135,7 +135,7 @@ def test_answer_is_two_clicks_away(question: Question, page: Page) -> None:
     _reads(page, question)
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.asked)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
 def test_answer_is_found_by_search(question: Question, page: Page) -> None:
     box = page.get_by_role("textbox", name="Search").first
     box.fill(question.searched)

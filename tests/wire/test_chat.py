@@ -39,7 +39,7 @@ from unspool.policies import Policies
 from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, sse
 from unspool.wire._poisoned_calls import make_poison
 
-# Spans play no part on the wire.
+# The wire has no spans.
 
 KEEP = Policies(malformed_call="keep", truncated_call="keep")
 """Parts of a broken call stay on the wire, so the expected message keeps them."""
@@ -65,15 +65,15 @@ def call(index: int, *pieces: str, status: Status = "complete") -> list[Event]:
     ]
 
 
-def said(text: str) -> Part:
+def text_part(text: str) -> Part:
     return TextPart("content", text)
 
 
-def thought(text: str) -> Part:
+def reasoning_part(text: str) -> Part:
     return TextPart("reasoning", text)
 
 
-def called(index: int, arguments: str) -> Part:
+def call_part(index: int, arguments: str) -> Part:
     return ToolCall(f"call_{index}", f"f{index}", arguments)
 
 
@@ -92,11 +92,11 @@ class Case:
     events: Sequence[Event]
     parts: tuple[Part, ...]
     reason: FinishReason
-    told: FinishReason | None = "stop"
+    backend_reason: FinishReason | None = "stop"
 
     def stream(self, policies: Policies | None = None) -> list[Chunk]:
         stream = wire(policies, model="m", id="chatcmpl-1", created=1)
-        return stream.encode([*self.events, Finish(self.told, 0)])
+        return stream.encode([*self.events, Finish(self.backend_reason, 0)])
 
     def joined(self, channel: str) -> str:
         return "".join(
@@ -125,72 +125,79 @@ class Case:
 
 CASES = {
     "nothing": Case([], (), "stop"),
-    "text": Case([content("Hello"), content(" world")], (said("Hello world"),), "stop"),
-    "text cut off": Case([content("Hel")], (said("Hel"),), "length", told="length"),
-    "text filtered": Case([content("Hel")], (said("Hel"),), "content_filter", told="content_filter"),
+    "text": Case([content("Hello"), content(" world")], (text_part("Hello world"),), "stop"),
+    "text cut off": Case([content("Hel")], (text_part("Hel"),), "length", backend_reason="length"),
+    "text filtered": Case(
+        [content("Hel")], (text_part("Hel"),), "content_filter", backend_reason="content_filter"
+    ),
     "reasoning": Case(
         [reasoning("Let me "), reasoning("see."), markup(), content("Hi")],
-        (thought("Let me see."), said("Hi")),
+        (reasoning_part("Let me see."), text_part("Hi")),
         "stop",
     ),
     "one call": Case(
         [content("Now:"), markup(), *call(0, '{"a"', ": 1", "", "}"), markup()],
-        (said("Now:"), called(0, '{"a": 1}')),
+        (text_part("Now:"), call_part(0, '{"a": 1}')),
         "tool_calls",
     ),
     "three calls": Case(
         [*call(0, '{"a": 1}'), markup(), *call(1, '{"b": ', "[2]}"), *call(2, '{"c": "é\\n"}')],
-        (called(0, '{"a": 1}'), called(1, '{"b": [2]}'), called(2, '{"c": "é\\n"}')),
+        (call_part(0, '{"a": 1}'), call_part(1, '{"b": [2]}'), call_part(2, '{"c": "é\\n"}')),
         "tool_calls",
     ),
-    "call without arguments": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls"),
+    "call without arguments": Case(call(0, "{}"), (call_part(0, "{}"),), "tool_calls"),
     "call without arguments, nothing sent": Case(
-        [*call(0), *call(1, "", "")], (called(0, "{}"), called(1, "{}")), "tool_calls"
+        [*call(0), *call(1, "", "")], (call_part(0, "{}"), call_part(1, "{}")), "tool_calls"
     ),
     "truncated call": Case(
         [*call(0, '{"a": "he', status="truncated"), note("truncated_call")],
-        (called(0, '{"a": "he\\u"]'),),
+        (call_part(0, '{"a": "he\\u"]'),),
         "length",
     ),
     "truncated call after a complete one": Case(
         [*call(0, '{"a": 1}'), *call(1, status="truncated")],
-        (called(0, '{"a": 1}'), called(1, '{"\\u"]')),
+        (call_part(0, '{"a": 1}'), call_part(1, '{"\\u"]')),
         "length",
     ),
-    "cut head": Case([content("Now:"), note("cut_head")], (said("Now:"),), "length"),
-    "cut head after a call": Case([*call(0, "{}"), note("cut_head")], (called(0, "{}"),), "length"),
+    "cut head": Case([content("Now:"), note("cut_head")], (text_part("Now:"),), "length"),
+    "cut head after a call": Case([*call(0, "{}"), note("cut_head")], (call_part(0, "{}"),), "length"),
     "malformed call": Case(
         [*call(0, '{"a": ', status="malformed"), note("malformed_call")],
-        (called(0, '{"a": "\\u<malformed>"]'),),
+        (call_part(0, '{"a": "\\u<malformed>"]'),),
         "tool_calls",
     ),
     "malformed call, cut off later": Case(
         [*call(0, '{"a": ', status="malformed"), content("And")],
-        (called(0, '{"a": "\\u<malformed>"]'), said("And")),
+        (call_part(0, '{"a": "\\u<malformed>"]'), text_part("And")),
         "length",
-        told="length",
+        backend_reason="length",
     ),
     "malformed call after a complete one": Case(
         [*call(0, "{}"), *call(1, "{", status="malformed")],
-        (called(0, "{}"), called(1, '{"\\u<malformed>"]')),
+        (call_part(0, "{}"), call_part(1, '{"\\u<malformed>"]')),
         "tool_calls",
     ),
     "complete call after a malformed one": Case(
         [*call(0, "{", status="malformed"), *call(1, "{}")],
-        (called(0, '{"\\u<malformed>"]'), called(1, "{}")),
+        (call_part(0, '{"\\u<malformed>"]'), call_part(1, "{}")),
         "tool_calls",
     ),
-    "the backend's guess": Case([content("Hi")], (said("Hi"),), "stop", told="tool_calls"),
-    "the backend knows nothing": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls", told=None),
+    "the backend's guess": Case([content("Hi")], (text_part("Hi"),), "stop", backend_reason="tool_calls"),
+    "the backend knows nothing": Case(
+        call(0, "{}"), (call_part(0, "{}"),), "tool_calls", backend_reason=None
+    ),
     "text after a call": Case(
-        [*call(0, '{"a": 1}'), content("Done.")], (called(0, '{"a": 1}'), said("Done.")), "tool_calls"
+        [*call(0, '{"a": 1}'), content("Done.")], (call_part(0, '{"a": 1}'), text_part("Done.")), "tool_calls"
     ),
     "text after a call, cut off": Case(
-        [*call(0, "{}"), content("Do")], (called(0, "{}"), said("Do")), "tool_calls", told="length"
+        [*call(0, "{}"), content("Do")],
+        (call_part(0, "{}"), text_part("Do")),
+        "tool_calls",
+        backend_reason="length",
     ),
     "reasoning after a call": Case(
         [reasoning("One."), *call(0, '{"a": 1}'), reasoning("Two."), content("Hi")],
-        (thought("One."), called(0, '{"a": 1}'), thought("Two."), said("Hi")),
+        (reasoning_part("One."), call_part(0, '{"a": 1}'), reasoning_part("Two."), text_part("Hi")),
         "tool_calls",
     ),
 }
@@ -208,7 +215,7 @@ def deltas(chunks: Iterable[Chunk]) -> list[Any]:
     return out
 
 
-# The shape, to the key.
+# The exact keys of every chunk.
 
 
 def test_step_gives_chunks() -> None:
@@ -306,7 +313,7 @@ def test_forced_call_finish_reason_follows_the_policy(
 
 @cases
 def test_stream_equals_the_built_message(case: Case) -> None:
-    message = Parser("hermes", policies=KEEP).message([*case.events, Finish(case.told, 0)])
+    message = Parser("hermes", policies=KEEP).message([*case.events, Finish(case.backend_reason, 0)])
     assert message.finish_reason == case.reason
 
 
@@ -326,13 +333,13 @@ def test_choices_are_independent() -> None:
 
 def test_usage_comes_last_and_only_on_request() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    for asked in (False, True):
-        stream = wire(include_usage=asked)
+    for include in (False, True):
+        stream = wire(include_usage=include)
         with pytest.raises(UsageError, match="encode all events first"):
             stream.usage_chunk(usage)
         stream.encode([Finish("stop", 0)])
         sent = [(chunk["choices"], chunk["usage"]) for chunk in stream.usage_chunk(usage)]
-        assert sent == ([([], usage)] if asked else [])
+        assert sent == ([([], usage)] if include else [])
 
 
 def test_encoding_after_finish_is_an_error() -> None:
@@ -350,7 +357,7 @@ def test_ids_and_timestamps_are_generated() -> None:
     assert one.created > 1_700_000_000
 
 
-# Server-sent events, through the decoder of the openai client.
+# Server-sent events, decoded by OpenAI's client.
 
 
 def test_sse_framing_survives_any_text() -> None:
@@ -364,7 +371,7 @@ def test_sse_framing_survives_any_text() -> None:
     assert len(body.splitlines()) == 2 * (len(chunks) + 1)
 
 
-# Replayed into the accumulators of clients.
+# Accumulators of client libraries.
 
 
 def openai_completion(chunks: Iterable[Chunk]) -> Any:
@@ -374,7 +381,7 @@ def openai_completion(chunks: Iterable[Chunk]) -> Any:
     try:
         return state.get_final_completion()
     except (LengthFinishReasonError, ContentFilterFinishReasonError):
-        return state.current_completion_snapshot  # the client's way to report these reasons
+        return state.current_completion_snapshot  # the client raises for these finish reasons
 
 
 @cases
@@ -382,7 +389,7 @@ def test_openai_client_reads_the_stream(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     stream = wire(include_usage=True)
     chunks = [chunk for event in case.events for chunk in stream.encode([event])]
-    chunks += [*stream.encode([Finish(case.told, 0)]), *stream.usage_chunk(usage)]
+    chunks += [*stream.encode([Finish(case.backend_reason, 0)]), *stream.usage_chunk(usage)]
     for sent in (chunks, case.stream()):
         (choice,) = openai_completion(sent).choices
         assert choice.finish_reason == case.reason
@@ -417,7 +424,7 @@ def is_complete(event: Event) -> bool:
 def test_langchain_reads_the_stream(case: Case) -> None:
     message, reason = langchain_message(case.stream())
     assert reason == case.reason
-    assert message.content == case.joined("content")  # it has no place for reasoning
+    assert message.content == case.joined("content")  # this client has no field for reasoning
     sent = [(call["id"], call["name"], call["args"]) for call in message.tool_call_chunks]
     assert sent == case.calls
     assert len(message.tool_calls) == len([end for end in case.events if is_complete(end)])
@@ -450,7 +457,7 @@ def test_decoder_reads_each_reasoning_field(
     assert reconstruct(case.stream(Policies(reasoning_field=field))) == case.message
 
 
-# The whole response, as the client's own model reads it.
+# Complete responses, validated by the client's own model.
 
 
 @cases
@@ -532,20 +539,20 @@ def outputs(draw: st.DrawFn) -> Case:
                 events += call(count, *pieces(draw, sent), status=step)
                 count += 1
     reasons: list[FinishReason | None] = ["stop", "length", "content_filter", None]
-    told = draw(st.sampled_from(reasons))
-    message = Parser("hermes", policies=KEEP).message([*events, Finish(told, 0)])
+    reason = draw(st.sampled_from(reasons))
+    message = Parser("hermes", policies=KEEP).message([*events, Finish(reason, 0)])
     parts: list[Part] = [
         ToolCall(part.id, part.name, part.arguments + make_poison(part.arguments, part.status))
         if isinstance(part, BrokenCall)
         else part
         for part in message.parts
     ]
-    return Case(events, tuple(parts), message.finish_reason, told)
+    return Case(events, tuple(parts), message.finish_reason, reason)
 
 
 @given(outputs(), st.data())
 def test_any_chunking_gives_the_same_message(case: Case, data: st.DataObject) -> None:
-    events = [*case.events, Finish(case.told, 0)]
+    events = [*case.events, Finish(case.backend_reason, 0)]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
     bounds = [0, *cuts, len(events)]
     stream = wire(id="chatcmpl-1", created=1, model="m")

@@ -50,7 +50,7 @@ def read(*chunks: Mapping[str, object], lenient: bool = False, check_json: bool 
     return reader.message()
 
 
-# What it accepts.
+# Accepted streams.
 
 
 def test_whole_stream_is_decoded() -> None:
@@ -136,8 +136,8 @@ def test_incomplete_arguments_are_a_violation_for_any_finish_reason() -> None:
     for reason in (LENGTH, CALLS):
         with pytest.raises(ProtocolError, match="rule 'json'"):
             read(ROLE, calls(opener(0, '{"a')), reason)
-        spoilt = '{"a\\u"]'
-        assert read(ROLE, calls(opener(0, spoilt)), reason).tool_calls[0].arguments == spoilt
+        invalid = '{"a\\u"]'
+        assert read(ROLE, calls(opener(0, invalid)), reason).tool_calls[0].arguments == invalid
 
 
 def test_check_json_can_be_disabled() -> None:
@@ -147,7 +147,7 @@ def test_check_json_can_be_disabled() -> None:
 def test_lenient_mode_accepts_nulls() -> None:
     continuation = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": "{}"}}
     chunks = [
-        {"choices": []},  # Azure begins with the results of its filter
+        {"choices": []},  # Azure sends the results of its content filter first
         chunk(ROLE, usage={"total_tokens": 1}),
         chunk({"content": "a", "role": None, "tool_calls": None}, usage={"total_tokens": 2}),
         chunk(calls(opener(0, None))),
@@ -158,7 +158,7 @@ def test_lenient_mode_accepts_nulls() -> None:
     assert (message.content, message.tool_calls) == ("a", (ToolCall("call_0", "f0", "{}"),))
 
 
-# What it rejects: (rule, what the message says, chunks); the last chunk is the offender.
+# Rejected streams: (rule, message, chunks); the last chunk breaks the rule.
 
 VIOLATIONS: list[tuple[str, str, Sequence[Mapping[str, object]]]] = [
     ("choices", "'choices' is null", [{"choices": None}]),

@@ -44,25 +44,25 @@ def policies(name: str, value: str, forced_reason: str) -> Policies | None:
     return None if value == "error" else Policies(**chosen)
 
 
-def encoded(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
+def encode_all(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
     return [chunk for events in portions for chunk in wire.encode(events)]
 
 
-def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
+def finish_reasons(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
     """Return the finish reason of these events in the filter, the builder and every wire."""
     tidy, fold = parser.tidy(), parser.fold()
     for events in portions:
         tidy.push(events)
         fold.push(events)
     message = fold.message()
-    chat = encoded(ChatStream(parser), portions)
+    chat = encode_all(ChatStream(parser), portions)
     whole: Any = ChatStream(parser).response(message)
-    sent = encoded(MessagesStream(parser), portions)
+    sent = encode_all(MessagesStream(parser), portions)
     (delta,) = (event["delta"] for event in sent if event["type"] == "message_delta")
     client = ChatStreamDecoder()
     for chunk in chat:
         client.feed(chunk)
-    found = {
+    by_wire = {
         "chat": chat[-1]["choices"][0]["finish_reason"],
         "chat, whole": whole["choices"][0]["finish_reason"],
         "a client of chat": client.message().finish_reason,
@@ -70,8 +70,8 @@ def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict
     }
     if not malformed(message):
         messages: Any = MessagesStream(parser).response(message)
-        found["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
-    return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, found
+        by_wire["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
+    return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, by_wire
 
 
 def malformed(message: Message) -> bool:
@@ -80,7 +80,7 @@ def malformed(message: Message) -> bool:
 
 def responses(parser: Parser, portions: Sequence[Any]) -> tuple[Any, Any]:
     """Return the status of a response, streamed and whole; this API has no status for calls."""
-    chunks = encoded(ResponsesStream(parser), portions)
+    chunks = encode_all(ResponsesStream(parser), portions)
     whole: Any = ResponsesStream(parser).response(parser.message(chain.from_iterable(portions)))
     return ended(chunks[-1]["response"]), ended(whole)
 
@@ -99,17 +99,17 @@ def test_every_wire_reports_the_same_finish_reason(name: str, value: str, forced
         if chosen is None:  # an error has no finish reason
             continue
         for title, text in OUTPUTS.items():
-            for told in REASONS:
+            for reason_ in REASONS:
                 for chunks in ([text], list(text)):
                     parser = Parser("hermes", policies=chosen, forced=forced)
-                    portions = [*map(parser.feed, chunks), parser.finish(told)]
-                    (reason,), found = said_by_all(parser, portions)
+                    portions = [*map(parser.feed, chunks), parser.finish(reason_)]
+                    (reason,), reasons = finish_reasons(parser, portions)
                     if reason == "stop" and malformed(parser.message(chain.from_iterable(portions))):
                         reason = chosen.forced_finish_reason if forced else "tool_calls"
-                    assert set(found.values()) == {reason}, (title, told)
+                    assert set(reasons.values()) == {reason}, (title, reason_)
                     streamed, whole = responses(parser, portions)
                     plain = reason if reason in ("length", "content_filter") else "stop"
-                    assert streamed == whole == plain, (title, told)
+                    assert streamed == whole == plain, (title, reason_)
 
 
 @pytest.mark.parametrize("commit", ["name", "call"])

@@ -20,7 +20,7 @@ from unspool import Parser
 from unspool.errors import UsageError
 from unspool.events import CallStart, Event, Text
 from unspool.wire import Chunk, MessagesStream, messages_sse
-from wire_events import ALL, call, end, said, thought
+from wire_events import ALL, call, content_event, end, reasoning_event
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
@@ -29,7 +29,7 @@ def wire(**options: Any) -> MessagesStream:
     return MessagesStream(Parser("hermes"), **options)
 
 
-def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
+def encode_events(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """Return the events of the stream, checked against the rules of every stream."""
     chunks = wire(model="m", **options).encode(events)
     check(chunks)
@@ -78,7 +78,7 @@ def read(chunks: Iterable[Chunk]) -> Any:
 
 def test_whole_turn_has_the_documented_events() -> None:
     kinds = []
-    for chunk in sent(ALL):
+    for chunk in encode_events(ALL):
         delta = chunk.get("delta")
         kinds.append(str(delta["type"] if isinstance(delta, dict) and "type" in delta else chunk["type"]))
     assert kinds == [
@@ -104,7 +104,7 @@ def test_whole_turn_has_the_documented_events() -> None:
 
 
 def test_client_receives_everything() -> None:
-    final = read(sent(ALL))
+    final = read(encode_events(ALL))
     thinking, text, first, second = final.content
     assert (thinking.thinking, bool(thinking.signature)) == ("I see.", True)
     assert text.text == "One moment."
@@ -116,21 +116,21 @@ def test_client_receives_everything() -> None:
 @pytest.mark.parametrize(
     ("events", "reason"),
     [
-        ([said("x"), end("stop")], "end_turn"),
+        ([content_event("x"), end("stop")], "end_turn"),
         ([end("stop")], "end_turn"),
-        ([said("x"), end("length")], "max_tokens"),
-        ([said("x"), end("content_filter")], "refusal"),
+        ([content_event("x"), end("length")], "max_tokens"),
+        ([content_event("x"), end("content_filter")], "refusal"),
         ([*call(0, "{}"), end("stop")], "tool_use"),
         ([*call(0, '{"a', status="truncated"), end("length")], "max_tokens"),
     ],
 )
 def test_stop_reason_is_translated(events: list[Event], reason: str) -> None:
-    assert read(sent(events)).stop_reason == reason
+    assert read(encode_events(events)).stop_reason == reason
 
 
 def test_stop_sequence_is_named() -> None:
     stream = wire()
-    chunks = stream.encode([said("x")])
+    chunks = stream.encode([content_event("x")])
     stream.stop_sequence = "END"
     chunks += stream.encode([end()])
     final = read(chunks)
@@ -139,7 +139,7 @@ def test_stop_sequence_is_named() -> None:
 
 def test_tokens_are_counted_at_the_end() -> None:
     stream = wire()
-    chunks = stream.encode([said("x")])
+    chunks = stream.encode([content_event("x")])
     stream.input_tokens, stream.output_tokens = 7, 5
     final = read(chunks + stream.encode([end()]))
     assert (final.usage.input_tokens, final.usage.output_tokens) == (7, 5)
@@ -149,19 +149,19 @@ def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
-        stream.encode([said("x")])
+        stream.encode([content_event("x")])
 
 
 def test_response_equals_the_stream() -> None:
     whole = wire(model="m", id="msg_1").response(Parser("hermes").message(ALL))
     Message.model_validate(whole)
-    streamed = read(sent(ALL, id="msg_1"))
+    streamed = read(encode_events(ALL, id="msg_1"))
     assert whole["content"] == [block.model_dump(exclude_none=True) for block in streamed.content]
     assert whole["stop_reason"] == streamed.stop_reason
 
 
 def test_events_have_both_lines() -> None:
-    for chunk in sent(ALL):
+    for chunk in encode_events(ALL):
         event, data, *rest = messages_sse(chunk).split("\n")
         assert event == f"event: {chunk['type']}"
         assert json.loads(data.removeprefix("data: ")) == chunk
@@ -172,13 +172,13 @@ def test_events_have_both_lines() -> None:
 def streams(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = []
     count = 0
-    for kind in draw(st.lists(st.sampled_from(["said", "thought", "call"]), max_size=8)):
+    for kind in draw(st.lists(st.sampled_from(["content", "reasoning", "call"]), max_size=8)):
         if kind == "call":
             events += call(count, *draw(st.sampled_from([(), ("{}",), ('{"a": ', "1}"), ('{"a": "', 'x"}')])))
             count += 1
         else:
             text = draw(st.sampled_from(["", "x", "\n"]))
-            events.append(said(text) if kind == "said" else thought(text))
+            events.append(content_event(text) if kind == "content" else reasoning_event(text))
     return [*events, end()]
 
 

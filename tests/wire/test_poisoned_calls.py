@@ -29,7 +29,7 @@ CUT = '<tool_call>\n{"name": "wipe", "arguments": {"target": "/home/me/tmp'
 STATUSES = pytest.mark.parametrize("status", ["malformed", "truncated"])
 
 
-# -- the poison
+# -- poisoned arguments
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def reads(text: str, read: Any) -> bool:
 
 @STATUSES
 @given(beginnings, junk)
-def test_poisoned_arguments_are_never_an_object(status: str, begun: str, rest: str) -> None:
-    sent = begun + (rest if status == "malformed" else "")
+def test_poisoned_arguments_are_never_an_object(status: str, head: str, rest: str) -> None:
+    sent = head + (rest if status == "malformed" else "")
     poisoned = sent + make_poison(sent, status)
     assert not reads(poisoned, json.loads)
-    assert not reads(poisoned, parse_partial_json)  # LangChain's, which completes what it can
+    assert not reads(poisoned, parse_partial_json)  # LangChain's parser completes partial JSON
     assert not reads(poisoned, lambda text: jiter.from_json(text.encode()))
 
 
@@ -100,13 +100,13 @@ def test_cut_arguments_are_unfinished_to_partial_json_readers(sent: str) -> None
 
 @STATUSES
 @given(beginnings, junk)
-def test_poison_can_be_removed(status: str, begun: str, rest: str) -> None:
-    sent = begun + rest
+def test_poison_can_be_removed(status: str, head: str, rest: str) -> None:
+    sent = head + rest
     poisoned = sent + make_poison(sent, status)
     assert is_poisoned(poisoned)
     assert is_poisoned_as_malformed(poisoned) == (status == "malformed")
     back = remove_poison(poisoned)
-    # What opens a string may be the model's or the poison's.
+    # The quote that opens a string may come from the model or from the poison.
     assert sent.startswith(back)
     assert re.fullmatch(r'[,:{]?"?\\?', sent.removeprefix(back).strip())
 
@@ -116,7 +116,7 @@ def test_clean_arguments_are_unchanged(arguments: str) -> None:
     assert remove_poison(arguments) == arguments
 
 
-# -- the law, and that it can be broken
+# -- the law, and proof that it can fail
 
 
 @pytest.mark.parametrize("text", [SINGLE_QUOTES, GOOD, CUT, GOOD + SINGLE_QUOTES, GOOD + CUT])
@@ -181,7 +181,7 @@ def test_wire_law_detects_respelled_arguments(
     anew = partial(stream, load_arguments=lambda text: json.dumps(json.loads(text)))
     monkeypatch.setitem(wires.WIRES, name, replace(wire, stream=anew))
     text = GOOD.replace('"tmp"', arguments)
-    if name == "messages":  # the other has objects in its stream, too
+    if name == "messages":  # the Responses API also has objects in its stream
         with pytest.raises(AssertionError, match=rf"wires \({name}\)"):
             assert_wires("hermes", text)
     else:
@@ -201,7 +201,7 @@ def test_partial_json_reader_sees_a_number_out_of_range(number: str, policy: Any
     assert not reads(sent, parse_partial_json)
 
 
-# -- what each API has
+# -- each API
 
 
 def sent_by(wire: Any, text: str, *, policies: Policies | None = None, reason: Any = "stop") -> list[Any]:

@@ -18,7 +18,7 @@ from unspool import Parser
 from unspool.errors import MalformedOutput, UsageError
 from unspool.events import CallStart, Diagnostic, Event, Status, Text
 from unspool.wire import Chunk, ResponsesStream
-from wire_events import ALL, call, end, said, thought
+from wire_events import ALL, call, content_event, end, reasoning_event
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
@@ -27,7 +27,7 @@ def wire(**options: Any) -> ResponsesStream:
     return ResponsesStream(Parser("hermes"), **options)
 
 
-def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
+def encode_events(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """Return the events of the stream, checked against the rules of every stream."""
     chunks = wire(model="m", **options).encode(events)
     assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
@@ -46,14 +46,14 @@ def read(chunks: Iterable[Chunk]) -> Any:
     return state._completed_response
 
 
-def last(chunks: list[Chunk]) -> dict[str, Any]:
-    found = chunks[-1]["response"]
-    assert isinstance(found, dict)
-    return found
+def last_response(chunks: list[Chunk]) -> dict[str, Any]:
+    response = chunks[-1]["response"]
+    assert isinstance(response, dict)
+    return response
 
 
 def test_whole_turn_has_the_documented_events() -> None:
-    kinds = [str(chunk["type"]).removeprefix("response.") for chunk in sent(ALL)]
+    kinds = [str(chunk["type"]).removeprefix("response.") for chunk in encode_events(ALL)]
     assert kinds == [
         "created",
         "in_progress",
@@ -89,7 +89,7 @@ def test_whole_turn_has_the_documented_events() -> None:
 
 
 def test_client_receives_everything() -> None:
-    final = read(sent(ALL))
+    final = read(encode_events(ALL))
     reasoning, message, first, second = final.output
     assert reasoning.content[0].text == reasoning.summary[0].text == "I see."
     assert message.content[0].text == "One moment."
@@ -99,8 +99,8 @@ def test_client_receives_everything() -> None:
 
 
 def test_items_stay_the_same_from_first_to_last() -> None:
-    chunks = sent(ALL)
-    final = last(chunks)["output"]
+    chunks = encode_events(ALL)
+    final = last_response(chunks)["output"]
     for index, item in enumerate(final):
         ids = set()
         for chunk in chunks:
@@ -115,25 +115,25 @@ def test_items_stay_the_same_from_first_to_last() -> None:
 @pytest.mark.parametrize(
     ("events", "status", "reason"),
     [
-        ([said("x"), end("length")], "incomplete", "max_output_tokens"),
-        ([said("x"), end("content_filter")], "incomplete", "content_filter"),
+        ([content_event("x"), end("length")], "incomplete", "max_output_tokens"),
+        ([content_event("x"), end("content_filter")], "incomplete", "content_filter"),
         ([*call(0, '{"a', status="truncated"), end("length")], "incomplete", "max_output_tokens"),
         ([*call(0, '{"a', status="truncated"), end("stop")], "incomplete", "max_output_tokens"),
         ([*call(0, "{}"), end("length")], "completed", None),
-        ([said("x"), end("stop")], "completed", None),
+        ([content_event("x"), end("stop")], "completed", None),
         ([end("stop")], "completed", None),
     ],
 )
 def test_status_is_reported(events: list[Event], status: str, reason: str | None) -> None:
-    chunks = sent(events)
+    chunks = encode_events(events)
     assert chunks[-1]["type"] == f"response.{status}"
-    assert last(chunks)["status"] == status
-    assert last(chunks)["incomplete_details"] == (None if reason is None else {"reason": reason})
+    assert last_response(chunks)["status"] == status
+    assert last_response(chunks)["incomplete_details"] == (None if reason is None else {"reason": reason})
 
 
 def test_cut_call_is_incomplete() -> None:
-    chunks = sent([*call(0, '{"a', status="truncated"), end("length")])
-    assert last(chunks)["output"][0]["status"] == "incomplete"
+    chunks = encode_events([*call(0, '{"a', status="truncated"), end("length")])
+    assert last_response(chunks)["output"][0]["status"] == "incomplete"
 
 
 def test_failure_may_end_a_stream_at_any_point() -> None:
@@ -146,7 +146,7 @@ def test_failure_may_end_a_stream_at_any_point() -> None:
             _EVENT.validate_python(chunk)
         assert chunks[0]["type"] == "response.created"
         assert chunks[-1]["type"] == "response.failed"
-        assert last(chunks)["error"] == {"code": "server_error", "message": "no more"}
+        assert last_response(chunks)["error"] == {"code": "server_error", "message": "no more"}
         assert stream.fail("server_error", "again") == []
 
 
@@ -154,12 +154,12 @@ def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
-        stream.encode([said("x")])
+        stream.encode([content_event("x")])
 
 
 def test_response_equals_the_last_event() -> None:
     whole = wire(model="m", echo={"temperature": 0.5}).response(Parser("hermes").message(ALL))
-    streamed = last(sent(ALL, echo={"temperature": 0.5}))
+    streamed = last_response(encode_events(ALL, echo={"temperature": 0.5}))
     Response.model_validate(whole)
     assert _without_ids(whole) == _without_ids(streamed)
     assert whole["temperature"] == 0.5
@@ -176,12 +176,12 @@ def _without_ids(response: Chunk) -> dict[str, Any]:
 def test_logprobs_accompany_the_text() -> None:
     stream = wire()
     entry: Chunk = {"token": "x", "logprob": -1.0, "bytes": [120], "top_logprobs": []}
-    chunks = stream.encode([thought("hm")])
+    chunks = stream.encode([reasoning_event("hm")])
     stream.logprobs.append(entry)
-    chunks += stream.encode([said("x"), said("y"), end()])
+    chunks += stream.encode([content_event("x"), content_event("y"), end()])
     deltas = [chunk for chunk in chunks if chunk["type"] == "response.output_text.delta"]
     assert [delta["logprobs"] for delta in deltas] == [[entry], []]
-    assert last(chunks)["output"][1]["content"][0]["logprobs"] == [entry]
+    assert last_response(chunks)["output"][1]["content"][0]["logprobs"] == [entry]
 
 
 # -- free-form tools
@@ -189,11 +189,11 @@ def test_logprobs_accompany_the_text() -> None:
 
 def custom(*pieces: str) -> tuple[list[str], Any]:
     """Return the streamed pieces of input, and the final item."""
-    chunks = sent([*call(0, *pieces, name="run"), end()], custom_tools=["run"])
+    chunks = encode_events([*call(0, *pieces, name="run"), end()], custom_tools=["run"])
     assert not any("function_call" in str(chunk["type"]) for chunk in chunks)
     deltas = [str(c["delta"]) for c in chunks if c["type"] == "response.custom_tool_call_input.delta"]
     done = [c["input"] for c in chunks if c["type"] == "response.custom_tool_call_input.done"]
-    item = last(chunks)["output"][0]
+    item = last_response(chunks)["output"][0]
     assert done == [item["input"]]
     return deltas, item
 
@@ -238,11 +238,11 @@ def test_late_custom_tool_input_arrives_whole() -> None:
 def test_broken_custom_tool_input_is_never_done(status: Status, ended: str) -> None:
     """Clients run a call when its item is done, and this text cannot be poisoned."""
     events = [*call(0, '{"input": "ab', "c\\", status=status, name="run"), end("length")]
-    chunks = sent(events, custom_tools=["run"])
+    chunks = encode_events(events, custom_tools=["run"])
     kinds = [str(chunk["type"]) for chunk in chunks]
     assert not [kind for kind in kinds if kind.endswith(".done")]
     assert kinds[-1] == f"response.{ended}"
-    assert last(chunks)["output"] == []
+    assert last_response(chunks)["output"] == []
     message = Parser("hermes").message(events)
     if status == "malformed":
         with pytest.raises(MalformedOutput, match="cannot carry"):
@@ -256,14 +256,14 @@ def test_custom_tool_input_that_is_not_an_object_is_handled() -> None:
     assert (deltas, item["input"]) == (['["x"]'], '["x"]')
 
 
-# -- any stream at all
+# -- arbitrary streams
 
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = []
     count = 0
-    for kind in draw(st.lists(st.sampled_from(["said", "thought", "call", "note"]), max_size=8)):
+    for kind in draw(st.lists(st.sampled_from(["content", "reasoning", "call", "note"]), max_size=8)):
         if kind == "call":
             pieces = draw(st.sampled_from([(), ("{}",), ('{"a": ', "1}"), ('{"a": "', 'x"}')]))
             events += call(count, *pieces)
@@ -272,7 +272,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
             events.append(Diagnostic("stray_closer", "", 0, 0))
         else:
             text = draw(st.sampled_from(["", "x", "\n", "<tool_call>"]))
-            events.append(said(text) if kind == "said" else thought(text))
+            events.append(content_event(text) if kind == "content" else reasoning_event(text))
     return [*events, end(draw(st.sampled_from(["stop", "tool_calls"])))]
 
 

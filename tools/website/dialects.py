@@ -34,7 +34,7 @@ def write(target: Path, *, playground: bool) -> None:
 
 
 def page(dialect: Dialect) -> str:
-    """What there is to know about one dialect."""
+    """Return the page of one dialect."""
     drawn = f"![What leads from one state of {dialect.name} to another]({dialect.name}.svg)"
     text = _DIAGRAM.sub(lambda _: drawn, explain(dialect))
     return (
@@ -46,7 +46,7 @@ def page(dialect: Dialect) -> str:
 
 
 def door(dialect: Dialect) -> str:
-    """A link that opens the playground with the dialect's example in it."""
+    """Return a link that opens the dialect's example in the playground."""
     text, _ = example(dialect)
     shown = json.dumps({"text": text, "dialect": dialect.name}).encode()
     address = urlsafe_b64encode(shown).decode().rstrip("=")

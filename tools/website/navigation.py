@@ -45,7 +45,7 @@ def pages() -> list[str]:
 
 
 def trees() -> str:
-    """The navigation, as what Sphinx reads at the end of the start page."""
+    """Return the navigation as Sphinx ``toctree`` directives for the end of the start page."""
     return "\n".join(
         f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n:maxdepth: 2\n\n" + "\n".join(pages) + "\n```"
         for caption, pages in NAVIGATION

@@ -64,7 +64,7 @@ class Reference:
         yield "```"
 
     def page(self, name: str, needs: str) -> Iterator[str]:
-        """The page of a module: its names, in groups as they are written down."""
+        """Yield the lines of a module's page, with its names grouped as in the source."""
         module = self._module(name)
         yield from _heading(name, "=")
         yield f".. py:module:: {name}\n"
@@ -193,7 +193,7 @@ class Reference:
         return ", ".join(written)
 
     def _annotated(self, annotation: Any) -> tuple[str, str]:
-        """A type, and what ``Annotated`` says of it."""
+        """Return a type, and the description that ``Annotated`` adds to it."""
         said = ""
         if isinstance(annotation, griffe.ExprSubscript) and str(annotation.left) == "Annotated":
             assert isinstance(annotation.slice, griffe.ExprTuple)  # noqa: S101 - or it would be no type
@@ -202,7 +202,7 @@ class Reference:
         return self._type(annotation), said
 
     def _type(self, annotation: Any) -> str:
-        """A type, in public names."""
+        """Return a type with public names in place of private ones."""
         if annotation is None or isinstance(annotation, str):
             return annotation or ""
         if isinstance(annotation, griffe.ExprSubscript) and str(annotation.left) in ("Unchecked", "ClassVar"):
@@ -236,7 +236,7 @@ class Reference:
         return ""
 
     def _text(self, docstring: str) -> str:
-        """A docstring; what it refers to by a short name is referred to by the public one."""
+        """Return a docstring whose references use public names."""
 
         def reference(found: re.Match[str]) -> str:
             role, shown, name = found.groups()
@@ -282,7 +282,7 @@ def _is_error(found: griffe.Class) -> bool:
 
 
 def _resolved(package: griffe.Module, path: str) -> str:
-    """The place where something is defined that one module imports from another."""
+    """Return the path of the definition that an import refers to."""
     try:
         return str(_final(package.modules_collection[path]).path)
     except (KeyError, griffe.AliasResolutionError):
@@ -290,7 +290,7 @@ def _resolved(package: griffe.Module, path: str) -> str:
 
 
 def _alias(package: griffe.Module, path: str) -> Any:
-    """The type that a private name stands for."""
+    """Return the type that a private alias stands for, if any."""
     try:
         found = _final(package.modules_collection[path])
     except (KeyError, griffe.AliasResolutionError):

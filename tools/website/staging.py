@@ -66,12 +66,12 @@ class Staging:
             shutil.copyfile(self.repository / file, place)
 
     def rewritten(self, page: str, text: str) -> str:
-        """A page as it is on the site."""
+        """Return the text of a page with the links and pictures of the site."""
         lines = [line if code else self._linked(page, number, line) for number, line, code in _numbered(text)]
         return _PICTURE.sub(lambda found: self._pictures(page, found), "".join(lines))
 
     def _linked(self, page: str, number: int, line: str) -> str:
-        """A line of prose, with links as they are on the site."""
+        """Return a line of prose with the links of the site."""
 
         def linked(found: re.Match[str]) -> str:
             target, anchor = found["target"], found["anchor"] or ""
@@ -84,11 +84,11 @@ class Staging:
         for code in _CODE.finditer(line):  # nothing in it is a link, though it may be the text of one
             parts += [_LINK.sub(linked, line[last : code.start()]), code[0]]
             last = code.end()
-        # A link whose text is code begins with the bracket behind it.
+        # The rest of a link whose text is code begins with the bracket after it.
         return "".join([*parts, _LINK.sub(linked, line[last:])])
 
     def _resolved(self, page: str, target: str, number: int) -> str:
-        """Where a link leads on the site, seen from where its page is there."""
+        """Return the target of a link on the site, relative to the page that contains it."""
         file = os.path.normpath(PurePosixPath(page).parent / target)
         if file.split("/")[0] == EXAMPLES and (self.repository / file).is_dir():
             return os.path.relpath(f"{EXAMPLES}.md", PurePosixPath(place_of(page)).parent)
@@ -102,7 +102,7 @@ class Staging:
         return os.path.relpath(place, PurePosixPath(place_of(page)).parent)
 
     def _pictures(self, page: str, found: re.Match[str]) -> str:
-        """Two pictures in place of one that asks the system what it likes: the site has a switch."""
+        """Return a light and a dark picture: the site has a switch for the theme."""
         shown = {mode: self._resolved(page, found[mode], 0) for mode in ("light", "dark")}
         return "\n".join(
             f"```{{image}} {place}\n:class: only-{mode}\n:alt: {found['alt']}\n```\n"
@@ -111,7 +111,7 @@ class Staging:
 
 
 def examples(folder: Path) -> str:
-    """The programs of a folder, on one page."""
+    """Return a page with the programs of a folder."""
     programs = [path for path in sorted(folder.rglob("*.py")) if path.read_text(encoding="utf-8").strip()]
     shown = [
         f"## {path.relative_to(folder).as_posix()}\n\n````python\n{path.read_text(encoding='utf-8')}````\n"
@@ -121,7 +121,7 @@ def examples(folder: Path) -> str:
 
 
 def pages(repository: Path) -> list[str]:
-    """The pages of the site that are files of the repository."""
+    """Return the files of the repository that are pages of the site."""
     found = [path.relative_to(repository).as_posix() for path in sorted((repository / "docs").rglob("*.md"))]
     return found + [page for page in ELSEWHERE if page != "README.md" and (repository / page).is_file()]
 

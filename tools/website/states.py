@@ -55,7 +55,7 @@ STYLE: Final = """
 
 
 def edges(diagram: str) -> dict[str, dict[str, list[str]]]:
-    """What a diagram of ``unspool.state_diagram`` says; the way in is left out."""
+    """Return the labels of each edge in a diagram of ``unspool.state_diagram``, without the start edge."""
     found: dict[str, dict[str, list[str]]] = {"content": {}}
     for source, target, label in re.findall(r"^ +(\S+) --> (\S+?)(?:: (.*))?$", diagram, re.MULTILINE):
         if source != "[*]":
@@ -85,7 +85,7 @@ class Box:
         return HEAD + sum(LINE * len(lines) for _, lines in self.rows) + (8 if self.rows else 0)
 
     def row(self, target: str) -> float:
-        """The height at which the line to a target leaves."""
+        """Return the y coordinate at which the line to a target starts."""
         at = self.top + HEAD + 4
         for other, lines in self.rows:
             if other == target:
@@ -127,7 +127,7 @@ _POINT: Final = (
 
 
 def picture(name: str, diagram: str) -> str:
-    """The SVG of a dialect's diagram."""
+    """Return a dialect's diagram as SVG."""
     found = boxes(edges(diagram))
     right = max(box.left for box in found.values()) + WIDTH + MARGIN
     bottom = max(box.top + box.height for box in found.values()) + GAP / 2

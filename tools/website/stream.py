@@ -50,20 +50,20 @@ STYLE: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one chunk does."""
+    """The effect of one chunk."""
 
     chunk: str
     kinds: tuple[str, ...]
-    """For each character what it turned out to be."""
+    """The final kind of each character."""
     pending: tuple[bool, ...]
-    """For each character whether it is still held back when the chunk has been read."""
-    told: tuple[tuple[str, str], ...]
-    """What the client is told now: kinds and texts."""
+    """Flags of the characters that are still held back after the chunk."""
+    sent: tuple[tuple[str, str], ...]
+    """Kinds and texts that the client receives for this chunk."""
     held: int
 
 
 def rows() -> Iterator[Row]:
-    """The run."""
+    """Parse the example chunk by chunk, and yield a row for each chunk."""
     whole = "".join(CHUNKS)
     parser = Parser(DIALECT)
     kinds: list[str] = []
@@ -79,7 +79,7 @@ def rows() -> Iterator[Row]:
             chunk,
             tuple(kinds[at:end]),
             tuple(place >= decided for place in range(at, end)),
-            tuple((_kind(event), text) for event in events if (text := _told(event))),
+            tuple((_kind(event), text) for event in events if (text := _client_text(event))),
             parser.pending,
         )
         at = end
@@ -91,8 +91,8 @@ def _kind(event: Event) -> str:
     return "call" if isinstance(event, CallStart | CallArgs | CallEnd) else "markup"
 
 
-def _told(event: Event) -> str:
-    """What a client learns from an event."""
+def _client_text(event: Event) -> str:
+    """Return the text that a client receives for an event."""
     match event:
         case Text(_, text):
             return text
@@ -113,7 +113,7 @@ _HATCH: Final = (
 
 
 def picture(found: Sequence[Row]) -> str:
-    """The run as an SVG."""
+    """Return the rows as SVG."""
     height = TOP + ROW * len(found) + 34
     return "\n".join(
         [
@@ -138,16 +138,16 @@ def _row(row: Row, y: int) -> Iterator[str]:
         x, width = LEFT + (len(row.chunk) - waiting) * CHARACTER, waiting * CHARACTER
         yield f'<rect class="hatch" x="{x:g}" y="{y + 16}" width="{width:g}" height="6"/>'
     x = float(RIGHT)
-    for kind, text in row.told:
+    for kind, text in row.sent:
         yield from _runs(text, (kind,) * len(text), x, y)
         x += len(text) * CHARACTER + 14
     if row.held:
         says = f"{row.held} characters held back" if row.held > 1 else "1 character held back"
-        yield f'<text class="says" x="{x:g}" y="{y + 11}">{"+ " if row.told else ""}{says}</text>'
+        yield f'<text class="says" x="{x:g}" y="{y + 11}">{"+ " if row.sent else ""}{says}</text>'
 
 
 def _runs(text: str, kinds: Sequence[str], x: float, y: int) -> Iterator[str]:
-    """A text on the colours of what it is."""
+    """Yield the text with a background in the colour of its kind."""
     begin = 0
     for end in range(1, len(text) + 1):
         if end == len(text) or kinds[end] != kinds[begin]:

@@ -54,7 +54,7 @@ def read(
     pending = ""
     for chunk in (*chunks, None):
         buf = pending + (chunk or "")
-        # What stands before `pos` is none of the codec's business.
+        # The codec must not look at text before `pos`.
         shift = len(buf) % 3
         at = codec.step("{" * shift + buf, shift, chunk is None) - shift
         assert 0 <= at <= len(buf)
@@ -67,7 +67,7 @@ def read(
         out.error = codec.error
         if codec.error:
             out.status = "malformed"
-            # It stays there, whatever follows.
+            # The codec stays in the error state, whatever follows.
             assert codec.step(pending + "}", 0, False) == 0
             assert not codec.text
             assert codec.error == out.error
@@ -92,21 +92,21 @@ def value(text: str, quote: str = GEMMA, **options: Any) -> Any:
     return json.loads(out.text)
 
 
-def cut(text: str, size: int) -> list[str]:
+def split_text(text: str, size: int) -> list[str]:
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
 def assert_chunking(text: str, *chunkings: Sequence[str], **options: Any) -> Outcome:
     whole = read([text], **options)
-    for chunks in (list(text), cut(text, 3), *chunkings):
+    for chunks in (list(text), split_text(text, 3), *chunkings):
         assert read(chunks, **options) == whole, chunks
     return whole
 
 
-# -- what is read
+# -- syntax
 
 EXAMPLES = [
-    # the notation
+    # well-formed objects
     ("{}", {}),
     ("{city:Q~Q}", {"city": "~"}),
     ("{city:QParisQ,n:1,ok:true,l:[1,QaQ],o:{k:null}}", None),
@@ -125,7 +125,7 @@ EXAMPLES = [
     ("{e:QQ,l:[QQ,QQ]}", {"e": "", "l": ["", ""]}),
     ("{a.b-c:1,my key:QxQ,other key:2}", {"a.b-c": 1, "my key": "x", "other key": 2}),
     ("\n{ a : 1 ,\n b : [ 1 , QxQ ] ,\n c : QyQ ,\n d : QzQ\n}", {"a": 1, "b": [1, "x"], "c": "y", "d": "z"}),
-    # museum C02, C04: words and numbers
+    # regressions C02, C04: words and numbers
     ("{p:null}", {"p": None}),
     ("{left:108.0,right:22.8}", {"left": 108.0, "right": 22.8}),
     ("{l:108.,r:.5,s:-.5,e:1.e2}", {"l": 108.0, "r": 0.5, "s": -0.5, "e": 100.0}),
@@ -142,7 +142,7 @@ EXAMPLES = [
         "{a:nul,b:nulls,c:true story,d:5 apples}",
         {"a": "nul", "b": "nulls", "c": "true story", "d": "5 apples"},
     ),
-    # museum E08: delimiters inside a string
+    # regression E08: delimiters inside a string
     ("{code:Qsql(QQQ S QQQ)Q,n:1}", {"code": "sql(QQQ S QQQ)", "n": 1}),
     ("{code:Qprint(QaQ, end=QQ)Q}", {"code": "print(QaQ, end=QQ)"}),
     ("{code:Qf(QaQ, g(x)): passQ}", {"code": "f(QaQ, g(x)): pass"}),
@@ -153,19 +153,19 @@ EXAMPLES = [
         "{json:Q{QaQ:{QbQ:[QcQ]}}Q,o:{json:Q[{QaQ:QbQ},{QaQ:QcQ}]Q}}",
         {"json": "{QaQ:{QbQ:[QcQ]}}", "o": {"json": "[{QaQ:QbQ},{QaQ:QcQ}]"}},
     ),
-    # museum H04: parentheses, no opening delimiter
+    # regression H04: parentheses in place of the opening delimiter
     ("(a=1)", {"a": 1}),
     ("()", {}),
     ("(a=QxQ, b=QyQ, c=[1], d={k:2})", {"a": "x", "b": "y", "c": [1], "d": {"k": 2}}),
     ("(a='x, y', b=\"z\", c=True)", {"a": "x, y", "b": "z", "c": True}),
     ("{city:ParisQ,n:1}", {"city": "Paris", "n": 1}),
     ("{city:New York, NY Q,n:42Q,l:[aQ,bQ]}", {"city": "New York, NY ", "n": "42", "l": ["a", "b"]}),
-    # Q02: no delimiters at all
+    # regression Q02: no delimiters at all
     ("{city:Austin}", {"city": "Austin"}),
     ("{city:San Francisco, CA,state:,n:5}", {"city": "San Francisco, CA", "state": "", "n": 5}),
     ("{a:f(x, y),b:x[0],c:{d:g({1})}}", {"a": "f(x, y)", "b": "x[0]", "c": {"d": "g({1})"}}),
     ("{l:[f(1, 2), b]}", {"l": ["f(1, 2)", "b"]}),
-    # other notations
+    # spellings of other notations
     (
         '{"a": "x\\n\\u00e9\\"", "b": [1, "y"], "c": {"d": null}}',
         {"a": 'x\né"', "b": [1, "y"], "c": {"d": None}},
@@ -186,8 +186,8 @@ def test_examples_are_converted(text: str, expected: object, quote: str) -> None
     if expected is None:
         expected = {"city": "Paris", "n": 1, "ok": True, "l": [1, "a"], "o": {"k": None}}
     written = text.replace("Q", quote)
-    for behind in ("", "<tool_call|>", " call:f{}", "\nAnd so on."):
-        out = assert_chunking(written + behind, quote=quote)
+    for rest in ("", "<tool_call|>", " call:f{}", "\nAnd so on."):
+        out = assert_chunking(written + rest, quote=quote)
         assert (out.status, out.end) == ("complete", len(written)), out
         assert json.loads(out.text) == json.loads(json.dumps(expected).replace("Q", json.dumps(quote)[1:-1]))
 
@@ -229,7 +229,7 @@ def test_delimiter_may_have_any_shape() -> None:
         assert_chunking(f"{{a:{quote}x{quote},b:1}} ", quote=quote)
 
 
-# -- as early as possible
+# -- streaming latency
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,8 @@ def test_output_is_emitted_as_early_as_possible(text: str, expected: str) -> Non
     ],
 )
 def test_errors_have_position_and_prefix(text: str, at: int, error: str, out: str) -> None:
-    for behind in ("", "}", " x:1}<tool_call|>"):
-        outcome = assert_chunking(text + behind)
+    for rest in ("", "}", " x:1}<tool_call|>"):
+        outcome = assert_chunking(text + rest)
         assert (outcome.end, outcome.error, outcome.text) == (at, error, out)
 
 
@@ -360,7 +360,7 @@ def test_close_completes_the_object(text: str, expected: str | None) -> None:
     assert [kind for kind, _, _ in codec.notes] == ["repaired"]
 
 
-# -- what the schema says
+# -- types from the schema
 
 SCHEMA = ValueType(
     {
@@ -487,10 +487,10 @@ def assert_laws(data: st.DataObject) -> None:
     ends = data.draw(st.sampled_from((ENDS, NOTHING)))
     text = data.draw(shreds(quote))
     chunks = data.draw(chunkings(text))
-    out = assert_chunking(text, chunks, cut(text, 7), quote=quote, ends=ends, repair=repair, kind=kind)
+    out = assert_chunking(text, chunks, split_text(text, 7), quote=quote, ends=ends, repair=repair, kind=kind)
     if out.status == "complete":
         assert isinstance(json.loads(out.text), dict)
-    # What was decided on a prefix is decided: what is out stays, an error or the end stays where it is.
+    # A decision made on a prefix is final: emitted text, an error and the end position do not change.
     part = text[: data.draw(st.integers(0, len(text)))]
     codec = BareKeyObject(quote, ends, repair=repair, kind=kind)
     at = codec.step(part, 0, False)
@@ -500,7 +500,7 @@ def assert_laws(data: st.DataObject) -> None:
         assert (out.end, out.error, out.text) == (at, codec.error, codec.text)
 
 
-# -- writing
+# -- encoding
 
 text_of = st.text(st.characters(codec="utf-8"), max_size=8)
 pieces_of = st.sampled_from(
@@ -585,7 +585,7 @@ def test_encoding_needs_an_object(arguments: str) -> None:
         encode_bare(arguments, GEMMA)
 
 
-# -- work
+# -- complexity
 
 
 LINES = 'line "x" {1}, é\n' * 4_096
@@ -597,9 +597,9 @@ LINES = 'line "x" {1}, é\n' * 4_096
     ids=["quoted", "bare"],
 )
 def test_long_string_streams_in_linear_time(text: str, expected: str) -> None:
-    out = read(cut(text + "<tool_call|>", 4))
+    out = read(split_text(text + "<tool_call|>", 4))
     assert json.loads(out.text) == {"a": expected}
-    assert_linear(lambda length: read(cut(text[:length], 4)), 4_000)
+    assert_linear(lambda length: read(split_text(text[:length], 4)), 4_000)
 
 
 @pytest.mark.parametrize("size", [1, 4, 1_000_000])
@@ -607,7 +607,7 @@ def test_deep_nesting_does_not_recurse(size: int) -> None:
     depth = 10_000
     for opener, closer in (("[", "]"), ("{a:", "}")):
         text = "{a:" + opener * depth + GEMMA + "x" + GEMMA + closer * depth + "}<"
-        out = read(cut(text, size))
+        out = read(split_text(text, size))
         assert (out.status, out.end) == ("complete", len(text) - 1)
         assert encode_bare(out.text, GEMMA) == text[:-1]
 
@@ -618,8 +618,8 @@ HOSTILE = {
     "delimiters and brackets": "Q}",
     "delimiters and keys": "Q, k",
     "delimiters and quoted keys": "Q, Qk",
-    "delimiters and blanks": "Q" + " " * 30,
-    "delimiters and long blanks": "Q" + " " * 400,
+    "delimiters and spaces": "Q" + " " * 30,
+    "delimiters and many spaces": "Q" + " " * 400,
     "delimiters and long keys": "Q," + "k" * 400,
     "half delimiters": "<|",
     "single quotes": "'x,k:",
@@ -645,7 +645,7 @@ STARTS = ("{k:Q", "{k:x", "{k:[Q", "{", "{k:", '{k:"', "{k:[", "{k:[x", "(k=", "
 
 def assert_quick(start: str, piece: str, size: int) -> None:
     text = (start + piece * 64_000).replace("Q", GEMMA)
-    assert_linear(lambda length: read(cut(text[:length], size), repair=True), 4_000)
+    assert_linear(lambda length: read(split_text(text[:length], size), repair=True), 4_000)
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)

@@ -47,8 +47,8 @@ def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[s
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> str:
-    # Long enough for the look ahead that whole values are read with.
+def damaged_json(draw: st.DrawFn) -> str:
+    # The padding exceeds the lookahead of the fast path for complete values.
     text = json.dumps({"padding": "x" * 64, "value": draw(VALUES)}, ensure_ascii=draw(st.booleans()))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(text)))
@@ -56,12 +56,12 @@ def damaged(draw: st.DrawFn) -> str:
     return text + draw(st.sampled_from(["", " ", "}", "x"]))
 
 
-@given(text=damaged(), repair=st.booleans())
+@given(text=damaged_json(), repair=st.booleans())
 def test_whole_value_equals_character_by_character(text: str, repair: bool) -> None:
     assert read([text], repair=repair) == read(list(text), repair=repair)
 
 
-@given(text=damaged(), size=st.integers(1, 9), repair=st.booleans())
+@given(text=damaged_json(), size=st.integers(1, 9), repair=st.booleans())
 def test_chunking_does_not_matter(text: str, size: int, repair: bool) -> None:
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     assert read(pieces, repair=repair) == read([text], repair=repair)

@@ -9,7 +9,7 @@ import pytest
 from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
 from unspool.testing import ModelOutput, assert_laws, assert_round_trip, chunkings
 
-# In a nested value tags are its members.
+# In a nested value, tags are the members of the value.
 TAGGED = [
     dialect
     for dialect in list_dialects()
@@ -36,7 +36,7 @@ def test_call_markup_in_a_value_is_data(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("envelope", "found"),
+    ("envelope", "key"),
     [
         ('{"name": "note", "arguments": {"text": "x"}, "dry": true}', "dry"),
         ('{"dry": true, "name": "note", "arguments": {"text": "x"}}', "dry"),
@@ -44,11 +44,11 @@ def test_call_markup_in_a_value_is_data(dialect: Dialect) -> None:
         ('{"type": "function", "name": "note", "arguments": {"text": "x"}}', None),
     ],
 )
-def test_envelope_members_do_not_vanish_without_a_diagnostic(envelope: str, found: str | None) -> None:
+def test_envelope_members_do_not_vanish_without_a_diagnostic(envelope: str, key: str | None) -> None:
     message = parse(f"<tool_call>{envelope}</tool_call>", "hermes", tools=TOOLS)
     assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
     assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == (
-        [("extra_member", found)] if found else []
+        [("extra_member", key)] if key else []
     )
 
 
@@ -63,7 +63,7 @@ def test_envelope_members_do_not_vanish_without_a_diagnostic(envelope: str, foun
         (
             "glm47",
             r"<tool_call>note<arg_key>text</arg_key>\n<arg_value>x</arg_value></tool_call>",
-            r"\n spelt out between tags",
+            r"\n spelled out between tags",
         ),
         (
             "minicpm5",

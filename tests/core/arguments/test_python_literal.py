@@ -32,11 +32,11 @@ class Outcome(NamedTuple):
     notes: list[tuple[str, str, int]]
 
 
-def loose() -> PythonArguments:
+def loose_codec() -> PythonArguments:
     return PythonArguments(loose=True)
 
 
-def positional(*names: str) -> PythonArguments:
+def positional_codec(*names: str) -> PythonArguments:
     tool = {"name": "f", "parameters": {"properties": {name: {} for name in names}}}
     return PythonArguments(tools=Tools([tool]), function="f")
 
@@ -45,16 +45,16 @@ def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
     """Feed the codec as the machine does."""
     out: list[str] = []
     buf, pos, base = "", 0, 0
-    begun = False
+    started = False
     notes: list[tuple[str, str, int]] = []
     for final, chunk in [*((False, chunk) for chunk in chunks), (True, "")]:
         buf, base, pos = buf[pos:] + chunk, base + pos, 0
-        if not buf and not begun:
+        if not buf and not started:
             continue
-        # What stands before `pos` is none of the codec's business.
+        # The codec must not look at text before `pos`.
         shift = len(buf) % 3
         pos = codec.step("(" * shift + buf, shift, final) - shift
-        begun = True
+        started = True
         assert 0 <= pos <= len(buf)
         out.append(codec.text)
         assert all(0 <= at - shift <= pos for _, _, at in codec.notes)
@@ -89,7 +89,7 @@ def value(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-# -- rules
+# -- syntax
 
 COMPLETE: list[tuple[str, str]] = [
     ("()", "{}"),
@@ -99,7 +99,7 @@ COMPLETE: list[tuple[str, str]] = [
     ("(a: 1, b : 2)", '{"a": 1, "b": 2}'),
     ("(from=1, class=2, None=3, größe=4, हिन्दी=5, r=6)",
      '{"from": 1, "class": 2, "None": 3, "größe": 4, "हिन्दी": 5, "r": 6}'),
-    # an escape and something that has to be escaped, in one piece
+    # an escape next to a character that JSON must escape
     ('(a="some\\"\0)text")', '{"a": "some\\"\\u0000)text"}'),
     # words
     ("(a=True, b=False, c=None)", '{"a": true, "b": false, "c": null}'),
@@ -150,11 +150,11 @@ COMPLETE: list[tuple[str, str]] = [
     ("(a={1: 2, -0x10: 3, None: 4, 5: 6}, b={True: 1, 'x': 2})",
      '{"a": {"1": 2, "-16": 3, "null": 4, "5": 6}, "b": {"true": 1, "x": 2}}'),
     ("(a={null: 1, false: 2, 1_0 : 3})", '{"a": {"null": 1, "false": 2, "10": 3}}'),
-    # an object in place of the arguments (museum D13)
+    # an object in place of the arguments (regression D13)
     ('({"url":"u"})', '{"url": "u"}'),
     ("( { 'a': [1], b: (2), } , )", '{"a": [1], "b": 2}'),
     ("({})", "{}"),
-    # the first one counts
+    # the first of two equal names counts
     ("(a=1, a=2, b=3)", '{"a": 1, "b": 3}'),
     ("(a=1, a=[(2), {3}, {'x': 'y'}], a='z')", '{"a": 1}'),
 ]  # fmt: skip
@@ -261,12 +261,12 @@ def test_diagnostics_are_recorded(text: str, notes: list[tuple[str, str, int]]) 
     ],
 )
 def test_positional_arguments_get_names(text: str, expected: str) -> None:
-    assert complete(text, lambda: positional("q", "n")) == expected
+    assert complete(text, lambda: positional_codec("q", "n")) == expected
 
 
 @pytest.mark.parametrize("text", ["('x', 2, 3)", "(q='x', 2)", "(a=1, 'x')"])
 def test_positional_arguments_without_a_name_are_an_error(text: str) -> None:
-    assert read(text, lambda: positional("q", "n")).error == "an argument's name or ')'"
+    assert read(text, lambda: positional_codec("q", "n")).error == "an argument's name or ')'"
 
 
 def test_empty_chunk_inside_a_number_changes_nothing() -> None:
@@ -274,7 +274,7 @@ def test_empty_chunk_inside_a_number_changes_nothing() -> None:
 
 
 def test_positional_name_is_escaped_for_json() -> None:
-    assert complete("(1)", lambda: positional('a"\n')) == '{"a\\"\\n": 1}'
+    assert complete("(1)", lambda: positional_codec('a"\n')) == '{"a\\"\\n": 1}'
 
 
 # -- values
@@ -318,7 +318,7 @@ def test_invalid_or_cut_values_are_not_complete(text: str) -> None:
     assert read(text, PythonValue).status != "complete"
 
 
-# -- closing what was left open
+# -- repair of unclosed values
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_close_needs_a_complete_element(text: str) -> None:
     assert not codec.close()
 
 
-# -- strings that are not escaped
+# -- strings with unescaped quotes
 
 LOOSE: list[tuple[str, str]] = [
     ("(command='sed -n '360,450p' /a/b.py')", '{"command": "sed -n \'360,450p\' /a/b.py"}'),
@@ -391,24 +391,24 @@ LOOSE: list[tuple[str, str]] = [
 )
 @pytest.mark.parametrize(("text", "expected"), LOOSE)
 def test_loose_arguments_are_converted(text: str, expected: str, rest: str) -> None:
-    outcome = read(text + rest, loose)
+    outcome = read(text + rest, loose_codec)
     assert (outcome.text, outcome.error, outcome.end) == (expected, "", len(text))
-    assert outcome == feed(loose(), list(text + rest))
+    assert outcome == feed(loose_codec(), list(text + rest))
 
 
 @pytest.mark.parametrize("text", ["(a='x'", "(a='x',", "(a='x', b", "(a='x', b=", "(a=['x', Tr"])
 def test_input_may_end_after_a_loose_string(text: str) -> None:
-    assert read(text, loose).text.startswith('{"a": ' + ("[" if "[" in text else "") + '"x"')
+    assert read(text, loose_codec).text.startswith('{"a": ' + ("[" if "[" in text else "") + '"x"')
 
 
 def test_loose_string_may_be_undecided() -> None:
-    codec = loose()
+    codec = loose_codec()
     assert codec.step("(a='x')", 0, False) == len("(a='x")
     assert codec.text == '{"a": "x'
     assert not codec.done
 
 
-# -- what is shown, and when
+# -- streaming latency
 
 STEPS: list[tuple[str, str]] = [
     ("(", "{"),
@@ -451,18 +451,18 @@ def test_text_is_emitted_as_soon_as_it_is_certain() -> None:
     assert not buf
 
 
-# -- Python is the judge
+# -- comparison with Python
 
 
-def judged(node: ast.AST) -> Any:
+def evaluate_literal(node: ast.AST) -> Any:
     """Return the JSON value of a literal as Python evaluates it."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        return [judged(item) for item in node.elts]
+        return [evaluate_literal(item) for item in node.elts]
     if isinstance(node, ast.JoinedStr):
-        return "".join(judged(part) for part in node.values)
+        return "".join(evaluate_literal(part) for part in node.values)
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
-        return {_key(judged(key)): judged(item) for key, item in pairs if key is not None}
+        return {_key(evaluate_literal(key)): evaluate_literal(item) for key, item in pairs if key is not None}
     return ast.literal_eval(node)
 
 
@@ -476,10 +476,10 @@ def judge(text: str) -> dict[str, Any]:
     if call.args:
         assert len(call.args) == 1
         assert not call.keywords
-        members = judged(call.args[0])
+        members = evaluate_literal(call.args[0])
         assert isinstance(members, dict)
         return members
-    return {str(keyword.arg): judged(keyword.value) for keyword in call.keywords}
+    return {str(keyword.arg): evaluate_literal(keyword.value) for keyword in call.keywords}
 
 
 blanks = st.sampled_from(["", "", " ", "\n  ", "\t"])
@@ -556,34 +556,35 @@ literals = st.recursive(atoms, containers, max_leaves=12)
 
 @st.composite
 def calls(draw: st.DrawFn) -> str:
-    found = draw(st.dictionaries(names, literals, max_size=4))
+    keywords = draw(st.dictionaries(names, literals, max_size=4))
     parts = [
         f"{draw(blanks)}{name}{draw(blanks)}={draw(blanks)}{item}{draw(blanks)}"
-        for name, item in found.items()
+        for name, item in keywords.items()
     ]
     if draw(trailing) and parts:
         parts.append(draw(blanks))
     return f"({','.join(parts)})"
 
 
-def same(found: Any, expected: Any) -> bool:
+def equal_json(actual: Any, expected: Any) -> bool:
     """Return whether values and types are equal; Python has surrogates where JSON has the character."""
-    return json.dumps(found, ensure_ascii=True) == json.dumps(expected, ensure_ascii=True)
+    return json.dumps(actual, ensure_ascii=True) == json.dumps(expected, ensure_ascii=True)
 
 
 @given(calls())
 def test_arguments_agree_with_python(text: str) -> None:
     outcome = read(text)
     assert (outcome.error, outcome.status, outcome.end) == ("", "complete", len(text))
-    assert same(value(outcome.text), judge(text))
+    assert equal_json(value(outcome.text), judge(text))
 
 
 @given(literals)
 def test_values_agree_with_python(text: str) -> None:
-    expected = judged(ast.parse(f"({text})", mode="eval").body)
-    outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)  # for adjacent ones
+    expected = evaluate_literal(ast.parse(f"({text})", mode="eval").body)
+    # Parentheses join adjacent strings.
+    outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)
     assert outcome.status == "complete"
-    assert same(value(outcome.text), expected)
+    assert equal_json(value(outcome.text), expected)
 
 
 SCRAPS = [
@@ -622,17 +623,17 @@ def test_agrees_with_python_where_both_accept(text: str) -> None:
         try:
             expected = judge(text[: outcome.end])
         except (SyntaxError, ValueError, AssertionError, TypeError):
-            return  # we accept more
+            return  # the codec accepts more than Python does
         if not any(isinstance(item, bytes) or item is ... for item in expected.values()):
-            assert same(value(outcome.text), expected)
+            assert equal_json(value(outcome.text), expected)
 
 
-# -- the laws of a codec
+# -- codec laws
 
 MAKERS: list[Make] = [
     PythonArguments,
-    loose,
-    lambda: positional("a", "q"),
+    loose_codec,
+    lambda: positional_codec("a", "q"),
     PythonValue,
     lambda: PythonValue(loose=True),
 ]
@@ -642,7 +643,7 @@ each_codec = pytest.mark.parametrize(
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> str:
+def mutated_text(draw: st.DrawFn) -> str:
     text = draw(
         st.one_of(
             calls(), literals, st.sampled_from([text for text, _ in COMPLETE + LOOSE if len(text) < 300])
@@ -655,10 +656,10 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-texts = st.one_of(scraps, mutated())
+texts = st.one_of(scraps, mutated_text())
 
 
-def cut(text: str, draw: st.DrawFn | Any) -> list[str]:
+def split_text(text: str, draw: st.DrawFn | Any) -> list[str]:
     if not text:
         return []
     at = sorted(draw(st.sets(st.integers(1, len(text)), max_size=8)))
@@ -671,10 +672,10 @@ def test_chunking_does_not_matter(make: Make, data: st.DataObject) -> None:
     text = data.draw(texts)
     whole = read(text, make)
     assert feed(make(), list(text)) == whole
-    assert feed(make(), cut(text, data.draw)) == whole
+    assert feed(make(), split_text(text, data.draw)) == whole
     if text:
         codec = make()
-        codec.step(text, 0, True)  # all of it known to be all of it
+        codec.step(text, 0, True)  # a single final step
         codec_text = codec.text
         assert (codec.error or codec.finish(cut=False)) == (whole.error or whole.status)
         assert codec_text + ("" if codec.error else codec.text) == whole.text
@@ -707,8 +708,8 @@ def test_following_text_does_not_matter(make: Make, text: str, rest: str) -> Non
     end = codec.step(text, 0, False)
     if codec.done or codec.error:
         other = make()
-        known = text[: end + (BOUND if codec._loose else 2)]
-        assert other.step(known + rest, 0, False) == end
+        head = text[: end + (BOUND if codec._loose else 2)]
+        assert other.step(head + rest, 0, False) == end
         assert (other.text, other.error, other.done) == (codec.text, codec.error, codec.done)
         assert other.notes == codec.notes
 
@@ -734,7 +735,7 @@ def test_repaired_arguments_are_json(make: Make, text: str) -> None:
         value(out + codec.text)
 
 
-# -- time and depth
+# -- complexity and depth
 
 LONG: dict[str, str] = {
     "string": "(a='" + "text and " * 110_000 + "')",
@@ -742,7 +743,7 @@ LONG: dict[str, str] = {
     "quotes": "(a='''" + "''x" * 100_000 + "''')",
     "unescaped quotes": "(a='" + "' " * 100_000 + "')",
     "unescaped elements": "(a='" + "', b" * 60_000 + "')",
-    "blanks behind quotes": "(a='" + ("'" + " " * 600) * 500 + "')",
+    "spaces after quotes": "(a='" + ("'" + " " * 600) * 500 + "')",
     "parenthesis": "(a=('" + "text and " * 110_000 + "'))",
     "pieces": "(a=" + "'x' " * 60_000 + ")",
     "digits": "(a=" + "1" * 1_000_000 + ")",
@@ -770,7 +771,7 @@ LONG: dict[str, str] = {
 
 
 @pytest.mark.parametrize("size", [4, 10_000_000])
-@pytest.mark.parametrize("make", [PythonArguments, loose], ids=["strict", "loose"])
+@pytest.mark.parametrize("make", [PythonArguments, loose_codec], ids=["strict", "loose"])
 @pytest.mark.parametrize("name", LONG)
 def test_work_is_linear(name: str, make: Make, size: int) -> None:
     def read(length: int) -> Outcome:
@@ -781,7 +782,7 @@ def test_work_is_linear(name: str, make: Make, size: int) -> None:
         assert read(len(LONG[name])).status == "complete"
 
 
-@pytest.mark.parametrize("make", [PythonArguments, loose], ids=["strict", "loose"])
+@pytest.mark.parametrize("make", [PythonArguments, loose_codec], ids=["strict", "loose"])
 def test_unconsumed_input_is_bounded(make: Make) -> None:
     for text in LONG.values():
         codec = make()
@@ -806,7 +807,7 @@ def test_depth_does_not_recurse() -> None:
     )
 
 
-# -- writing
+# -- encoding
 
 ENCODED: list[tuple[str, str]] = [
     ("{}", "()"),
@@ -838,10 +839,10 @@ def test_encoding_does_not_recurse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found"), [("[1]", "begins with ["), ("", "not JSON"), ('{"a": 1', "not JSON")]
+    ("arguments", "value_"), [("[1]", "begins with ["), ("", "not JSON"), ('{"a": 1', "not JSON")]
 )
-def test_encoding_needs_an_object(arguments: str, found: str) -> None:
-    with pytest.raises(UsageError, match=f"must be a JSON object .* got .*{found[:6]}"):
+def test_encoding_needs_an_object(arguments: str, value_: str) -> None:
+    with pytest.raises(UsageError, match=f"must be a JSON object .* got .*{value_[:6]}"):
         encode_python(arguments)
 
 
@@ -863,12 +864,12 @@ json_values = st.recursive(
 def test_encoded_arguments_round_trip(arguments: dict[str, Any], ascii_only: bool, rest: str) -> None:
     source = json.dumps(arguments, ensure_ascii=ascii_only)
     text = encode_python(source)
-    for make in (PythonArguments, loose):
+    for make in (PythonArguments, loose_codec):
         outcome = read(text + rest, make)
         assert (outcome.error, outcome.status, outcome.end) == ("", "complete", len(text))
-        assert same(value(outcome.text), value(source))
+        assert equal_json(value(outcome.text), value(source))
     if text.isprintable() and all(key.isascii() and not iskeyword(key) for key in arguments):
-        assert same(judge(text), value(source))
+        assert equal_json(judge(text), value(source))
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def read(chunks: Iterable[str], ends: ValueMarkerSet = ENDS) -> tuple[str, int]:
         "<|eom_id<|eot_",
     ],
 )
-@pytest.mark.parametrize("behind", ["", "<|eom_id|>", "<|eot_id|>\n\nMore.", "\ud801"])
-def test_code_ends_at_a_marker(code: str, behind: str) -> None:
-    text = code + behind
+@pytest.mark.parametrize("rest", ["", "<|eom_id|>", "<|eot_id|>\n\nMore.", "\ud801"])
+def test_code_ends_at_a_marker(code: str, rest: str) -> None:
+    text = code + rest
     for chunks in ([text], list(text), [text[i : i + 3] for i in range(0, len(text), 3)]):
         out, end = read(chunks)
         assert out == json.dumps({"code": code}, ensure_ascii=False)

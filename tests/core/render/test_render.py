@@ -37,15 +37,15 @@ each_dialect = pytest.mark.parametrize("name", NAMES)
 
 def shape(parts: tuple[Part, ...]) -> list[tuple[str, str]]:
     """Return calls by name and texts by channel in order, ignoring whitespace and how texts are split."""
-    found: list[tuple[str, str]] = []
+    shapes: list[tuple[str, str]] = []
     for part in parts:
         kind = part.channel if isinstance(part, TextPart) else "call"
         text = "".join(part.text.split()) if isinstance(part, TextPart) else part.name
-        if kind != "call" and found and found[-1][0] == kind:
-            text = found.pop()[1] + text
+        if kind != "call" and shapes and shapes[-1][0] == kind:
+            text = shapes.pop()[1] + text
         if text:
-            found.append((kind, text))
-    return found
+            shapes.append((kind, text))
+    return shapes
 
 
 def assert_proved(name: str, *parts: Part) -> None:
@@ -54,7 +54,7 @@ def assert_proved(name: str, *parts: Part) -> None:
     try:
         text = render(name, message, check=False)
     except UsageError:
-        return  # there are no words for it
+        return  # the dialect cannot express this message
     tools = [{"name": part.name} for part in parts if isinstance(part, ToolCall)]
     comes_back = shape(parse(text, name, tools=tools or None).parts) == shape(parts)
     if comes_back:
@@ -77,20 +77,19 @@ def test_calls_are_written_like_the_model(name: str) -> None:
         assert message is not None
         if not message.diagnostics:
             written.append(
-                without_end(vector.raw, dialect)
-                == without_end(render(dialect, message, check=False), dialect)
+                strip_end(vector.raw, dialect) == strip_end(render(dialect, message, check=False), dialect)
             )
-    assert any(written), f"render writes none of {len(written)} examples of the corpus to the character"
+    assert any(written), f"render reproduces none of {len(written)} examples of the corpus exactly"
 
 
-def without_end(text: str, dialect: Dialect) -> str:
+def strip_end(text: str, dialect: Dialect) -> str:
     """Return the text without surrounding whitespace and without the end-of-turn marker."""
     for stop in dialect.stop:
         text = text.removesuffix(stop)
     return text.strip()
 
 
-def call_of(name: str) -> ToolCall:
+def make_call(name: str) -> ToolCall:
     spec = get_dialect(name)
     code = any("{code}" in template for template in spec.call[:1])
     function = spec.names.fixed or "now"
@@ -99,7 +98,7 @@ def call_of(name: str) -> ToolCall:
 
 @each_dialect
 def test_parts_keep_their_order(name: str) -> None:
-    parts: list[Part] = [TextPart("reasoning", "Hm."), TextPart("content", "Let me see."), call_of(name)]
+    parts: list[Part] = [TextPart("reasoning", "Hm."), TextPart("content", "Let me see."), make_call(name)]
     for length in (1, 2, 3):
         for chosen in permutations(parts, length):
             assert_proved(name, *chosen)
@@ -111,7 +110,7 @@ def test_markers_in_prose_are_written_or_refused(name: str) -> None:
         for text in (f"Write {marker} there.", f"{marker}now", marker):
             for channel in CHANNELS:
                 assert_proved(name, TextPart(channel, text))
-                assert_proved(name, TextPart(channel, text), call_of(name))
+                assert_proved(name, TextPart(channel, text), make_call(name))
 
 
 @each_dialect
@@ -120,7 +119,7 @@ def test_markers_in_prose_are_written_or_refused(name: str) -> None:
 def test_call_in_prose_is_refused(name: str, data: st.DataObject) -> None:
     """Prose that quotes a whole call, or a part of one."""
     try:
-        whole = render(name, Message(tool_calls=(call_of(name),)), check=False)
+        whole = render(name, Message(tool_calls=(make_call(name),)), check=False)
     except UsageError:
         return
     start = data.draw(st.integers(0, len(whole)))
@@ -160,7 +159,7 @@ def test_alias_markers_in_prose_are_refused() -> None:
 @each_dialect
 def test_text_to_value_are_not_refused(name: str, arguments: str) -> None:
     """Without a schema a tagged number is a string; verification knows the intended type."""
-    call = call_of(name)
+    call = make_call(name)
     if call.arguments != "{}" or not get_dialect(name).call:
         return
     render(name, Message(tool_calls=(ToolCall(call.id, call.name, arguments),)))

@@ -35,7 +35,7 @@ def test_seek_finds_markers_and_partial_markers(
     literals: list[str], text: str, at: int, final: bool, long: bool
 ) -> None:
     at = min(at, len(text))
-    if long:  # beyond the length that the compiled build reads in a loop
+    if long:  # longer than the compiled build searches in its loop
         text = "." * 80 + text
     assert MarkerSet(literals).seek(text, at, final) == slow_seek(literals, text, at, final)
 
@@ -44,17 +44,17 @@ def test_seek_finds_markers_and_partial_markers(
 def test_single_character_marker_yields_to_a_longer_one(
     literals: list[str], text: str, excluded: str
 ) -> None:
-    found = MarkerSet([*literals, "["], {"[": excluded}).seek(text, 0, False)
-    # What rules it out is as good as a text without it; at the end that is still open.
+    match = MarkerSet([*literals, "["], {"[": excluded}).seek(text, 0, False)
+    # An excluded marker is like ordinary text; at the end of the buffer the next character is still unknown.
     plain = "".join("." if one == "[" and following in excluded else one for one, following in pairwise(text))
     at, literal = slow_seek([*literals, "["], plain + text[-1:], 0, False)
-    assert found == (at, "" if literal == "[" and at == len(text) - 1 else literal)
+    assert match == (at, "" if literal == "[" and at == len(text) - 1 else literal)
 
 
 @given(LITERALS, st.lists(TEXTS, min_size=1))
 def test_reach_ends_where_a_marker_may_begin(literals: list[str], texts: list[str]) -> None:
     watch = MarkerSet(literals)
-    for text in texts * 2:  # the second time it is remembered
+    for text in texts * 2:  # the second pass uses the cache
         at, literal = watch.seek(text, 0, False)
         assert watch.reach(text) == (-1 if literal else len(text) if at < 0 else at)
 
@@ -65,22 +65,23 @@ def test_reach_cache_is_bounded() -> None:
         watch.reach(f"<{number}")
         watch.reach(f"<{number}{'x' * 1_000}")
     assert len(watch._reaches) <= 1_024
-    assert max(map(len, watch._reaches), default=0) < 100  # compiled, a loop sees most of them off
+    # The compiled build rejects most texts in its loop, without the cache.
+    assert max(map(len, watch._reaches), default=0) < 100
 
 
 @given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
 def test_verbatim_text_is_passed_unchanged(literals: list[str], text: str, long: bool) -> None:
     watch = ValueMarkerSet(literals)
-    if long:  # beyond the length that the compiled build reads in a loop
+    if long:  # longer than the compiled build searches in its loop
         text += "." * 80
-    begun = any(literal[0] in text for literal in literals)
-    assert watch.verbatim(text) == (not begun and escaped(text) == text)
+    has_first_character = any(literal[0] in text for literal in literals)
+    assert watch.verbatim(text) == (not has_first_character and escaped(text) == text)
 
 
 @given(LITERALS, st.lists(st.text('<ab|é\n."\\\x1f', max_size=12), min_size=1))
 def test_value_piece_ends_where_a_marker_may_begin(literals: list[str], texts: list[str]) -> None:
     watch = ValueMarkerSet(literals)
-    for text in texts * 2:  # the second time it is remembered
+    for text in texts * 2:  # the second pass uses the cache
         at, literal = watch.seek(text, 0, False)
         piece = watch.piece(text)
         if literal:

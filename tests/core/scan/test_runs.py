@@ -16,7 +16,7 @@ texts = st.text(st.sampled_from(LETTERS), max_size=12)
 places = st.integers(0, 12)
 
 
-def behind(text: str, at: int, unit: Callable[[str], bool], sizes: tuple[int, ...]) -> int:
+def end_of_run(text: str, at: int, unit: Callable[[str], bool], sizes: tuple[int, ...]) -> int:
     """Return the position after a run of units of the given sizes."""
     while size := next((size for size in sizes if unit(text[at : at + size])), 0):
         at += size
@@ -35,7 +35,7 @@ def in_json_string(unit: str) -> bool:
 @example("ab\\u00e9\\", 2)
 def test_json_string_run_ends_at_quotes_and_escapes(text: str, at: int) -> None:
     at = min(at, len(text))
-    assert scan.string_run(text, at) == behind(text, at, in_json_string, (1, 2, 6))
+    assert scan.string_run(text, at) == end_of_run(text, at, in_json_string, (1, 2, 6))
 
 
 @pytest.mark.parametrize("quote", ["'", '"', "'''", '"""'])
@@ -45,14 +45,14 @@ def test_python_string_run_is_equal_json(quote: str, text: str, at: int) -> None
         return unit != quote[0] and unit != "\\/" and in_json_string(unit)
 
     at = min(at, len(text))
-    assert scan.same_run(text, at, quote) == behind(text, at, same, (1, 2))
+    assert scan.same_run(text, at, quote) == end_of_run(text, at, same, (1, 2))
 
 
 @pytest.mark.parametrize("stops", ["'\\", '"\\', "'\\{}", '"\\{}'])
 @given(text=texts, at=places)
 def test_run_ends_at_stop_characters(stops: str, text: str, at: int) -> None:
     at = min(at, len(text))
-    assert scan.run_until(text, at, stops) == behind(
+    assert scan.run_until(text, at, stops) == end_of_run(
         text, at, lambda unit: unit != "" and unit not in stops, (1,)
     )
 
@@ -65,14 +65,14 @@ def test_word_run_excludes_surrogates(text: str, at: int) -> None:
         return not "\ud800" <= unit <= "\udfff"
 
     at = min(at, len(text))
-    assert scan.word_run(text, at) == behind(text, at, in_word, (1,))
+    assert scan.word_run(text, at) == end_of_run(text, at, in_word, (1,))
     assert [scan.in_word(char) for char in text] == [in_word(char) for char in text]
 
 
 @given(texts, places)
 def test_whitespace_is_json_whitespace(text: str, at: int) -> None:
     text, at = text.replace("a", "\t").replace("b", "\r"), min(at, len(text))
-    assert scan.skip_whitespace(text, at) == behind(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))
+    assert scan.skip_whitespace(text, at) == end_of_run(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def infinite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-# -- which types a schema allows
+# -- types that a schema allows
 
 REFERENCES: dict[str, object] = {
     "$defs": {
@@ -71,7 +71,7 @@ REFERENCES: dict[str, object] = {
 }
 
 SCHEMAS: list[tuple[object, set[str]]] = [
-    # by name
+    # from `type`
     ({"type": "string"}, {"string"}),
     ({"type": ["string", "null"]}, {"string", "null"}),
     ({"type": ("integer",)}, {"integer"}),
@@ -88,7 +88,7 @@ SCHEMAS: list[tuple[object, set[str]]] = [
         }.items()
         for alias in aliases.split()
     ),
-    # by values
+    # from `enum` and `const`
     ({"enum": ["a", "b"]}, {"string"}),
     (
         {"enum": [1, 2.5, True, None, "a", [], ()]},
@@ -99,7 +99,7 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"const": None}, {"null"}),
     ({"const": 3}, {"integer"}),
     ({"type": "string", "enum": [1, 2]}, {"string"}),
-    # by shape
+    # from keywords of a type
     ({"properties": {}}, {"object"}),
     ({"additionalProperties": False}, {"object"}),
     ({"items": {}}, {"array"}),
@@ -134,13 +134,13 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"$ref": "#/$defs/count", "nullable": True}, {"integer", "null"}),
     ({"$ref": "#/$defs/count", "description": "n"}, {"integer"}),
     ({"anyOf": [{"$ref": "#/$defs/count"}, {"type": "null"}]}, {"integer", "null"}),
-    # cycles add nothing to themselves
+    # cycles add no types
     ({"$ref": "#/$defs/self"}, set()),
     ({"anyOf": [{"$ref": "#/$defs/self"}, {"type": "null"}]}, {"null"}),
     ({"$ref": "#/$defs/ping"}, {"string"}),
     ({"$ref": "#/$defs/pong"}, {"string"}),
     ({"$ref": "#/$defs/tree"}, {"array", "null"}),
-    # schemas that say nothing
+    # schemas without constraints
     ({}, EVERYTHING),
     (True, EVERYTHING),
     ({"description": "anything"}, EVERYTHING),
@@ -161,7 +161,7 @@ SCHEMAS: list[tuple[object, set[str]]] = [
     ({"$ref": "#/$defs/list/" + "9" * 5000}, EVERYTHING),
     ({"type": ["string", "whatever"]}, {"string"}),
     ({"type": "whatever", "enum": ["a"]}, {"string"}),
-    # no schemas
+    # values that are not schemas
     (False, set()),
     (None, set()),
     ("string", set()),
@@ -201,7 +201,7 @@ def test_schema_of_any_depth_does_not_raise() -> None:
         schema = {"anyOf": [schema]}
     assert ValueType(schema).is_any
     assert ValueType(schema).member("key") is UNKNOWN
-    while isinstance(schema, dict):  # in steps: its own destruction would recurse
+    while isinstance(schema, dict):  # unlink level by level, because freeing a deep object recurses
         schema = schema["anyOf"].pop() if "anyOf" in schema else None
 
 
@@ -222,7 +222,7 @@ def test_shared_branches_are_visited_once() -> None:
     assert kind.member("n").types == {"null"}
 
 
-# -- members and items
+# -- types of members and items
 
 NESTED: dict[str, object] = {
     "$defs": {
@@ -412,15 +412,15 @@ def test_invalid_tools_are_a_usage_error(tools: Any, message: str) -> None:
         Tools(tools)
 
 
-# -- converting
+# -- conversion of text
 
 HUGE = "9" * 4300
 STAYS = None
 """Expected result: the text stays a string although the schema does not allow one."""
 
 RULES: list[tuple[str, str, str | None]] = [
-    # types, text, JSON
-    # 1: exactly a string: verbatim
+    # columns: types, text, JSON
+    # 1: only string: verbatim
     ("string", "null", '"null"'),
     ("string", " 5 ", '" 5 "'),
     ("string", '"abc"', r'"\"abc\""'),
@@ -461,8 +461,8 @@ RULES: list[tuple[str, str, str | None]] = [
     ("integer", "5 5", STAYS),
     ("integer", "--5", STAYS),
     ("integer", "1_000", STAYS),
-    ("integer", "\u0665", STAYS),  # a digit, but not JSON's
-    ("integer", "\u00a05", STAYS),  # white space, but not ASCII's
+    ("integer", "\u0665", STAYS),  # a digit, but not an ASCII digit
+    ("integer", "\u00a05", STAYS),  # whitespace, but not ASCII whitespace
     ("integer", "", STAYS),
     # 5: number
     ("number", "5", "5"),
@@ -510,7 +510,7 @@ RULES: list[tuple[str, str, str | None]] = [
     ("array object", "", "{}"),
     ("array null", "", STAYS),
     ("array string", "", '""'),
-    # 7: a string among others: verbatim
+    # 7: string among other types: verbatim
     ("string null", " x ", '" x "'),
     ("string integer", "5 apples", '"5 apples"'),
     ("string integer", " 5 ", "5"),
@@ -519,18 +519,18 @@ RULES: list[tuple[str, str, str | None]] = [
     ("string array", "[1]", "[1]"),
     ("string object", '"x"', r'"\"x\""'),
     ("string number", "1e999", '"1e999"'),
-    # ... and where it may stay one, a number does not lose its padding
+    # 8: string among other types: padding and signs of a number are kept
     ("string integer", "01234", '"01234"'),
     ("string integer", "+4930123456", '"+4930123456"'),
     ("string number", "-007.5", '"-007.5"'),
     ("string number", "0.5", "0.5"),
     ("string integer", "0", "0"),
-    # the order: null, boolean, integer, number
+    # 9: order of attempts: null, boolean, integer, number
     ("number integer", "5.0", "5"),
     ("number integer", "5.5", "5.5"),
     ("string null boolean integer array", "null", "null"),
     ("string null boolean integer array", "false", "false"),
-    # anything: JSON unless that is a string
+    # 10: any type: JSON, unless the text is a string
     ("any", "5", "5"),
     ("any", " [1] ", "[1]"),
     ("any", "null", "null"),
@@ -546,7 +546,7 @@ RULES: list[tuple[str, str, str | None]] = [
     ("any", "NaN", '"NaN"'),
     ("any", "123abc", '"123abc"'),
     ("any", "", '""'),
-    # no schema: a string
+    # 11: no schema: string
     ("unknown", "5", '"5"'),
     ("unknown", " null ", '" null "'),
     ("unknown", "[1, 2.5]", '"[1, 2.5]"'),
@@ -612,10 +612,10 @@ def test_order_of_a_union_does_not_matter() -> None:
         assert coerce("x", branches, python_values=False) == ('"x"', True)
 
 
-# -- bugs others had
+# -- reported bugs of other parsers
 
 OPTIONAL_INTEGER = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-MUSEUM: list[tuple[str, object, str, str]] = [
+REPORTED_BUGS: list[tuple[str, object, str, str]] = [
     ("C01", OPTIONAL_INTEGER, "5", "5"),
     ("C01", OPTIONAL_INTEGER, "null", "null"),
     ("C01", {"oneOf": OPTIONAL_INTEGER["anyOf"]}, "5", "5"),
@@ -649,7 +649,7 @@ MUSEUM: list[tuple[str, object, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("row", "schema", "text", "expected"), MUSEUM)
+@pytest.mark.parametrize(("row", "schema", "text", "expected"), REPORTED_BUGS)
 def test_reported_coercion_bugs_are_absent(row: str, schema: object, text: str, expected: str) -> None:
     """One row per report: vLLM #37831, #39679, #42128, #43984, #55743 ...; C16 is above."""
     assert coerce(text, ValueType(schema), python_values=False)[0] == expected
@@ -663,16 +663,16 @@ def test_unfinished_numbers_are_not_numbers() -> None:
 # -- depth and size
 
 
-def deep(opener: str, closer: str, inner: str, depth: int = 100_000) -> str:
+def nest(opener: str, closer: str, inner: str, depth: int = 100_000) -> str:
     return opener * depth + inner + closer * depth
 
 
 def test_deep_json_is_recognised() -> None:
     for text in (
-        deep("[", "]", ""),
-        deep("[ 1 , ", "\n]", "{}"),
-        deep('{"a" : ', "}", '"x"'),
-        deep('[{"a":1,"b":[', "]}, null]", "true,false"),
+        nest("[", "]", ""),
+        nest("[ 1 , ", "\n]", "{}"),
+        nest('{"a" : ', "}", '"x"'),
+        nest('[{"a":1,"b":[', "]}, null]", "true,false"),
     ):
         kind = of("object") if text[0] == "{" else of("array")
         assert coerce(text, kind, python_values=False) == (text, True)
@@ -682,27 +682,27 @@ def test_deep_json_is_recognised() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        deep("[", "]", "") + "]",
-        deep("[", "]", "")[:-1],
-        deep("[", "]", "1,"),
-        deep("[", "]", "1 2"),
-        deep("[", "]", "1:2"),
-        deep("[", "]", ","),
-        deep("[", "]", "}"),
-        deep("[", "]", "{1:2}"),
-        deep("[", "]", '{"a"}'),
-        deep("[", "]", '{"a",1}'),
-        deep("[", "]", '{"a":}'),
-        deep("[", "]", '{"a":1,}'),
-        deep("[", "]", '{"a":1 "b":2}'),
-        deep("[", "]", "NaN"),
-        deep("[", "]", "1e999"),
-        deep("[", "]", "01"),
-        deep("[", "]", '"\n"'),
-        deep("[", "]", "'a'"),
+        nest("[", "]", "") + "]",
+        nest("[", "]", "")[:-1],
+        nest("[", "]", "1,"),
+        nest("[", "]", "1 2"),
+        nest("[", "]", "1:2"),
+        nest("[", "]", ","),
+        nest("[", "]", "}"),
+        nest("[", "]", "{1:2}"),
+        nest("[", "]", '{"a"}'),
+        nest("[", "]", '{"a",1}'),
+        nest("[", "]", '{"a":}'),
+        nest("[", "]", '{"a":1,}'),
+        nest("[", "]", '{"a":1 "b":2}'),
+        nest("[", "]", "NaN"),
+        nest("[", "]", "1e999"),
+        nest("[", "]", "01"),
+        nest("[", "]", '"\n"'),
+        nest("[", "]", "'a'"),
         "[" * 100_000,
-        deep('{"a":', "", ""),
-        deep('{"a":', "]", "1"),
+        nest('{"a":', "", ""),
+        nest('{"a":', "]", "1"),
     ],
     ids=range(21),
 )
@@ -806,8 +806,8 @@ def test_python_literals_become_json(text: str, expected: str | None) -> None:
 
 
 def test_deep_python_literals_become_json() -> None:
-    assert python_to_json(deep("[", "]", "")) == deep("[", "]", "")
-    assert python_to_json(deep("({'a': ", "},)", "None", 10_000)) == deep('[{"a": ', "}]", "null", 10_000)
+    assert python_to_json(nest("[", "]", "")) == nest("[", "]", "")
+    assert python_to_json(nest("({'a': ", "},)", "None", 10_000)) == nest('[{"a": ', "}]", "null", 10_000)
     assert python_to_json("[" * 100_000) is None
 
 
@@ -833,13 +833,13 @@ def test_python_repr_becomes_json(value: object) -> None:
     assert json.loads(text) == json.loads(json.dumps(value))
 
 
-def meaning(node: ast.expr) -> object:
+def expected_json(node: ast.expr) -> object:
     """Return Python's value as JSON; sets keep the order in which they are written."""
     if isinstance(node, ast.Dict):
         keys = [json.loads(json.dumps({ast.literal_eval(key): 0})) for key in node.keys if key]
-        return {next(iter(key)): meaning(value) for key, value in zip(keys, node.values, strict=True)}
+        return {next(iter(key)): expected_json(value) for key, value in zip(keys, node.values, strict=True)}
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return [meaning(item) for item in node.elts]
+        return [expected_json(item) for item in node.elts]
     return ast.literal_eval(node)
 
 
@@ -848,11 +848,11 @@ PIECES = [*"[](){},:'\"\\ \nnd1", "'''", "None", "True", "1.5", "-1", "x41", "u0
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 @example("{'''\\x41''':[1.5,{-1,},],}")
-@pytest.mark.filterwarnings("ignore:.*invalid:Warning")  # escapes that Python leaves as they are
+@pytest.mark.filterwarnings("ignore:.*invalid:Warning")  # Python keeps unknown escapes, but warns
 def test_python_literals_agree_with_python(text: str) -> None:
-    found = python_to_json(text)
-    if found is not None:
-        assert json.loads(found) == meaning(ast.parse(text.strip(), mode="eval").body)
+    converted = python_to_json(text)
+    if converted is not None:
+        assert json.loads(converted) == expected_json(ast.parse(text.strip(), mode="eval").body)
 
 
 @pytest.mark.parametrize("text", ["", "+", ".", "e5", "1e", "5 ", "\u0665", "1e999", "-.", "0x1"])
@@ -914,11 +914,11 @@ def test_coerced_value_satisfies_the_schema(text: str, schema: object, *, python
     value, fits = coerce(text, kind, python_values)
     result = json.loads(value, parse_int=str, parse_constant=refuse)
     assert not infinite(result)
-    found = _values._json_kind(value)
-    if fits and kind.types and found == "number":
+    json_kind = _values._json_kind(value)
+    if fits and kind.types and json_kind == "number":
         assert kind.types & {"number", "integer"}
     elif fits and kind.types:
-        assert found in kind.types
+        assert json_kind in kind.types
     else:
         assert value == quote(text)
 

@@ -52,7 +52,7 @@ def tool(name: str, **types: str) -> dict[str, object]:
     }
 
 
-def outcome(text: str, dialect: str | Dialect = "hermes", **options: Any) -> Message:
+def build_message(text: str, dialect: str | Dialect = "hermes", **options: Any) -> Message:
     """Return the message; the laws assert that every chunking gives the same one."""
     prompt, tools = options.pop("prompt", None), options.pop("tools", None)
     policies = Policies(**options)
@@ -73,7 +73,7 @@ def kinds(message: Message) -> list[str]:
 
 
 def test_malformed_text_returns_to_its_place() -> None:
-    message = outcome(f"Before. {MALFORMED} After. {GOOD}")
+    message = build_message(f"Before. {MALFORMED} After. {GOOD}")
     assert message.content is not None
     assert message.content.startswith(f"Before. {MALFORMED} After.")
     assert calls(message) == [("g", '{"b": 2}')]
@@ -85,7 +85,7 @@ def test_malformed_text_returns_to_its_place() -> None:
 
 
 def test_malformed_drop_removes_the_call() -> None:
-    message = outcome(f"Before. {MALFORMED}", malformed_call="drop")
+    message = build_message(f"Before. {MALFORMED}", malformed_call="drop")
     assert message.content == "Before."
     assert calls(message) == []
     assert [(diagnostic.kind, diagnostic.raw) for diagnostic in message.diagnostics] == [
@@ -130,7 +130,7 @@ def test_partial_word_is_released() -> None:
 
 
 def test_malformed_keep_keeps_the_call() -> None:
-    message = outcome(f"{MALFORMED}{GOOD}", malformed_call="keep")
+    message = build_message(f"{MALFORMED}{GOOD}", malformed_call="keep")
     assert calls(message) == [("f", '{"a": 1, oops}}'), ("g", '{"b": 2}')]
     assert message.content is None
     assert kinds(message) == ["malformed_call"]
@@ -156,23 +156,23 @@ def test_malformed_error_raises() -> None:
 )
 def test_malformed_repair_fixes_arguments(arguments: str, repaired: str) -> None:
     text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
-    message = outcome(text, malformed_call="repair")
+    message = build_message(text, malformed_call="repair")
     assert calls(message) == [("f", repaired)]
     assert set(kinds(message)) == {"repaired"}
     assert message.content is None
     assert message.finish_reason == "tool_calls"
-    plain = outcome(text)
+    plain = build_message(text)
     assert calls(plain) == []
     assert plain.content == text
 
 
 def test_repair_completes_before_the_closing_marker() -> None:
     text = '<tool_call>{"name": "f", "arguments": {"a": {"b": [1, 2</tool_call>'
-    assert calls(outcome(text, malformed_call="repair")) == [("f", '{"a": {"b": [1, 2]}}')]
+    assert calls(build_message(text, malformed_call="repair")) == [("f", '{"a": {"b": [1, 2]}}')]
 
 
 def test_repair_failure_becomes_text() -> None:
-    message = outcome(MALFORMED, malformed_call="repair")
+    message = build_message(MALFORMED, malformed_call="repair")
     assert message.content == MALFORMED
     assert calls(message) == []
     assert "malformed_call" in kinds(message)
@@ -182,7 +182,7 @@ def test_repair_failure_becomes_text() -> None:
 
 
 def test_truncated_call_becomes_a_diagnostic_by_default() -> None:
-    message = outcome(f"Hi. {TRUNCATED}")
+    message = build_message(f"Hi. {TRUNCATED}")
     assert message.content == "Hi."
     assert calls(message) == []
     assert [(p.kind, p.raw, p.start) for p in message.diagnostics] == [("truncated_call", TRUNCATED, 4)]
@@ -190,13 +190,13 @@ def test_truncated_call_becomes_a_diagnostic_by_default() -> None:
 
 
 def test_truncated_text_shows_the_call() -> None:
-    message = outcome(f"Hi. {TRUNCATED}", truncated_call="text")
+    message = build_message(f"Hi. {TRUNCATED}", truncated_call="text")
     assert message.content == f"Hi. {TRUNCATED}"
     assert message.finish_reason == "length"
 
 
 def test_truncated_keep_keeps_the_call() -> None:
-    message = outcome(f"{GOOD}{TRUNCATED}", truncated_call="keep")
+    message = build_message(f"{GOOD}{TRUNCATED}", truncated_call="keep")
     assert calls(message) == [("g", '{"b": 2}'), ("f", '{"a": "b')]
     assert message.finish_reason == "length"
 
@@ -209,18 +209,18 @@ def test_truncated_error_raises() -> None:
 
 @pytest.mark.parametrize("head", ["<tool_call>", '<tool_call>\n{"na', '<tool_call>{"name": "get_wea'])
 def test_cut_call_head_is_neither_text_nor_call(head: str) -> None:
-    message = outcome(f"Hi. {head}")
+    message = build_message(f"Hi. {head}")
     assert message.content == "Hi."
     assert calls(message) == []
     assert kinds(message) == ["cut_head"]
     assert message.finish_reason == "length"
-    assert outcome(f"Hi. {head}", truncated_call="text").content == f"Hi. {head}"
+    assert build_message(f"Hi. {head}", truncated_call="text").content == f"Hi. {head}"
 
 
 def test_call_head_without_matching_tool_is_text() -> None:
     text = 'Hi. <tool_call>{"name": "frobni'
-    assert outcome(text, tools=[tool("get_weather")]).content == text
-    assert outcome(text, tools=[tool("frobnicate")]).content == "Hi."
+    assert build_message(text, tools=[tool("get_weather")]).content == text
+    assert build_message(text, tools=[tool("frobnicate")]).content == "Hi."
 
 
 # -- commit
@@ -236,7 +236,7 @@ def test_commit_call_announces_only_complete_calls() -> None:
 
 
 def test_commit_call_returns_other_calls_as_text() -> None:
-    message = outcome(f"Hi. {MALFORMED} {GOOD} {TRUNCATED}", commit="call")
+    message = build_message(f"Hi. {MALFORMED} {GOOD} {TRUNCATED}", commit="call")
     assert calls(message) == [("g", '{"b": 2}')]
     reading = run_parser("hermes", ModelOutput(f"Hi. {MALFORMED}", policies=Policies(commit="call")))
     assert not any(isinstance(event, CallStart | CallArgs | CallEnd) for event in reading.events)
@@ -262,8 +262,8 @@ def test_commit_call_pending_counts_held_calls() -> None:
 
 def test_late_id_counts_before_the_call_is_announced() -> None:
     text = '[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abc123XYZ"}]'
-    assert outcome(text, "mistral", commit="call").tool_calls[0].id == "abc123XYZ"
-    message = outcome(text, "mistral")
+    assert build_message(text, "mistral", commit="call").tool_calls[0].id == "abc123XYZ"
+    message = build_message(text, "mistral")
     assert message.tool_calls[0].id != "abc123XYZ"
     assert kinds(message) == ["late_id"]
 
@@ -280,7 +280,7 @@ def test_unknown_tools_are_forwarded_or_text(dialect: str) -> None:
         ([tool("f"), tool("g")], "text", True),
         (None, "text", True),
     ]:
-        message = outcome(text, dialect, tools=tools, unknown_tool=policy)
+        message = build_message(text, dialect, tools=tools, unknown_tool=policy)
         assert calls(message) == ([("g", '{"b": 2}')] if called else [])
         assert message.content == (None if called else text)
 
@@ -291,19 +291,19 @@ THOUGHT = f"<think>I call it. {GOOD} Done.</think>Hello."
 
 
 def test_call_inside_reasoning_follows_the_policy() -> None:
-    message = outcome(THOUGHT)
+    message = build_message(THOUGHT)
     assert calls(message) == [("g", '{"b": 2}')]
     assert message.reasoning is not None
     assert message.reasoning.split() == ["I", "call", "it.", "Done."]
     assert message.content == "Hello."
-    text = outcome(THOUGHT, calls_in_reasoning="text")
+    text = build_message(THOUGHT, calls_in_reasoning="text")
     assert calls(text) == []
     assert text.reasoning == f"I call it. {GOOD} Done."
     assert text.content == "Hello."
 
 
 def test_marker_mention_inside_reasoning_stays() -> None:
-    message = outcome("<think>The <tool_call> tag, hm.</think>Hello.")
+    message = build_message("<think>The <tool_call> tag, hm.</think>Hello.")
     assert (message.reasoning, message.content) == ("The <tool_call> tag, hm.", "Hello.")
 
 
@@ -312,14 +312,14 @@ def test_marker_mention_inside_reasoning_stays() -> None:
 
 def test_after_calls_policy_drops_or_keeps_content() -> None:
     text = f"Before. {GOOD} After."
-    assert outcome(text).content == "Before. After."
-    assert outcome(text, after_calls="content").content == "Before. After."
-    assert outcome(text, after_calls="drop").content == "Before."
+    assert build_message(text).content == "Before. After."
+    assert build_message(text, after_calls="content").content == "Before. After."
+    assert build_message(text, after_calls="drop").content == "Before."
 
 
 @pytest.mark.parametrize("prompt", [None, "<think>"])
 def test_after_calls_counts_only_calls_of_the_answer(prompt: str | None) -> None:
-    """An answer vanished after reasoning that contained a call."""
+    """An answer used to vanish after reasoning that contained a call."""
     text = f"{'' if prompt else '<think>'}{GOOD}</think>It is noon."
     message = parse(text, "hermes", prompt=prompt, policies=Policies(after_calls="drop"))
     assert (message.content, len(message.tool_calls)) == ("It is noon.", 1)
@@ -330,8 +330,8 @@ def test_after_calls_counts_only_calls_of_the_answer(prompt: str | None) -> None
 
 def test_canonical_arguments_are_rewritten() -> None:
     text = '<tool_call>{"name": "f", "arguments": {"a":1,\n "b" : "\\u00e9",  "c":[1,2]}}</tool_call>'
-    assert calls(outcome(text)) == [("f", '{"a":1,\n "b" : "\\u00e9",  "c":[1,2]}')]
-    assert calls(outcome(text, arguments="canonical")) == [("f", '{"a": 1, "b": "é", "c": [1, 2]}')]
+    assert calls(build_message(text)) == [("f", '{"a":1,\n "b" : "\\u00e9",  "c":[1,2]}')]
+    assert calls(build_message(text, arguments="canonical")) == [("f", '{"a": 1, "b": "é", "c": [1, 2]}')]
 
 
 def test_canonical_arguments_keep_their_values() -> None:
@@ -339,7 +339,7 @@ def test_canonical_arguments_keep_their_values() -> None:
         '{"big": 123456789012345678901234567890, "tiny": 1e-7, "long": 0.1000000000000000055511151231257827}'
     )
     text = f'<tool_call>{{"name": "f", "arguments": {numbers}}}</tool_call>'
-    [(_, arguments)] = calls(outcome(text, arguments="canonical"))
+    [(_, arguments)] = calls(build_message(text, arguments="canonical"))
     assert json.loads(arguments) == json.loads(numbers)
     assert "123456789012345678901234567890" in arguments
 
@@ -363,21 +363,21 @@ TAGGED = "<tool_call>\n<function=f>\n<parameter=v>\n{}\n</parameter>\n</function
 def test_value_without_schema_follows_the_policy(value: str, as_string: str, as_json: str) -> None:
     text = TAGGED.format(value)
     for tools in (None, [tool("f", other="integer")], [{"name": "f"}]):
-        assert calls(outcome(text, "qwen3_coder", tools=tools)) == [("f", f'{{"v": {as_string}}}')]
-        found = calls(outcome(text, "qwen3_coder", tools=tools, schemaless_value="json"))
-        assert found == [("f", f'{{"v": {as_json}}}')]
+        assert calls(build_message(text, "qwen3_coder", tools=tools)) == [("f", f'{{"v": {as_string}}}')]
+        values = calls(build_message(text, "qwen3_coder", tools=tools, schemaless_value="json"))
+        assert values == [("f", f'{{"v": {as_json}}}')]
 
 
 def test_schema_overrides_the_policy() -> None:
     for policy in ("string", "json"):
         for type_, expected in (("integer", "5"), ("string", '"5"')):
             tools = [tool("f", v=type_)]
-            message = outcome(TAGGED.format("5"), "qwen3_coder", tools=tools, schemaless_value=policy)
+            message = build_message(TAGGED.format("5"), "qwen3_coder", tools=tools, schemaless_value=policy)
             assert calls(message) == [("f", f'{{"v": {expected}}}')]
 
 
 def test_value_that_violates_its_schema_is_a_string() -> None:
-    message = outcome(TAGGED.format("five"), "qwen3_coder", tools=[tool("f", v="integer")])
+    message = build_message(TAGGED.format("five"), "qwen3_coder", tools=[tool("f", v="integer")])
     assert calls(message) == [("f", '{"v": "five"}')]
     assert kinds(message) == ["coerced_to_string"]
 
@@ -387,8 +387,8 @@ def test_value_that_violates_its_schema_is_a_string() -> None:
 
 def test_close_in_value_policy_selects_the_closing_tag() -> None:
     text = TAGGED.format("a</parameter>b")
-    assert calls(outcome(text, "qwen3_coder")) == [("f", '{"v": "a</parameter>b"}')]
-    first = outcome(text, "qwen3_coder", close_in_value="first")
+    assert calls(build_message(text, "qwen3_coder")) == [("f", '{"v": "a</parameter>b"}')]
+    first = build_message(text, "qwen3_coder", close_in_value="first")
     assert calls(first) != [("f", '{"v": "a</parameter>b"}')]
     reading = run_parser("qwen3_coder", ModelOutput(text, policies=Policies(close_in_value="first")))
     sent = "".join(event.json for event in reading.events if isinstance(event, CallArgs))
@@ -400,7 +400,7 @@ def test_close_in_value_policy_selects_the_closing_tag() -> None:
 
 def test_without_tools_markup_is_text() -> None:
     text = f"Hi. {GOOD} Bye."
-    message = outcome(text, tools=())
+    message = build_message(text, tools=())
     assert message.content == text
     assert calls(message) == []
     assert message.diagnostics == ()
@@ -408,12 +408,12 @@ def test_without_tools_markup_is_text() -> None:
 
 
 def test_without_tools_reasoning_is_still_read() -> None:
-    message = outcome(f"<think>Hm.</think>{GOOD}", tools=())
+    message = build_message(f"<think>Hm.</think>{GOOD}", tools=())
     assert (message.reasoning, message.content) == ("Hm.", GOOD)
 
 
 def test_without_tools_strip_removes_markup() -> None:
-    message = outcome(f"Hi. {GOOD} Bye.", tools=(), no_tools="strip")
+    message = build_message(f"Hi. {GOOD} Bye.", tools=(), no_tools="strip")
     assert calls(message) == []
     assert message.content == "Hi. Bye."
     assert message.finish_reason == "stop"
@@ -421,7 +421,7 @@ def test_without_tools_strip_removes_markup() -> None:
 
 def test_strip_applies_only_without_tools() -> None:
     for tools in (None, [tool("g")]):
-        assert calls(outcome(GOOD, tools=tools, no_tools="strip")) == [("g", '{"b": 2}')]
+        assert calls(build_message(GOOD, tools=tools, no_tools="strip")) == [("g", '{"b": 2}')]
 
 
 # -- call_ids
@@ -434,7 +434,7 @@ def kimi(*ids: str) -> str:
 
 
 def test_native_ids_are_kept() -> None:
-    message = outcome(kimi("functions.f:7", "functions.g:8"), "kimi_k2")
+    message = build_message(kimi("functions.f:7", "functions.g:8"), "kimi_k2")
     assert [(call.id, call.name) for call in message.tool_calls] == [
         ("functions.f:7", "f"),
         ("functions.g:8", "g"),
@@ -442,7 +442,7 @@ def test_native_ids_are_kept() -> None:
 
 
 def test_native_ids_are_used_once() -> None:
-    message = outcome(kimi("functions.f:0", "functions.f:0"), "kimi_k2")
+    message = build_message(kimi("functions.f:0", "functions.f:0"), "kimi_k2")
     first, second = message.tool_calls
     assert first.id == "functions.f:0"
     assert second.id != first.id
@@ -477,7 +477,7 @@ def test_seeded_ids_are_reproducible(name: str) -> None:
     try:
         text = render(dialect, Message(tool_calls=(call, call)), check=False)
     except UsageError:
-        return  # there is only a frame
+        return  # only the message frame is held
     policies = Policies(call_ids="generated")
 
     def ids(seed: str | int) -> list[str]:
@@ -496,27 +496,27 @@ def test_seeded_ids_are_reproducible(name: str) -> None:
 
 def test_generated_ids_replace_native_ids() -> None:
     text = "[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{}"
-    assert outcome(text, "mistral").tool_calls[0].id == "abc123XYZ"
-    generated = outcome(text, "mistral", call_ids="generated").tool_calls[0].id
+    assert build_message(text, "mistral").tool_calls[0].id == "abc123XYZ"
+    generated = build_message(text, "mistral", call_ids="generated").tool_calls[0].id
     assert generated != "abc123XYZ"
     assert len(generated) == 9
     assert generated.isalnum()
 
 
 def test_invalid_native_id_is_replaced() -> None:
-    message = outcome("[TOOL_CALLS]f[CALL_ID]short[ARGS]{}", "mistral")
+    message = build_message("[TOOL_CALLS]f[CALL_ID]short[ARGS]{}", "mistral")
     assert len(message.tool_calls[0].id) == 9
     assert kinds(message) == ["bad_id"]
 
 
-# -- white space
+# -- whitespace
 
 
 @pytest.mark.parametrize(
     "text", ["Hello", " Hello ", "\n\nHello\n", "  ", "\n", "a\n\n\nb", "\tx\r\n", "\u00a0x\u2003", "x\x1c"]
 )
 def test_content_alone_is_verbatim(text: str) -> None:
-    assert outcome(text).content == text
+    assert build_message(text).content == text
 
 
 @pytest.mark.parametrize(
@@ -537,16 +537,16 @@ def test_content_alone_is_verbatim(text: str) -> None:
 def test_line_breaks_around_reasoning_are_framing(
     text: str, reasoning: str | None, content: str | None
 ) -> None:
-    message = outcome(text)
+    message = build_message(text)
     assert (message.reasoning, message.content) == (reasoning, content)
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "  "])
 def test_blank_line_with_leading_space_is_framing(blank: str) -> None:
     """The same whitespace is framing wherever the text is cut."""
-    outcome(f"<think>{blank}\nHm.</think>Hello")
-    outcome(f"<think>Hm.</think>{blank}\nHello")
-    outcome(f"{blank}\n{GOOD}{blank}\nHello")
+    build_message(f"<think>{blank}\nHm.</think>Hello")
+    build_message(f"<think>Hm.</think>{blank}\nHello")
+    build_message(f"{blank}\n{GOOD}{blank}\nHello")
 
 
 @pytest.mark.parametrize(
@@ -564,13 +564,13 @@ def test_blank_line_with_leading_space_is_framing(blank: str) -> None:
     ],
 )
 def test_whitespace_around_calls_is_framing(text: str, content: str | None) -> None:
-    assert outcome(text).content == content
+    assert build_message(text).content == content
 
 
 def test_dialect_may_keep_whitespace_before_a_call() -> None:
     assert get_dialect("mistral").keep_whitespace
-    assert outcome("Hello \n[TOOL_CALLS]f[ARGS]{}", "mistral").content == "Hello \n"
-    assert outcome(" \n[TOOL_CALLS]f[ARGS]{}", "mistral").content is None
+    assert build_message("Hello \n[TOOL_CALLS]f[ARGS]{}", "mistral").content == "Hello \n"
+    assert build_message(" \n[TOOL_CALLS]f[ARGS]{}", "mistral").content is None
 
 
 def test_messages_of_one_channel_are_joined_by_a_newline() -> None:
@@ -579,12 +579,12 @@ def test_messages_of_one_channel_are_joined_by_a_newline() -> None:
         "<|start|>assistant<|channel|>final<|message|>Hello.<|end|>"
         "<|start|>assistant<|channel|>final<|message|>Bye.<|return|>"
     )
-    message = outcome(raw, "harmony")
+    message = build_message(raw, "harmony")
     assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello.\nBye.")
 
 
 def test_reasoning_blocks_are_joined_by_a_newline() -> None:
-    message = outcome("<think>One.</think>Hello\n<think>Two.</think>you")
+    message = build_message("<think>One.</think>Hello\n<think>Two.</think>you")
     assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello\nyou")
 
 
@@ -625,7 +625,7 @@ def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "finish"),
+    ("text", "reason", "finish"),
     [
         ("Hello", None, "stop"),
         ("Hello", "stop", "stop"),
@@ -648,9 +648,9 @@ def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
     ],
 )
 def test_finish_reason_reflects_calls_and_truncation(
-    text: str, told: FinishReason | None, finish: str
+    text: str, reason: FinishReason | None, finish: str
 ) -> None:
-    assert parse(text, "hermes", finish_reason=told).finish_reason == finish
+    assert parse(text, "hermes", finish_reason=reason).finish_reason == finish
 
 
 @pytest.mark.parametrize(("reason", "called"), [("length", False), ("stop", True), (None, True)])
@@ -666,7 +666,7 @@ def test_finish_reason_decides_whether_a_bare_name_is_complete(
 
 
 def test_parts_keep_the_order() -> None:
-    message = outcome(f"<think>Hm.</think>Hello {GOOD} you {GOOD}<think>So.</think>!")
+    message = build_message(f"<think>Hm.</think>Hello {GOOD} you {GOOD}<think>So.</think>!")
     described = [(p.channel, p.text.strip()) if isinstance(p, TextPart) else p.name for p in message.parts]
     assert described == [
         ("reasoning", "Hm."),
@@ -680,7 +680,7 @@ def test_parts_keep_the_order() -> None:
 
 
 def test_flat_fields_are_the_joined_parts() -> None:
-    message = outcome(f"<think>Hm.</think>Hello {GOOD} you {MALFORMED} there {GOOD}<think>So.</think>!")
+    message = build_message(f"<think>Hm.</think>Hello {GOOD} you {MALFORMED} there {GOOD}<think>So.</think>!")
     texts: dict[str, str] = {"content": "", "reasoning": ""}
     for part in message.parts:
         if not isinstance(part, ToolCall):
@@ -698,7 +698,7 @@ def test_adjacent_parts_have_different_channels() -> None:
     assert fold_.message().parts == (TextPart("content", "Hello there."),)
 
 
-# -- one fold
+# -- one builder for every path
 
 
 @pytest.mark.parametrize(

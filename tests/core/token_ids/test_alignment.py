@@ -27,22 +27,22 @@ from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for
 
 NAMES = [dialect.name for dialect in list_dialects()]
-SPELT = "It is spelt <tool_call>, é."
+SPELLED_TEXT = "It is spelt <tool_call>, é."
 LAGS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
 
 
 def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[str]:
     """Return the text that an engine's decoder adds for each id, with or without special tokens."""
     pieces: list[str] = []
-    begun = b""
+    partial = b""
     for id in ids:
         if id >= 256:
             pieces.append(tokenizer.special_tokens()[id] if special else "")
             continue
-        begun += bytes([id])
+        partial += bytes([id])
         try:
-            pieces.append(begun.decode())
-            begun = b""
+            pieces.append(partial.decode())
+            partial = b""
         except UnicodeDecodeError:
             pieces.append("")
     return pieces
@@ -50,14 +50,14 @@ def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[s
 
 def deltas(ids: list[int], pieces: list[str], lags: list[tuple[int, int]]) -> Iterator[tuple[str, list[int]]]:
     """Yield steps with a fixed number of ids, whose text lags behind."""
-    text, shown, known = "".join(pieces), 0, 0
+    text, shown, start = "".join(pieces), 0, 0
     ends = [0, *accumulate(map(len, pieces))]
     for step, lag in lags:
-        end = min(known + step, len(ids))
+        end = min(start + step, len(ids))
         reach = max(ends[end] - lag, shown)
-        yield text[shown:reach], ids[known:end]
-        shown, known = reach, end
-    yield text[shown:], ids[known:]
+        yield text[shown:reach], ids[start:end]
+        shown, start = reach, end
+    yield text[shown:], ids[start:]
 
 
 def read(
@@ -69,19 +69,19 @@ def read(
     return normalise(events), parser.message(events)
 
 
-def by_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event], Message]:
+def parse_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event], Message]:
     parser = Parser(dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, new_id=lambda _, index: f"{index}")
     events = parser.feed_tokens(ids) + parser.finish("stop")
     return normalise(events), parser.message(events)
 
 
-@pytest.mark.parametrize("special", [True, False], ids=["spelt out", "left out"])
+@pytest.mark.parametrize("special", [True, False], ids=["decoded", "omitted"])
 @pytest.mark.parametrize("dialect", NAMES)
 def test_decoded_text_that_lags_is_read_like_ids(dialect: str, special: bool) -> None:
     tokenizer = bytes_for(dialect)
     ids = tokenizer.encode(example(get_dialect(dialect, tokenizer=tokenizer))[0])
     pieces = text_of(ids, tokenizer, special=special)
-    expected = by_ids(dialect, ids, tokenizer)
+    expected = parse_ids(dialect, ids, tokenizer)
     random = Random(dialect)  # noqa: S311 - the same each time
     for most in (0, 1, 9, 40):
         lags = [(random.randint(1, 5), random.randint(0, most)) for _ in ids]
@@ -94,9 +94,9 @@ CALL = [HERMES.markers["<tool_call>"], *b'{"name": "now", "arguments": {}}', HER
 
 @given(lags=LAGS)
 def test_spelled_marker_next_to_a_real_one_is_text(lags: list[tuple[int, int]]) -> None:
-    ids = [*SPELT.encode(), *CALL]
+    ids = [*SPELLED_TEXT.encode(), *CALL]
     _, message = read("hermes", deltas(ids, text_of(ids, HERMES), lags), HERMES)
-    assert message.content == SPELT
+    assert message.content == SPELLED_TEXT
     assert [call.name for call in message.tool_calls] == ["now"]
 
 
@@ -167,7 +167,7 @@ def test_feed_methods_cannot_be_mixed() -> None:
         Parser("hermes").feed_decoded("a", [97])
 
 
-# -- where reasoning ends
+# -- end of reasoning
 
 
 def thoughtful() -> list[str]:
@@ -201,12 +201,12 @@ def test_reasoning_token_count_matches_while_streaming(dialect: str) -> None:
     ids = tokenizer.encode(example(reasoning.dialect)[0].replace("a", "å"))
     for end in (len(ids), len(ids) // 3, len(ids) // 2):
         counter = reasoning.counter()
-        told = [0]
+        totals = [0]
         for place, id in enumerate(ids[:end], 1):
             counter.feed([id])
-            told.append(counter.total)
-            assert told[-2] <= told[-1] <= counter.fed == place
-        assert told[-1] <= counter.finish() == reasoning.count(ids[:end])
+            totals.append(counter.total)
+            assert totals[-2] <= totals[-1] <= counter.fed == place
+        assert totals[-1] <= counter.finish() == reasoning.count(ids[:end])
 
 
 def test_spelled_closing_marker_does_not_end_reasoning() -> None:

@@ -38,11 +38,11 @@ def examples(dialect: str) -> list[Vector]:
 @pytest.mark.parametrize(
     ("dialect", "model", "may_skip"),
     [
-        ("hermes", "qwen3", True),  # <tool_call> is one token, but not flagged special
+        ("hermes", "qwen3", True),  # <tool_call> is one token, but not flagged as special
         ("qwen3_coder", "qwen3", True),
-        ("deepseek_v3_1", "deepseek_v3", True),  # neither are DeepSeek's
-        ("llama3_json", "llama3_2", False),  # <|python_tag|> is
-        ("pythonic", "gemma3", True),  # no marker of this one is a token
+        ("deepseek_v3_1", "deepseek_v3", True),  # DeepSeek's markers are not flagged as special either
+        ("llama3_json", "llama3_2", False),  # <|python_tag|> is flagged as special
+        ("pythonic", "gemma3", True),  # no marker of this dialect is a token
     ],
 )
 def test_vocabulary_keeps_or_splits_markers(dialect: str, model: str, may_skip: bool) -> None:
@@ -76,7 +76,7 @@ def test_id_streams_parse(dialect: str, model: str) -> None:
     vocabulary = real_vocabulary(model)
     for vector in examples(dialect):
         if vector.title.startswith("an opener in the middle of a line"):
-            continue  # with ids, the id decides
+            continue  # with ids, the id decides whether this is a marker
         spec = dialect_of(vector)
         assert spec is not None
         case = case_of(vector, spec)

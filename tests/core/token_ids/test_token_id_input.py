@@ -42,13 +42,13 @@ def _hugging_face() -> Tokenizer:
 TOKENIZER = _hugging_face()
 
 
-def spelt(text: str) -> list[int]:
+def spell(text: str) -> list[int]:
     """Return ordinary tokens that spell a text, including its markers."""
     plain = Tokenizer.from_str(TOKENIZER.to_str())
-    return [id for piece in _apart(text) for id in plain.encode(piece).ids]
+    return [id for piece in _split_markers(text) for id in plain.encode(piece).ids]
 
 
-def _apart(text: str) -> list[str]:
+def _split_markers(text: str) -> list[str]:
     """Cut a text inside its markers, so that no tokenizer sees a whole marker."""
     for marker in MARKERS:
         text = text.replace(marker, marker[:1] + "\0" + marker[1:])
@@ -56,9 +56,9 @@ def _apart(text: str) -> list[str]:
 
 
 def token(marker: str) -> int:
-    found = TOKENIZER.token_to_id(marker)
-    assert found is not None
-    return found
+    id = TOKENIZER.token_to_id(marker)
+    assert id is not None
+    return id
 
 
 def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], Message]:
@@ -75,8 +75,8 @@ def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], M
     return events, fold.message()
 
 
-REAL = [token("<think>"), *spelt("Hm."), token("</think>"), *spelt("Use <tool_call> tags. é")]
-REAL += [token("<tool_call>"), *spelt(CALL), token("</tool_call>"), token("<|im_end|>")]
+REAL = [token("<think>"), *spell("Hm."), token("</think>"), *spell("Use <tool_call> tags. é")]
+REAL += [token("<tool_call>"), *spell(CALL), token("</tool_call>"), token("<|im_end|>")]
 TEXT = f"<think>Hm.</think>Use <tool_call> tags. é<tool_call>{CALL}</tool_call><|im_end|>"
 
 
@@ -90,7 +90,7 @@ def test_spelled_marker_is_text() -> None:
 
 def test_prose_is_not_held_back() -> None:
     parser = Parser("hermes", tokenizer=TOKENIZER)
-    shown = [event.text for event in parser.feed_tokens(spelt("a <tool")) if isinstance(event, Text)]
+    shown = [event.text for event in parser.feed_tokens(spell("a <tool")) if isinstance(event, Text)]
     assert "".join(shown) == "a <tool"
 
 
@@ -116,7 +116,7 @@ def test_grouping_of_ids_does_not_matter(sizes: list[int]) -> None:
 def test_character_split_over_tokens_is_whole() -> None:
     parser = Parser("hermes", tokenizer=TOKENIZER)
     pieces = [
-        event.text for id in spelt("😀") for event in parser.feed_tokens([id]) if isinstance(event, Text)
+        event.text for id in spell("😀") for event in parser.feed_tokens([id]) if isinstance(event, Text)
     ]
     assert pieces == ["😀"]
 
@@ -204,9 +204,9 @@ class _Bytes:
         ids: list[int] = []
         at = 0
         while at < len(text):
-            found = next(((id, marker) for id, marker in longest_first if text.startswith(marker, at)), None)
-            ids += text[at].encode() if found is None else [found[0]]
-            at += 1 if found is None else len(found[1])
+            match = next(((id, marker) for id, marker in longest_first if text.startswith(marker, at)), None)
+            ids += text[at].encode() if match is None else [match[0]]
+            at += 1 if match is None else len(match[1])
         return ids
 
 
@@ -216,8 +216,8 @@ def _numbered(name: str, index: int) -> str:
 
 def _control_tokens(name: str) -> tuple[str, ...]:
     """Return every control token in a dialect's templates."""
-    found = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
-    return tuple(sorted(set(found)))
+    tokens = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
+    return tuple(sorted(set(tokens)))
 
 
 def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
@@ -234,17 +234,17 @@ def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
 def test_ids_give_the_same_result_as_text(name: str) -> None:
-    found, expected = _read_both_ways(name, example(get_dialect(name))[0])
-    assert found == expected
+    actual, expected = _read_both_ways(name, example(get_dialect(name))[0])
+    assert actual == expected
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
-        # Without text before them, so that calls which must come first count, too.
-        found, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
-        assert found == expected
-        assert [call.name for call in found.tool_calls] == ["get_weather", "now"]
+        # Render without text, because some dialects accept calls only at the beginning.
+        actual, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
+        assert actual == expected
+        assert [call.name for call in actual.tool_calls] == ["get_weather", "now"]
 
 
-# -- control tokens that are no markup of the dialect
+# -- control tokens that are not markup of the dialect
 
 OTHERS = (
     "<tool_call>",

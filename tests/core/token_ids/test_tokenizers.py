@@ -33,7 +33,7 @@ from unspool.errors import UsageError
 from vocabularies import trained_on
 
 METASPACE = "\u2581"
-BAR = "\uff5c"  # of DeepSeek's markers
+BAR = "\uff5c"  # the bar in DeepSeek's markers
 DSML = f"{BAR}DSML{BAR}"
 
 ADDED = ["<tool_call>", "</tool_call>", "<think>", DSML]
@@ -51,14 +51,14 @@ SENTENCES = [
     "",
 ]
 
-# --- the vocabularies ---
+# --- vocabularies
 
 
 @cache
 def byte_level() -> HuggingFaceTokenizer:
     tokenizer = trained_on(SENTENCES, size=400, special=["<|im_end|>"])
     tokenizer.add_tokens([AddedToken(literal, special=False, normalized=False) for literal in ADDED])
-    tokenizer.add_tokens(["   ", "\n\n"])  # as Phi and OLMo do
+    tokenizer.add_tokens(["   ", "\n\n"])  # like Phi and OLMo
     return tokenizer
 
 
@@ -82,7 +82,7 @@ def unigram(decoder: decoders.Decoder | None) -> HuggingFaceTokenizer:
         tokenizer.decoder = decoder
     tokenizer.add_special_tokens(["</s>"])
     tokenizer.add_tokens([AddedToken(literal, special=False, normalized=False) for literal in ADDED])
-    # As Gemma does: runs of spaces are added tokens that are spelt like pieces.
+    # Like Gemma: runs of spaces are added tokens that are spelled like ordinary pieces.
     tokenizer.add_tokens([AddedToken(METASPACE * 3, normalized=False), AddedToken("\n\n", normalized=False)])
     return tokenizer
 
@@ -146,7 +146,7 @@ def mistral_common(name: str) -> Vocabulary:
     return Vocabulary(
         source,
         lambda text: inner.encode(text, bos=False, eos=False),
-        # SentencePiece can keep control tokens only together with its own spelling.
+        # SentencePiece keeps control tokens only together with its own spelling of spaces.
         lambda ids: inner.decode(
             list(ids), SpecialTokenPolicy.KEEP if "tekken" in name else SpecialTokenPolicy.IGNORE
         ),
@@ -192,7 +192,7 @@ class Toy:
         return self.special
 
 
-# --- ids to text, as the tokenizer itself has it ---
+# --- decoding
 
 
 @every_vocabulary
@@ -220,7 +220,7 @@ def test_any_text_equals_the_tokenizer_decoding(name: str, data: st.DataObject) 
 @pytest.mark.parametrize(("name", "size"), [("byte_level", 400), ("mistral_tekken", 131_072)])
 @given(data=st.data())
 def test_any_ids_equal_a_byte_level_decoding(name: str, size: int, data: st.DataObject) -> None:
-    # Broken characters and special tokens included.
+    # This includes broken characters and special tokens.
     vocabulary = VOCABULARIES[name]()
     ids = data.draw(st.lists(st.one_of(st.integers(0, 20), st.integers(0, size - 1))))
     tokenizer = vocabulary.tokenizer
@@ -250,7 +250,7 @@ def test_grouping_of_ids_does_not_matter(name: str, data: st.DataObject) -> None
 @pytest.mark.parametrize("name", ["byte_level", "llama_like", "mistral_v3", "mistral_tekken"])
 def test_character_split_over_tokens_is_whole(name: str) -> None:
     vocabulary = VOCABULARIES[name]()
-    text = "𓀀 🜲 𒐫"  # in no vocabulary
+    text = "𓀀 🜲 𒐫"  # characters that are in no vocabulary
     ids = vocabulary.encode(text)
     assert len(ids) > len(text)
     detokenizer = Detokenizer(vocabulary.tokenizer, {})
@@ -281,7 +281,7 @@ _BROKEN = (b"\xed", b"\xed\xa0", b"\xa0", b"\x80", b"\xe2\x82", b"\xf0\x9f\x98",
 
 @given(pieces=st.lists(st.sampled_from([*_BROKEN, None]), max_size=6))
 def test_invalid_bytes_decode_as_in_one_piece(pieces: list[bytes | None]) -> None:
-    """Also an incomplete surrogate at the end, or before a special token (None) that is dropped."""
+    """This includes an incomplete surrogate at the end, or before a dropped special token (None)."""
 
     class Broken(Toy):
         def token_bytes(self, id: int) -> bytes:
@@ -311,10 +311,10 @@ def test_special_tokens_become_code_points_and_mentions_stay_text() -> None:
     tokenizer = as_tokenizer(source)
     code_points = assign_code_points(["<tool_call>", "</tool_call>", "<function="], tokenizer)
     assert set(code_points) == {"<tool_call>", "</tool_call>"}
-    meant = source.encode('<tool_call>{"name": "f"}</tool_call>').ids
-    # The same characters in ordinary tokens, as a model writes them that talks about the tag.
+    markup = source.encode('<tool_call>{"name": "f"}</tool_call>').ids
+    # A model that writes about the tag spells the same characters with ordinary tokens.
     mentioned = [id for character in "<tool_call>" for id in source.encode(character).ids]
-    text = text_of([*meant, *mentioned], tokenizer, code_points)
+    text = text_of([*markup, *mentioned], tokenizer, code_points)
     opener, closer = code_points["<tool_call>"], code_points["</tool_call>"]
     assert text == f'{opener}{{"name": "f"}}{closer}<tool_call>'
 
@@ -331,7 +331,7 @@ def test_mistral_control_tokens_are_found(name: str) -> None:
     ids = [*mention, inner.get_special_token("[TOOL_CALLS]"), *call]
     text = text_of(ids, tokenizer, code_points).replace(" ", "")
     assert text == f'Not[TOOL_CALLS].{code_points["[TOOL_CALLS]"]}[{{"name":"f"}}]{code_points["</s>"]}'
-    # A control token that the dialect does not know is its literal.
+    # A control token that the dialect does not know becomes its literal.
     assert text_of([inner.get_special_token("[INST]")], tokenizer, code_points) == "[INST]"
 
 
@@ -344,8 +344,8 @@ def test_special_flag_does_not_matter() -> None:
 def test_added_whitespace_is_text(source: Callable[[], HuggingFaceTokenizer]) -> None:
     tokenizer = as_tokenizer(source())
     assert not any(literal.strip(f" \n{METASPACE}") == "" for literal in tokenizer.special_tokens().values())
-    for spelt, text in (("   ", "   "), (METASPACE * 3, "   "), ("\n\n", "\n\n")):
-        id = source().token_to_id(spelt)
+    for piece, text in (("   ", "   "), (METASPACE * 3, "   "), ("\n\n", "\n\n")):
+        id = source().token_to_id(piece)
         if id is not None:
             assert text_of([id], tokenizer) == text
     assert assign_code_points(["a   b\n\nc"], tokenizer) == {}
@@ -399,7 +399,7 @@ def test_offsets_sum_widths_before_a_position(places: list[int], queries: list[i
     offsets = OffsetMap()
     for number, place in enumerate(places):
         offsets.note(place, number)
-    for query in queries:  # in any order
+    for query in queries:  # queries may come in any order
         before = sum(number for number, place in enumerate(places) if place < query)
         assert offsets.to_text(query) == query + before
 
@@ -413,14 +413,14 @@ def test_offsets_may_be_queried_while_recording() -> None:
     assert [offsets.to_text(position) for position in (5, 6, 2)] == [15, 17, 2]
 
 
-# --- which tokenizers are recognised ---
+# --- recognised tokenizers
 
 
 def test_every_tokenizer_wrapper_is_unwrapped() -> None:
     source = mistral(TEKKEN)
     layers = [source, source.instruct_tokenizer, source.instruct_tokenizer.tokenizer]
     assert {as_tokenizer(layer).token_bytes(1032) for layer in layers} == {b" "}
-    fast = SimpleNamespace(backend_tokenizer=byte_level())  # as in transformers
+    fast = SimpleNamespace(backend_tokenizer=byte_level())  # the shape of a fast tokenizer in Transformers
     processor = SimpleNamespace(tokenizer=fast)
     for layer in (fast, processor):
         assert as_tokenizer(layer).special_tokens() == as_tokenizer(byte_level()).special_tokens()
@@ -434,14 +434,14 @@ def test_custom_tokenizer_is_used_as_it_is() -> None:
 
 
 def test_custom_tokenizer_is_asked_once_per_token() -> None:
-    class Asked(Toy):
+    class CountingToy(Toy):
         times = 0
 
         def token_bytes(self, id: int) -> bytes:
             self.times += 1
             return super().token_bytes(id)
 
-    toy = Asked("<tool_call>")
+    toy = CountingToy("<tool_call>")
     for _ in range(3):
         parser = Parser("hermes", tokenizer=toy)
         assert len(parser.feed_tokens(b"aaba") + parser.finish()) == 2
@@ -476,7 +476,7 @@ def test_unknown_id_is_named(name: str, id: int) -> None:
     ids = vocabulary.encode("abc")
     with pytest.raises(UsageError, match=f"id {id}:"):
         detokenizer.feed([*ids, id])
-    # None of them counts, so the caller may go on.
+    # None of these tokens changed the state, so the caller may continue.
     assert (detokenizer.feed(ids) + detokenizer.finish()).strip() == "abc"
 
 
@@ -489,13 +489,13 @@ def test_vocabulary_cache_follows_the_tokenizer_lifetime() -> None:
     assert len(_tokens._VOCABULARIES) == before + 1
     del source
     gc.collect()
-    assert first.token_bytes(257) == b" "  # the adapter keeps its tokenizer ...
+    assert first.token_bytes(257) == b" "  # the adapter keeps its tokenizer alive ...
     del first, second
     gc.collect()
     assert len(_tokens._VOCABULARIES) == before  # ... and nothing else does
 
 
-# --- decoders that look at neighbours: through decode() ---
+# --- decoders that depend on neighbouring tokens
 
 
 def words(decoder: decoders.Decoder | None) -> HuggingFaceTokenizer:
@@ -529,7 +529,7 @@ def test_other_decoders_are_supported(decoder: decoders.Decoder | None, ids: lis
     assert text_of([8], tokenizer, {"<tool_call>": "\ud800"}) == "\ud800"
 
 
-# --- text to ids ---
+# --- encoding
 
 
 def test_tekken_encodes_special_tokens_in_text() -> None:

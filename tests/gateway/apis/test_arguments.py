@@ -63,30 +63,30 @@ streamed = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "wh
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def openai_client(gateway: GatewayThread) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
 def anthropic_client(gateway: GatewayThread) -> Iterator[Any]:
-    with anthropic.Anthropic(base_url=gateway.url, api_key="k", max_retries=0) as found:
-        yield found
+    with anthropic.Anthropic(base_url=gateway.url, api_key="k", max_retries=0) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
 def ollama_client(gateway: GatewayThread) -> Iterator[Any]:
-    found = ollama.Client(host=gateway.url)
-    yield found
-    found._client.close()
+    client = ollama.Client(host=gateway.url)
+    yield client
+    client._client.close()
 
 
-# -- what the clients get
+# -- responses
 
 
 def chat_arguments(client: openai.OpenAI, *, stream: bool) -> list[str]:
@@ -94,12 +94,12 @@ def chat_arguments(client: openai.OpenAI, *, stream: bool) -> list[str]:
         answer = client.chat.completions.create(model="m", messages=ASK, tools=[TOOL])
         calls: Any = answer.choices[0].message.tool_calls or ()
         return [call.function.arguments for call in calls]
-    found: dict[int, str] = {}
+    pieces: dict[int, str] = {}
     for chunk in client.chat.completions.create(model="m", messages=ASK, tools=[TOOL], stream=True):
         for call in chunk.choices[0].delta.tool_calls or ():
             assert call.function is not None
-            found[call.index] = found.get(call.index, "") + (call.function.arguments or "")
-    return list(found.values())
+            pieces[call.index] = pieces.get(call.index, "") + (call.function.arguments or "")
+    return list(pieces.values())
 
 
 def response_items(client: openai.OpenAI, *, stream: bool) -> list[tuple[str, str]]:
@@ -113,12 +113,12 @@ def response_items(client: openai.OpenAI, *, stream: bool) -> list[tuple[str, st
 
 
 def message_inputs(client: Any, *, stream: bool) -> list[Any]:
-    asked: Any = {"model": "m", "max_tokens": 99, "messages": ASK, "tools": [BLOCK_TOOL]}
+    request: Any = {"model": "m", "max_tokens": 99, "messages": ASK, "tools": [BLOCK_TOOL]}
     if stream:
-        with client.messages.stream(**asked) as events_:
+        with client.messages.stream(**request) as events_:
             message = events_.get_final_message()
     else:
-        message = client.messages.create(**asked)
+        message = client.messages.create(**request)
     return [block.input for block in message.content if block.type == "tool_use"]
 
 
@@ -149,7 +149,7 @@ def test_clients_get_the_arguments_that_the_model_wrote(
     assert chat_arguments(openai_client, stream=stream) == [arguments]
     assert response_items(openai_client, stream=stream) == [(arguments, "completed")]
     assert ollama_arguments(ollama_client, stream=stream) == [value]
-    if not (stream and "ud800" in arguments):  # half a character, at which this client's reader fails
+    if not (stream and "ud800" in arguments):  # this client fails on half a surrogate pair
         assert message_inputs(anthropic_client, stream=stream) == [value]
 
 
@@ -166,11 +166,11 @@ def test_arguments_with_a_number_out_of_range_are_not_run(
 ) -> None:
     engine.clear()
     engine.script(call_text("f", arguments))
-    (spoilt,) = chat_arguments(openai_client, stream=stream)
+    (poisoned,) = chat_arguments(openai_client, stream=stream)
     with pytest.raises(json.JSONDecodeError):
-        json.loads(spoilt, parse_int=str)
+        json.loads(poisoned, parse_int=str)
     engine.script(call_text("f", arguments))
-    assert response_items(openai_client, stream=stream) == [(spoilt, "incomplete")]
+    assert response_items(openai_client, stream=stream) == [(poisoned, "incomplete")]
     engine.script(call_text("f", arguments))
     with pytest.raises(ValueError if stream else anthropic.InternalServerError):
         message_inputs(anthropic_client, stream=stream)
@@ -178,10 +178,10 @@ def test_arguments_with_a_number_out_of_range_are_not_run(
     assert ollama_arguments(ollama_client, stream=stream) == []
 
 
-# -- the bytes of the answers that carry objects
+# -- bytes of object-valued arguments
 
 
-def as_numbers_are_spelled(data: bytes) -> Any:
+def number_spellings(data: bytes) -> Any:
     return json.loads(data, parse_int=str, parse_float=str, object_pairs_hook=list)
 
 
@@ -189,16 +189,16 @@ def as_numbers_are_spelled(data: bytes) -> Any:
 def test_object_arguments_keep_the_spelling_of_the_model(
     engine: EngineProcess, gateway: GatewayThread, arguments: str
 ) -> None:
-    written = as_numbers_are_spelled(arguments.encode())
-    asked: Any = {"messages": ASK, "tools": [BLOCK_TOOL], "max_tokens": 9}
+    written = number_spellings(arguments.encode())
+    request: Any = {"messages": ASK, "tools": [BLOCK_TOOL], "max_tokens": 9}
     engine.script(call_text("f", arguments))
-    status, data, _ = send(f"{gateway.url}/v1/messages", asked)
+    status, data, _ = send(f"{gateway.url}/v1/messages", request)
     assert status == 200
-    assert dict(dict(as_numbers_are_spelled(data))["content"][0])["input"] == written
+    assert dict(dict(number_spellings(data))["content"][0])["input"] == written
     for stream in (True, False):
         engine.script(call_text("f", arguments))
         _, data, _ = send(f"{gateway.url}/api/chat", {"messages": ASK, "tools": [TOOL], "stream": stream})
-        messages = [dict(dict(as_numbers_are_spelled(line))["message"]) for line in data.splitlines()]
+        messages = [dict(dict(number_spellings(line))["message"]) for line in data.splitlines()]
         (call,) = next(message["tool_calls"] for message in messages if "tool_calls" in message)
         assert dict(dict(call)["function"])["arguments"] == written
 
@@ -213,7 +213,7 @@ def test_lone_surrogate_beside_raw_json_is_escaped() -> None:
     assert msgspec.json.decode(encode_json({"a": raw_json("[1e2]")})) == {"a": [100.0]}
 
 
-# -- the way back
+# -- history
 
 
 @refused
@@ -249,7 +249,7 @@ def test_stored_thread_keeps_the_spelling_of_arguments() -> None:
     assert asyncio.run(kept_message())["content"][0]["input"] == KEPT["spelling"]
 
 
-# -- what is told of a key that is given twice
+# -- duplicate keys
 
 
 def test_parse_reports_duplicate_keys(gateway: GatewayThread) -> None:

@@ -15,7 +15,7 @@ pytest.importorskip("msgspec")
 from gateways import EngineProcess, GatewayThread, events, post, send, serving, template_file
 
 MALFORMED = '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>'
-SPOILT = "{'target': 'tmp'}}\n,\"\\u<malformed>\"]"
+POISONED = "{'target': 'tmp'}}\n,\"\\u<malformed>\"]"
 CUT = '<tool_call>\n{"name": "wipe", "arguments": {"target": "/home/me/tmp'
 WIPE = {
     "name": "wipe",
@@ -33,23 +33,23 @@ ASK = [{"role": "user", "content": "Hi"}]
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def strict(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
     policies = {"malformed_call": "error", "truncated_call": "error"}
-    with serving(upstream="completions", url=engine.url, template=template, policies=policies) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, policies=policies) as server:
+        yield server
 
 
 def body(api: str, history: list[Any] | None = None) -> dict[str, Any]:
-    asked = ASK if history is None else history
+    messages = ASK if history is None else history
     return {
         "tools": TOOLS[api],
-        **({"input": asked} if api == "responses" else {"messages": asked}),
+        **({"input": messages} if api == "responses" else {"messages": messages}),
         **({"max_tokens": 99} if api == "messages" else {}),
     }
 
@@ -67,7 +67,7 @@ def test_chat_completions_mark_a_broken_call(engine: EngineProcess, gateway: Gat
     assert last["choices"][0]["finish_reason"] == "tool_calls"
     engine.script(MALFORMED)
     answer = post(url, body("chat/completions"))
-    assert list_arguments(answer) == [SPOILT]
+    assert list_arguments(answer) == [POISONED]
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 
@@ -80,15 +80,19 @@ def test_responses_are_completed_with_an_incomplete_item(
     whole = post(f"{gateway.url}/v1/responses", body("responses"))
     for response in (last["response"], whole):
         (item,) = response["output"]
-        assert (response["status"], item["status"], item["arguments"]) == ("completed", "incomplete", SPOILT)
+        assert (response["status"], item["status"], item["arguments"]) == (
+            "completed",
+            "incomplete",
+            POISONED,
+        )
 
 
 def test_whole_messages_response_is_an_error(engine: EngineProcess, gateway: GatewayThread) -> None:
     url = f"{gateway.url}/v1/messages"
     engine.script(MALFORMED)
-    found: list[Any] = events(url, body("messages"))
-    pieces = [event["delta"].get("partial_json", "") for event in found if "delta" in event]
-    assert "".join(pieces) == SPOILT
+    received: list[Any] = events(url, body("messages"))
+    pieces = [event["delta"].get("partial_json", "") for event in received if "delta" in event]
+    assert "".join(pieces) == POISONED
     engine.script(MALFORMED)
     status, data, _ = send(url, body("messages"))
     assert (status, json.loads(data)["error"]["type"]) == (502, "api_error")
@@ -103,25 +107,25 @@ def test_error_has_the_form_of_each_api(
 ) -> None:
     for api in TOOLS:
         engine.script("Hi. ", text, finish=reason)
-        found: list[Any] = events(f"{strict.url}/v1/{api}", body(api))
+        received: list[Any] = events(f"{strict.url}/v1/{api}", body(api))
         engine.script("Hi. ", text, finish=reason)
         status, _, _ = send(f"{strict.url}/v1/{api}", body(api))
         assert status == 502
         if api == "chat/completions":
-            assert found.pop() == "[DONE]"
-            assert found[-1]["error"]["type"] == "server_error"
-            assert found[1]["choices"][0]["delta"] == {"content": "Hi."}
+            assert received.pop() == "[DONE]"
+            assert received[-1]["error"]["type"] == "server_error"
+            assert received[1]["choices"][0]["delta"] == {"content": "Hi."}
         elif api == "responses":
-            assert found[-1]["type"] == "response.failed"
+            assert received[-1]["type"] == "response.failed"
         else:
-            assert (found[-1]["type"], found[-1]["error"]["type"]) == ("error", "api_error")
+            assert (received[-1]["type"], received[-1]["error"]["type"]) == ("error", "api_error")
 
 
-# -- the way back
+# -- history
 
 
 def turn(number: int) -> list[dict[str, Any]]:
-    call = {"id": f"call_{number}", "type": "function", "function": {"name": "wipe", "arguments": SPOILT}}
+    call = {"id": f"call_{number}", "type": "function", "function": {"name": "wipe", "arguments": POISONED}}
     return [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": f"call_{number}", "content": "these are not JSON"},
@@ -155,19 +159,19 @@ def test_model_that_keeps_failing_is_stopped(engine: EngineProcess, gateway: Gat
     for count, ended in ((2, "tool_calls"), (3, None)):
         history = [*ASK, *(message for number in range(count) for message in turn(number))]
         engine.script(MALFORMED)
-        found: list[Any] = events(url, body("chat/completions", history))[:-1]
+        received: list[Any] = events(url, body("chat/completions", history))[:-1]
         if ended is None:
-            assert found[-1]["error"]["code"] == "malformed_call"
+            assert received[-1]["error"]["code"] == "malformed_call"
         else:
-            assert found[-1]["choices"][0]["finish_reason"] == ended
-        # A person who speaks up begins anew.
+            assert received[-1]["choices"][0]["finish_reason"] == ended
+        # A new user message starts a new series of attempts.
         engine.script(MALFORMED)
-        asked = post(url, body("chat/completions", [*history, *ASK]))
-        assert list_arguments(asked) == [SPOILT]
+        answer = post(url, body("chat/completions", [*history, *ASK]))
+        assert list_arguments(answer) == [POISONED]
 
 
 def test_unreadable_tool_input_comes_back_as_text(engine: EngineProcess, gateway: GatewayThread) -> None:
-    use = {"type": "tool_use", "id": "call_0", "name": "wipe", "input": SPOILT}
+    use = {"type": "tool_use", "id": "call_0", "name": "wipe", "input": POISONED}
     result = {"type": "tool_result", "tool_use_id": "call_0", "content": "no JSON", "is_error": True}
     history = [*ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
     engine.script("Sorry.")

@@ -37,8 +37,8 @@ CALL = [
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template) as server:
+        yield server
 
 
 def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
@@ -48,9 +48,9 @@ def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
 
 def stream(gateway: GatewayThread, **body: Any) -> list[dict[str, Any]]:
     """Return the chunks, and assert that the stream ends correctly."""
-    found = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
-    assert found.pop() == "[DONE]"
-    return [chunk for chunk in found if isinstance(chunk, dict)]
+    chunks = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
+    assert chunks.pop() == "[DONE]"
+    return [chunk for chunk in chunks if isinstance(chunk, dict)]
 
 
 def refused(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def test_engine_receives_what_the_plan_says(engine: EngineProcess, gateway: Gate
 def test_response_without_limit_is_not_limited(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hi")
     ask(gateway)
-    assert engine.last()["max_tokens"] is None  # left out, it would be 16
+    assert engine.last()["max_tokens"] is None  # the engine's default would be 16 tokens
 
 
 # -- tools
@@ -195,7 +195,7 @@ def test_json_schema_response_format_is_enforced(engine: EngineProcess, gateway:
     assert engine.last()["structured_outputs"] == {"json": {"type": "object"}}
 
 
-# -- choices, tokens, stops
+# -- choices, token counts, stop strings
 
 
 def test_choices_do_not_mix(engine: EngineProcess, gateway: GatewayThread) -> None:
@@ -238,10 +238,14 @@ def test_every_token_is_reported_exactly_once(engine: EngineProcess, gateway: Ga
     engine.script(*pieces)
     wants = {"logprobs": True, "top_logprobs": 1, "return_token_ids": True, "tools": [CLOCK]}
     chunks = stream(gateway, **wants)
-    told = [choice for chunk in chunks for choice in chunk["choices"]]
-    logprobs = [entry for choice in told if choice.get("logprobs") for entry in choice["logprobs"]["content"]]
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    logprobs = [
+        entry for choice in choices if choice.get("logprobs") for entry in choice["logprobs"]["content"]
+    ]
     assert [entry["token"] for entry in logprobs] == TOKENS
-    assert [number for choice in told for number in choice.get("token_ids", [])] == list(range(len(TOKENS)))
+    assert [number for choice in choices for number in choice.get("token_ids", [])] == list(
+        range(len(TOKENS))
+    )
     assert logprobs[0]["top_logprobs"] == [{"token": "<th", "logprob": -0.5, "bytes": [60, 116, 104]}]
     seen = engine.last()
     assert (seen["logprobs"], seen["return_token_ids"]) == (1, True)
@@ -347,7 +351,7 @@ def test_unfinished_reasoning_is_continued(engine: EngineProcess, gateway: Gatew
     assert (message["reasoning_content"], message["content"]) == (" thinking", "Done")
 
 
-# -- what is refused
+# -- rejected requests
 
 
 @pytest.mark.parametrize(
@@ -425,7 +429,8 @@ def test_engines_receive_their_own_options(name: str, engine: EngineProcess, tmp
         engine.script(*CALL)
         answer = ask(gateway, tools=[WEATHER], tool_choice="required", top_k=3)
         seen = engine.last()
-        for _ in range(1 if name in ("sglang", "openai") else 2):  # the others generate one at a time
+        # The other engines generate one choice at a time.
+        for _ in range(1 if name in ("sglang", "openai") else 2):
             engine.script("a")
         choices = ask(gateway, n=2)["choices"]
     assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"city": "Paris"}'
@@ -446,7 +451,7 @@ def test_engine_is_recognised_by_its_model_list(gateway: GatewayThread) -> None:
     assert gateway.gateway.upstream.engine.name == "vllm"  # type: ignore[attr-defined]
 
 
-# -- a chat endpoint that leaves markup in its text
+# -- chat upstreams that leave markup in the text
 
 
 def test_markup_from_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
@@ -456,7 +461,7 @@ def test_markup_from_a_chat_endpoint_is_repaired(engine: EngineProcess) -> None:
         seen = engine.seen()[-1]
     assert seen["path"] == "/v1/chat/completions"
     assert seen["body"]["messages"] == ASK
-    assert seen["body"]["tool_choice"] == "none"  # vLLM then leaves the text alone
+    assert seen["body"]["tool_choice"] == "none"  # so that vLLM does not parse the text itself
     assert seen["body"]["temperature"] == 0
     assert message["reasoning_content"] == "hm"
     assert message["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}

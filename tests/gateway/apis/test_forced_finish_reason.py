@@ -1,4 +1,4 @@
-"""The finish reason of a forced call is the same on every API, streamed and whole, and in the log."""
+"""A forced call has the same finish reason on every API, streamed or not, and in the log."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ ANSWERS: dict[ApiName, type[ResponseEncoder]] = {
 }
 
 
-def planned(choice: str, policy: Any) -> Plan:
+def make_plan(choice: str, policy: Any) -> Plan:
     request = {"messages": [{"role": "user", "content": "?"}], "tools": [TOOL], "tool_choice": choice}
     return plan("hermes", request, prompt="", policies=Policies(forced_finish_reason=policy))
 
 
-def said(api: ApiName, body: Any) -> str:
+def finish_reason_of(api: ApiName, body: Any) -> str:
     """Return the finish reason of a response or a last event, in Chat Completions' terms."""
     if api == "chat":
         return str(body["choices"][0]["finish_reason"])
@@ -57,11 +57,13 @@ def said(api: ApiName, body: Any) -> str:
     return "length" if body["done_reason"] == "length" else "completed"
 
 
-def streamed(api: ApiName, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
+def answer_streamed(
+    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
+) -> tuple[str, list[str]]:
     reader = Reader(decided)
     answer = ANSWERS[api](GenerationRequest(api, {}, stream=True), "m", [reader])
     sent = answer.opening()
-    for delta in (*deltas, Delta(0, "", finish=told)):
+    for delta in (*deltas, Delta(0, "", finish=reason)):
         sent += answer.feed(0, reader.feed(delta))
     sent += answer.closing()
     lines = [line.removeprefix(b"data: ") for line in sent.split(b"\n")]
@@ -72,35 +74,37 @@ def streamed(api: ApiName, decided: Plan, deltas: list[Delta], told: FinishReaso
         (last,) = (event["delta"] for event in events if event["type"] == "message_delta")
     else:
         last = events[-1]["response"]
-    return said(api, last), list(answer.finish_reasons())
+    return finish_reason_of(api, last), list(answer.finish_reasons())
 
 
-def whole(api: ApiName, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
+def answer_whole(
+    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
+) -> tuple[str, list[str]]:
     reader = Reader(decided)
     answer = ANSWERS[api](GenerationRequest(api, {}), "m", [reader])
     builder = reader.planned.fold()
-    for delta in (*deltas, Delta(0, "", finish=told)):
+    for delta in (*deltas, Delta(0, "", finish=reason)):
         builder.push(reader.feed(delta))
-    return said(api, answer.response([builder.message()])), [builder.finish_reason]
+    return finish_reason_of(api, answer.response([builder.message()])), [builder.finish_reason]
 
 
-@pytest.mark.parametrize("told", ["stop", "length"])
+@pytest.mark.parametrize("finish", ["stop", "length"])
 @pytest.mark.parametrize("policy", ["tool_calls", "stop"])
 @pytest.mark.parametrize("choice", ["auto", "required"])
 @pytest.mark.parametrize("title", OUTPUTS)
 def test_every_api_reports_the_same_finish_reason(
-    title: str, choice: str, policy: str, told: FinishReason
+    title: str, choice: str, policy: str, finish: FinishReason
 ) -> None:
-    decided = planned(choice, policy)
+    decided = make_plan(choice, policy)
     if title == "text":
-        expected: str = told
+        expected: str = finish
     elif title == "a call that is cut off":
         expected = "length"
     else:
         expected = policy if choice == "required" else "tool_calls"
     for api in APIS:
-        for answered in (streamed, whole):
-            reason, logged = answered(api, decided, OUTPUTS[title], told)
+        for answered in (answer_streamed, answer_whole):
+            reason, logged = answered(api, decided, OUTPUTS[title], finish)
             assert logged == [expected], (api, answered.__name__)
             plain = "length" if expected == "length" else "completed"
             assert reason == (expected if api in ("chat", "messages") else plain), (api, answered.__name__)

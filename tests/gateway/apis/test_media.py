@@ -35,7 +35,7 @@ def parts(*content: dict[str, Any]) -> Any:
     return read_responses_request({"input": [{"role": "user", "content": list(content)}]}).chat["messages"]
 
 
-# -- what blocks and parts are
+# -- blocks and content parts
 
 
 def test_text_documents_are_read() -> None:
@@ -104,9 +104,9 @@ def test_vendor_tool_results_are_left_out_of_a_moved_conversation() -> None:
     assert job.chat["messages"][0] == {"role": "assistant", "content": "So."}
     assert len(job.ignored) == 2
     called = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    found = read_responses_request({"input": [called, {"role": "user", "content": "And?"}]})
-    assert found.chat["messages"] == [{"role": "user", "content": "And?"}]
-    assert found.ignored == ["web_search_call in a conversation: only its vendor can run it"]
+    request = read_responses_request({"input": [called, {"role": "user", "content": "And?"}]})
+    assert request.chat["messages"] == [{"role": "user", "content": "And?"}]
+    assert request.ignored == ["web_search_call in a conversation: only its vendor can run it"]
 
 
 def test_audio_has_a_placeholder() -> None:
@@ -153,16 +153,16 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     template = template_file(tmp_path_factory.mktemp("media"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def chat(engine: EngineProcess) -> Iterator[GatewayThread]:
     with serving(
         upstream="chat", url=engine.url, dialect="hermes", engine="openai", model="m", upstream_model="e"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def view_image(url: str) -> Any:

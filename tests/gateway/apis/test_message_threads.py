@@ -1,4 +1,4 @@
-"""Threads of Messages: a client sends one turn, and the model sees the whole conversation."""
+"""Threads in the Messages API: a client sends one turn, and the model sees the whole conversation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ CALL = THOUGHT + call_text("add", '{"a": 1, "b": 2}')
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def ask(url: str, thread: Any, content: Any, *, stream: bool = False, **more: Any) -> dict[str, Any]:
     body = {"messages": [{"role": "user", "content": content}], "max_tokens": 9, "thread": thread, **more}
     if not stream:
-        found: dict[str, Any] = post(f"{url}/v1/messages", body)
-        return found
+        answer: dict[str, Any] = post(f"{url}/v1/messages", body)
+        return answer
     first, *_ = events(f"{url}/v1/messages", body)
     assert isinstance(first, dict)
     return dict(first["message"])
@@ -61,8 +61,8 @@ def test_thread_turn_includes_all_earlier_turns(
         "Three.",
         "No more.",
     ]
-    found = [prompt.index(part) for part in parts]
-    assert found[1:] == sorted(found[1:])
+    places = [prompt.index(part) for part in parts]
+    assert places[1:] == sorted(places[1:])
     assert prompt.count("One and two?") == 1
 
 

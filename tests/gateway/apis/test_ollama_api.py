@@ -40,23 +40,23 @@ OFFERED: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def client(gateway: GatewayThread) -> Iterator[Any]:
-    with closing(gateway) as found:
-        yield found
+    with closing(gateway) as client_:
+        yield client_
 
 
 @contextmanager
 def closing(gateway: GatewayThread) -> Iterator[Any]:
-    found = ollama.Client(host=gateway.url)
+    client_ = ollama.Client(host=gateway.url)
     try:
-        yield found
+        yield client_
     finally:
-        found._client.close()
+        client_._client.close()
 
 
 def seen(lines: Any) -> Seen:
@@ -92,9 +92,11 @@ def test_client_receives_the_model_output(
 
 def test_text_and_thinking_stream(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("<think>\nSo", HOLD, " it is.\n</think>\n\nYes", HOLD, ".")
-    thought, said = once(b'"thinking":"So"', engine.release), once(b'"content":"Yes"', engine.release)
+    thought, content = once(b'"thinking":"So"', engine.release), once(b'"content":"Yes"', engine.release)
     body = {"model": "m", "messages": ASK}
-    status, data, headers = send(f"{gateway.url}/api/chat", body, watch=lambda got: (thought(got), said(got)))
+    status, data, headers = send(
+        f"{gateway.url}/api/chat", body, watch=lambda got: (thought(got), content(got))
+    )
     assert (status, headers["content-type"]) == (200, "application/x-ndjson")
     lines = [json.loads(line) for line in data.splitlines()]
     assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
@@ -148,12 +150,12 @@ def test_request_options_reach_the_engine(client: Any, engine: EngineProcess) ->
     }
     engine.script('{"a": 1}')
     client.chat(model="m", messages=ASK, format=schema, options=options, think=False, keep_alive="5m")
-    asked = engine.last()
+    request = engine.last()
     wanted = {"temperature": 0.5, "top_k": 7, "repetition_penalty": 1.2, "max_tokens": 9, "stop": ["END"]}
-    assert {key: asked[key] for key in wanted} == wanted
-    assert asked["structured_outputs"] == {"json": schema}
-    assert "<think>\n\n</think>" in asked["prompt"]
-    assert "num_ctx" not in asked
+    assert {key: request[key] for key in wanted} == wanted
+    assert request["structured_outputs"] == {"json": schema}
+    assert "<think>\n\n</think>" in request["prompt"]
+    assert "num_ctx" not in request
 
 
 def test_generate_endpoint_answers(client: Any, engine: EngineProcess) -> None:
@@ -219,5 +221,5 @@ def test_logprobs_are_returned(client: Any, engine: EngineProcess) -> None:
         )
         answer = client.chat(model="m", messages=ASK, logprobs=True, stream=stream)
         lines = list(answer) if stream else [answer]
-        told = [one for line in lines for one in line.logprobs or ()]
-        assert [(one.token, one.logprob) for one in told] == [("Hi", -0.5)]
+        logprobs = [one for line in lines for one in line.logprobs or ()]
+        assert [(one.token, one.logprob) for one in logprobs] == [("Hi", -0.5)]

@@ -36,14 +36,14 @@ from unspool.gateway.upstreams.load_balancer import LoadBalancer
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
 @pytest.fixture
 def client(gateway: GatewayThread) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as openai_client:
+        yield openai_client
 
 
 def test_completions_are_streamed_unchanged(gateway: GatewayThread, engine: EngineProcess) -> None:
@@ -54,8 +54,8 @@ def test_completions_are_streamed_unchanged(gateway: GatewayThread, engine: Engi
     assert (status, headers["content-type"]) == (200, "text/event-stream")
     assert b"stays as it is" in data
     assert data.endswith(b"data: [DONE]\n\n")
-    asked = engine.last()
-    assert asked == {**body, "model": "engine-model"}
+    request = engine.last()
+    assert request == {**body, "model": "engine-model"}
 
 
 def test_whole_completion_is_passed_on(client: openai.OpenAI, engine: EngineProcess) -> None:
@@ -117,8 +117,8 @@ def test_embeddings_are_passed_on(
     assert {one.index: one.embedding for one in answer.data} == {0: [1.0, 0.5], 1: [2.0, 0.5]}
     assert engine.last()["model"] == "engine-model"
     theirs = ollama.Client(host=gateway.url)
-    found: Any = theirs.embed(model="m", input=["a", "bc"])
-    assert (found.embeddings, found.prompt_eval_count) == ([[1.0, 0.5], [2.0, 0.5]], 3)
+    response: Any = theirs.embed(model="m", input=["a", "bc"])
+    assert (response.embeddings, response.prompt_eval_count) == ([[1.0, 0.5], [2.0, 0.5]], 3)
     assert theirs.embeddings(model="m", prompt="abc").embedding == [3.0, 0.5]
     theirs._client.close()
     assert send(f"{gateway.url}/api/embed", {})[0] == 400
@@ -134,8 +134,8 @@ def test_recorded_upstream_has_no_passthrough(tmp_path: Path) -> None:
 
 
 def test_tokens_come_from_the_engine(gateway: GatewayThread, engine: EngineProcess) -> None:
-    found = post(f"{gateway.url}/tokenize", {"prompt": "a b c"})
-    assert found == {"tokens": ["a", "b", "c"], "count": 3}
+    response = post(f"{gateway.url}/tokenize", {"prompt": "a b c"})
+    assert response == {"tokens": ["a", "b", "c"], "count": 3}
     assert engine.last()["add_special_tokens"] is True
     post(f"{gateway.url}/tokenize", {"content": "a b c"})
     assert engine.last()["add_special"] is False

@@ -37,8 +37,8 @@ def job(api: str, **fields: Any) -> GenerationRequest:
         "responses": read_responses_request,
         "messages": read_messages_request,
     }[api]
-    found: GenerationRequest = read({**MINIMAL[api], **fields})
-    return found
+    request: GenerationRequest = read({**MINIMAL[api], **fields})
+    return request
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_neutral_value_of_an_unsupported_field_is_accepted(api: str, field: str,
 
 
 @pytest.mark.parametrize(
-    ("api", "fields", "said"),
+    ("api", "fields", "note"),
     [
         ("messages", {"context_management": {"edits": [{"type": "x"}]}}, "context_management"),
         ("responses", {"context_management": [{"type": "compaction"}]}, "context_management"),
@@ -92,10 +92,10 @@ def test_neutral_value_of_an_unsupported_field_is_accepted(api: str, field: str,
     ],
 )
 def test_common_agent_fields_are_ignored_with_a_log_event(
-    api: str, fields: dict[str, Any], said: str
+    api: str, fields: dict[str, Any], note: str
 ) -> None:
-    (told,) = job(api, **fields).ignored
-    assert said in told
+    (ignored,) = job(api, **fields).ignored
+    assert note in ignored
 
 
 DOCUMENTED = {
@@ -107,19 +107,19 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("api", DOCUMENTED)
 def test_every_documented_field_is_handled(api: str) -> None:
-    """A field in none of the tables goes to the engine, or the log says that it does not."""
+    """A field in none of the tables is forwarded to the engine or logged as ignored."""
     documented, shape = DOCUMENTED[api]
-    fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan refuses these
+    fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan rejects these two
     assert len(fields) > 15
     for field in fields - set(shape.__struct_fields__) - WITHOUT_EFFECT - set(REFUSED[api]):
-        found = job(api, **{field: "x"})
-        if api == "chat" or field in found.sampling:
-            assert found.sampling[field] == "x"
+        request = job(api, **{field: "x"})
+        if api == "chat" or field in request.sampling:
+            assert request.sampling[field] == "x"
         else:
-            assert any(field in told for told in found.ignored)
+            assert any(field in note for note in request.ignored)
 
 
-# -- what engines are told
+# -- upstream requests
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +127,8 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     template = template_file(tmp_path_factory.mktemp("fields"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def test_stop_token_ids_reach_engines_that_support_them(
@@ -146,8 +146,8 @@ def test_stop_token_ids_are_not_sent_to_other_engines(
     engine: EngineProcess, tmp_path: Any, field: dict[str, Any], upstream: str
 ) -> None:
     settings = {"upstream": upstream, "url": engine.url, "engine": "llamacpp", "dialect": "hermes"}
-    with serving(**settings, template=template_file(tmp_path), model="m", upstream_model="e") as found:
-        status, data, _ = send(f"{found.url}/v1/chat/completions", {"messages": USER, **field})
+    with serving(**settings, template=template_file(tmp_path), model="m", upstream_model="e") as server:
+        status, data, _ = send(f"{server.url}/v1/chat/completions", {"messages": USER, **field})
     assert status == 400
     assert json.loads(data)["error"]["param"] == next(iter(field))
 
@@ -162,10 +162,10 @@ def test_documents_reach_the_template_or_are_refused(
     path.write_text("{% for one in documents or [] %}{{ one.title }}: {{ one.text }}\n{% endfor %}" + CHATML)
     with serving(
         upstream="completions", url=engine.url, template=str(path), dialect="hermes", model="m"
-    ) as found:
-        post(f"{found.url}/v1/chat/completions", body)
+    ) as server:
+        post(f"{server.url}/v1/chat/completions", body)
     assert engine.last()["prompt"].startswith("Oslo: It rains.\n")
     assert "documents" not in engine.last()
-    with serving(upstream="chat", url=engine.url, dialect="hermes", model="m") as found:
-        post(f"{found.url}/v1/chat/completions", body)
+    with serving(upstream="chat", url=engine.url, dialect="hermes", model="m") as server:
+        post(f"{server.url}/v1/chat/completions", body)
     assert engine.last()["documents"] == body["documents"]

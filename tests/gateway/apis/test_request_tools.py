@@ -39,11 +39,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]
     file = tmp_path_factory.mktemp("tools") / "streams.jsonl"
     lines = [{"name": name, "chunks": [text[:30], text[30:]]} for name, text in RECORDED.items()]
     file.write_text("\n".join(map(json.dumps, lines)))
-    with serving(upstream="replay", file=str(file), dialect="hermes", model="m") as found:
-        yield found
+    with serving(upstream="replay", file=str(file), dialect="hermes", model="m") as server:
+        yield server
 
 
-def shown(job: Any) -> list[str]:
+def shown_tools(job: Any) -> list[str]:
     return [tool["function"]["name"] for tool in job.chat.get("tools", ())]
 
 
@@ -52,7 +52,7 @@ def shown(job: Any) -> list[str]:
 
 def test_namespace_tools_are_offered() -> None:
     job = read_responses_request({"input": "x", "tools": [ECHO, SPACE]})
-    assert shown(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
+    assert shown_tools(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
     assert job.custom_tools == ("mcp__demo__note",)
     first = job.chat["tools"][1]["function"]
     assert first["description"] == "mcp__demo: A demonstration.\n\nSays it again."
@@ -76,8 +76,8 @@ def test_namespaced_call_keeps_the_model_name_in_the_next_request() -> None:
 def test_tool_choice_may_name_a_namespaced_tool(listed: dict[str, Any], names: list[str]) -> None:
     choice = {"type": "allowed_tools", "mode": "auto", "tools": [listed]}
     job = read_responses_request({"input": "x", "tools": [SPACE, SEARCH], "tool_choice": choice})
-    found = job.chat["tool_choice"]["allowed_tools"]["tools"]
-    assert [tool["function"]["name"] for tool in found] == names
+    allowed_tools = job.chat["tool_choice"]["allowed_tools"]["tools"]
+    assert [tool["function"]["name"] for tool in allowed_tools] == names
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -94,9 +94,9 @@ def test_calls_return_in_the_client_namespace(
     body: Any = {"model": "m", "input": name, "tools": [SPACE]}
     with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client:
         if stream:
-            with client.responses.stream(**body) as found:
-                added = [e.item for e in found if e.type == "response.output_item.added"]
-                response: Any = found.get_final_response()
+            with client.responses.stream(**body) as stream_:
+                added = [e.item for e in stream_ if e.type == "response.output_item.added"]
+                response: Any = stream_.get_final_response()
             assert [item.namespace for item in added] == ["mcp__demo"]  # type: ignore[union-attr]
         else:
             response = client.responses.create(**body)
@@ -105,21 +105,21 @@ def test_calls_return_in_the_client_namespace(
     assert getattr(item, field) == text
 
 
-# -- tools of the vendor's
+# -- vendor tools
 
 
 def test_vendor_tool_does_not_stop_a_session() -> None:
     job = read_responses_request({"input": "x", "tools": [SEARCH, ECHO]})
-    assert shown(job) == ["echo"]
+    assert shown_tools(job) == ["echo"]
     assert job.ignored == ["the tool web_search: only its vendor can run it"]
     job = read_responses_request({"input": "x", "tools": [{"type": "apply_patch"}]})
     assert job.ignored == ["the tool apply_patch: offer a function in its place"]
     toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
-    found = read_messages_request(body)
-    assert shown(found) == []
-    assert len(found.ignored) == 2
+    request = read_messages_request(body)
+    assert shown_tools(request) == []
+    assert len(request.ignored) == 2
 
 
 def test_vendor_tools_can_be_refused() -> None:
@@ -130,13 +130,13 @@ def test_vendor_tools_can_be_refused() -> None:
 
 def test_ignored_tool_is_logged_once(gateway: GatewayThread) -> None:
     log_once.cache_clear()
-    with warnings_of_the_gateway() as heard:
+    with warnings_of_the_gateway() as logged:
         for _ in range(3):
             post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
-    assert heard == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
+    assert logged == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]
 
 
-# -- tools of the vendor's that the client runs
+# -- vendor tools that the client runs
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_text_editor_undo_depends_on_the_tool_version() -> None:
         tool = {"type": f"text_editor_{date}", "name": "e"}
         body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
         parameters = read_messages_request(body).chat["tools"][0]["function"]["parameters"]
-        found: list[str] = parameters["properties"]["command"]["enum"]
-        return found
+        names: list[str] = parameters["properties"]["command"]["enum"]
+        return names
 
     assert "undo_edit" in commands("20250124")
     assert "undo_edit" not in commands("20250429")

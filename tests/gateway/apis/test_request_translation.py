@@ -27,8 +27,8 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     template = template_file(tmp_path_factory.mktemp("meaning"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,11 @@ def harmony(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     path.write_text(HARMONY)
     with serving(
         upstream="completions", url=engine.url, template=str(path), dialect="harmony", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
-# -- switches that are sent to every model
+# -- options for every model
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_unknown_effort_maps_to_the_nearest(engine: EngineProcess, harmony: Gate
     assert "effort=low " in engine.last()["prompt"]
 
 
-# -- the line for the vendor's accounts
+# -- the billing line of a vendor's client
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_session_header_does_not_begin_the_prompt(system: Any, left: Any) -> Non
     assert job.chat["messages"] == [*expected, USER]
 
 
-# -- a forced call and a JSON answer
+# -- forced calls with a JSON response format
 
 
 @pytest.mark.parametrize("engine_kind", ["completions", "chat"])

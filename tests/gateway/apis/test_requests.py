@@ -42,12 +42,12 @@ def job(api: str, body: dict[str, Any]) -> GenerationRequest:
     return read_messages_request({"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, **body})
 
 
-# -- responses
+# -- the Responses API
 
 
-def items(*given: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read_responses_request({"input": list(given)}).chat["messages"]
-    return found
+def items(*values: dict[str, Any]) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = read_responses_request({"input": list(values)}).chat["messages"]
+    return messages
 
 
 def test_items_of_one_turn_become_one_message() -> None:
@@ -101,16 +101,16 @@ def test_custom_tools_become_functions_with_one_text() -> None:
         "description": "Run.",
         "format": {"type": "grammar", "syntax": "regex", "definition": "a+"},
     }
-    found = read_responses_request(
+    request = read_responses_request(
         {"input": "x", "tools": [tool], "tool_choice": {"type": "custom", "name": "run"}}
     )
-    function = found.chat["tools"][0]["function"]
-    assert found.custom_tools == ("run",)
+    function = request.chat["tools"][0]["function"]
+    assert request.custom_tools == ("run",)
     assert function["parameters"]["properties"]["input"] == {"type": "string", "pattern": "^(?:a+)$"}
-    assert found.chat["tool_choice"] == {"type": "function", "function": {"name": "run"}}
+    assert request.chat["tool_choice"] == {"type": "function", "function": {"name": "run"}}
     tool["format"] = {"type": "grammar", "syntax": "lark", "definition": "start: A"}
-    found = read_responses_request({"input": "x", "tools": [tool]})
-    assert "start: A" in found.chat["tools"][0]["function"]["description"]
+    request = read_responses_request({"input": "x", "tools": [tool]})
+    assert "start: A" in request.chat["tools"][0]["function"]["description"]
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_bad_request_names_the_field(api: str, body: dict[str, Any], param: str)
     assert failure.value.param == param
 
 
-# -- messages
+# -- the Messages API
 
 
 def test_blocks_become_messages() -> None:
-    found = read_messages_request(
+    request = read_messages_request(
         {
             "max_tokens": 5,
             "system": [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "cache_control": {}}],
@@ -197,7 +197,7 @@ def test_blocks_become_messages() -> None:
             ],
         }
     )
-    assert found.chat["messages"] == [
+    assert request.chat["messages"] == [
         {"role": "system", "content": "a\nb"},
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Well.", "reasoning_content": "hm", "tool_calls": [CALL]},
@@ -209,11 +209,11 @@ def test_blocks_become_messages() -> None:
 def test_images_are_kept_for_upstreams_that_take_them() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     content = [{"type": "image", "source": source}, {"type": "text", "text": "What?"}]
-    found = read_messages_request({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
-    assert found.chat["messages"][0]["content"][0]["image_url"]["url"] == "data:image/png;base64,AAAA"
+    request = read_messages_request({"max_tokens": 5, "messages": [{"role": "user", "content": content}]})
+    assert request.chat["messages"][0]["content"][0]["image_url"]["url"] == "data:image/png;base64,AAAA"
 
 
-# -- switches
+# -- recorded upstreams
 
 
 @pytest.fixture(scope="module")
@@ -225,10 +225,10 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
         {"name": "plain", "chunks": ["One, ", "two, ", "three"], "prompt_tokens": 9},
         {"name": "failing", "chunks": ["One"], "error": "out of memory"},
     ]
-    # JSON allows a carriage return inside a line.
+    # JSON allows a carriage return inside a line of JSON Lines.
     file.write_text("\n".join(json.dumps(line, separators=(",\r", ":")) for line in lines), newline="")
-    with serving(upstream="replay", file=str(file), dialect="mistral_v3", model="m") as found:
-        yield found
+    with serving(upstream="replay", file=str(file), dialect="mistral_v3", model="m") as server:
+        yield server
 
 
 def test_default_switches_of_clients_are_ignored(replay: GatewayThread) -> None:
@@ -250,8 +250,8 @@ def test_default_switches_of_clients_are_ignored(replay: GatewayThread) -> None:
 def test_recorded_upstream_replays(replay: GatewayThread) -> None:
     def ask(text: str, **more: Any) -> dict[str, Any]:
         body = {"messages": [{"role": "user", "content": text}], **more}
-        found: dict[str, Any] = post(f"{replay.url}/v1/chat/completions", body)
-        return found
+        answer: dict[str, Any] = post(f"{replay.url}/v1/chat/completions", body)
+        return answer
 
     answer = ask("the plain one")
     assert answer["choices"][0]["message"]["content"] == "One, two, three"
@@ -262,8 +262,8 @@ def test_recorded_upstream_replays(replay: GatewayThread) -> None:
     assert limited["choices"][0]["message"]["content"] == "One, two, "
     assert limited["choices"][0]["finish_reason"] == "length"
     assert ask("failing")["error"]["message"] == "the upstream failed: out of memory"
-    found = [ask("?")["choices"][0]["message"]["content"] for _ in range(2)]
-    assert len(set(found)) == 2  # in turn
+    answers = [ask("?")["choices"][0]["message"]["content"] for _ in range(2)]
+    assert len(set(answers)) == 2  # the recordings replay in turn
 
 
 def test_curl_recording_replays(tmp_path: Path) -> None:
@@ -272,10 +272,10 @@ def test_curl_recording_replays(tmp_path: Path) -> None:
     chunks.append({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
     file.write_text("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n")
     with serving(upstream="replay", file=str(file), template=template_file(tmp_path)) as gateway:
-        found = events(
+        received = events(
             f"{gateway.url}/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
         )
-    kinds = [event["type"] for event in found if isinstance(event, dict)]
+    kinds = [event["type"] for event in received if isinstance(event, dict)]
     assert kinds == [
         "message_start",
         "content_block_start",
@@ -296,24 +296,24 @@ def test_curl_recording_replays(tmp_path: Path) -> None:
 def test_parse_endpoint_reads_text(replay: GatewayThread) -> None:
     text = 'Hi <tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
     tools = [{"type": "function", "function": {"name": "f"}}]
-    found = post(f"{replay.url}/v1/parse", {"text": text, "dialect": "hermes", "tools": tools})
-    assert found["dialect"] == "hermes"
-    assert found["message"]["content"] == "Hi"
-    assert found["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": 1}'}
-    assert found["finish_reason"] == "tool_calls"
-    spans = [(event["start"], event["end"]) for event in found["events"]]
+    message = post(f"{replay.url}/v1/parse", {"text": text, "dialect": "hermes", "tools": tools})
+    assert message["dialect"] == "hermes"
+    assert message["message"]["content"] == "Hi"
+    assert message["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": 1}'}
+    assert message["finish_reason"] == "tool_calls"
+    spans = [(event["start"], event["end"]) for event in message["events"]]
     assert spans[0][0] == 0
     assert all(left[1] == right[0] for left, right in pairwise(spans))
     assert spans[-1][1] == len(text)
 
 
 def test_parse_endpoint_reads_chunks(replay: GatewayThread) -> None:
-    found = post(
+    message = post(
         f"{replay.url}/v1/parse", {"chunks": ["[TOOL", '_CALLS][{"name": "f", ', '"arguments": {}}]']}
     )
-    assert found["dialect"] == "mistral_v3"  # the gateway's own
-    assert found["message"]["tool_calls"][0]["function"]["name"] == "f"
-    assert {event["chunk"] for event in found["events"]} <= {0, 1, 2, 3}
+    assert message["dialect"] == "mistral_v3"  # the dialect of the gateway's own model
+    assert message["message"]["tool_calls"][0]["function"]["name"] == "f"
+    assert {event["chunk"] for event in message["events"]} <= {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(
@@ -355,16 +355,16 @@ def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
         "UNSPOOL_CONFIG": str(file),
         "UNSPOOL_ALIASES": "x, y",
     }
-    found = load_settings({"port": 3, "engine": None}, environment=environment)
-    assert (found.port, found.host, found.idle_timeout, found.api_keys) == (3, "b", 5.0, ("k",))
-    assert found.aliases == ("x", "y")
-    assert found.parser_policies() == Policies.preset("vllm", commit="call")
-    assert found.chat_template_kwargs == {"enable_thinking": False}
-    assert found.shown()["api_keys"] == "set"
+    settings = load_settings({"port": 3, "engine": None}, environment=environment)
+    assert (settings.port, settings.host, settings.idle_timeout, settings.api_keys) == (3, "b", 5.0, ("k",))
+    assert settings.aliases == ("x", "y")
+    assert settings.parser_policies() == Policies.preset("vllm", commit="call")
+    assert settings.chat_template_kwargs == {"enable_thinking": False}
+    assert settings.shown()["api_keys"] == "set"
 
 
 @pytest.mark.parametrize(
-    ("environment", "told"),
+    ("environment", "message"),
     [
         ({"UNSPOOL_PORT": "x"}, "an integer"),
         ({"UNSPOOL_UPSTREAM": "magic"}, "choose one of embedded"),
@@ -379,18 +379,18 @@ def test_settings_come_from_flags_environment_and_file(tmp_path: Path) -> None:
         ({"UNSPOOL_CONFIG": "/nowhere.toml"}, "cannot read"),
     ],
 )
-def test_invalid_settings_are_explained(environment: dict[str, str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_invalid_settings_are_explained(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         load_settings(environment=environment)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [("prot = 1", "prot"), ('port = "1"', "an integer"), ("port =", "TOML")]
+    ("line", "message"), [("prot = 1", "prot"), ('port = "1"', "an integer"), ("port =", "TOML")]
 )
-def test_invalid_files_are_explained(tmp_path: Path, line: str, told: str) -> None:
+def test_invalid_files_are_explained(tmp_path: Path, line: str, message: str) -> None:
     file = tmp_path / "x.toml"
     file.write_text(line)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         load_settings(environment={}, config=str(file))
 
 
@@ -424,9 +424,9 @@ def test_all_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_usage_error_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", *arguments, "--port" if "--port" not in arguments else "", "0"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("unspool: ")
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("unspool: ")
+    assert error.count("\n") == 1
 
 
 def test_models_are_listed(replay: GatewayThread) -> None:
@@ -441,8 +441,8 @@ def test_recorded_events_may_be_split_anywhere() -> None:
     data = b": hello\n\nevent: x\ndata: 1\n\ndata:2\r\n\r\ndata: 3\ndata: 4\n\nid: 9\n\ndata: 5"
     for size in range(1, len(data) + 1):
         reader = EventReader(1000)
-        found = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])]
-        assert found + reader.finish() == [b"1", b"2", b"3\n4", b"5"]
+        events_ = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])]
+        assert events_ + reader.finish() == [b"1", b"2", b"3\n4", b"5"]
 
 
 def test_every_setting_and_metric_is_documented() -> None:
@@ -453,7 +453,7 @@ def test_every_setting_and_metric_is_documented() -> None:
         assert f"`{metric.name}`" in page
 
 
-# -- waiting
+# -- the progress line
 
 
 class Terminal(io.StringIO):
@@ -467,7 +467,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
     shown = terminal.getvalue()
     assert "working" in shown
-    assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the line that moved is gone
+    assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the progress line is erased
 
 
 def test_progress_is_one_line_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ pytest.importorskip("msgspec")
 from gateways import EngineProcess, GatewayThread, serving, template_file
 from unspool import get_dialect, parse
 
-# LangChain leaves its connections to the collector, and agents that give up theirs.
+# LangChain leaves connections to the garbage collector, as do agents that give up.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -57,10 +57,10 @@ Agent = Callable[[str, Ran], None]
 """Runs an agent against the gateway at an address, and records the tool's arguments."""
 
 
-# -- agents, each with the loop of its own library, or the one that its documentation shows
+# -- agents, each with the loop of its library or of its documentation
 
 
-def wipe_with(ran: Ran) -> Callable[..., str]:
+def make_wipe_tool(ran: Ran) -> Callable[..., str]:
     def wipe(target: str = EVERYTHING) -> str:
         """Wipes the target."""
         ran.append(target)
@@ -69,7 +69,7 @@ def wipe_with(ran: Ran) -> Callable[..., str]:
     return wipe
 
 
-def by_hand(run: Callable[..., str], arguments: str) -> str:
+def run_by_hand(run: Callable[..., str], arguments: str) -> str:
     """Parse arguments that arrive as text, as a hand-written loop does."""
     try:
         return run(**json.loads(arguments))
@@ -84,15 +84,15 @@ def openai_chat(url: str, ran: Ran, *, stream: bool) -> None:
         for _ in range(TURNS):
             body: dict[str, Any] = {"model": "m", "messages": history, "tools": tools}
             if stream:
-                with client.chat.completions.stream(**body) as found:
-                    message: Any = found.get_final_completion().choices[0].message
+                with client.chat.completions.stream(**body) as stream_:
+                    message: Any = stream_.get_final_completion().choices[0].message
             else:
                 message = client.chat.completions.create(**body).choices[0].message
             if not message.tool_calls:
                 return
             history.append(message.model_dump(exclude_none=True))
             for call in message.tool_calls:
-                result = by_hand(wipe_with(ran), call.function.arguments)
+                result = run_by_hand(make_wipe_tool(ran), call.function.arguments)
                 history.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
@@ -103,8 +103,8 @@ def openai_responses(url: str, ran: Ran, *, stream: bool) -> None:
         for _ in range(TURNS):
             body: dict[str, Any] = {"model": "m", "input": history, "tools": tools}
             if stream:
-                with client.responses.stream(**body) as found:
-                    output: list[Any] = list(found.get_final_response().output)
+                with client.responses.stream(**body) as stream_:
+                    output: list[Any] = list(stream_.get_final_response().output)
             else:
                 output = list(client.responses.create(**body).output)
             calls = [item for item in output if item.type == "function_call"]
@@ -112,7 +112,7 @@ def openai_responses(url: str, ran: Ran, *, stream: bool) -> None:
                 return
             history += [item.model_dump(exclude_none=True) for item in output]
             for call in calls:
-                result = by_hand(wipe_with(ran), call.arguments)
+                result = run_by_hand(make_wipe_tool(ran), call.arguments)
                 history.append({"type": "function_call_output", "call_id": call.call_id, "output": result})
 
 
@@ -122,13 +122,13 @@ def anthropic_runner(url: str, ran: Ran, *, stream: bool) -> None:
             model="m",
             max_tokens=99,
             messages=[{"role": "user", "content": "Hi"}],
-            tools=[anthropic.beta_tool(wipe_with(ran))],
+            tools=[anthropic.beta_tool(make_wipe_tool(ran))],
             max_iterations=TURNS,
             stream=stream,
         )
-        for found in runner:
+        for message in runner:
             if stream:
-                for _ in found:
+                for _ in message:
                     pass
 
 
@@ -138,11 +138,11 @@ def openai_agents(url: str, ran: Ran, *, stream: bool, responses: bool) -> None:
 
     async def run() -> None:
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
-            tool = agents.function_tool(wipe_with(ran), strict_mode=False)
+            tool = agents.function_tool(make_wipe_tool(ran), strict_mode=False)
             agent = agents.Agent(name="a", tools=[tool], model=model("m", client))
             if stream:
-                found = agents.Runner.run_streamed(agent, "Hi", max_turns=TURNS)
-                async for _ in found.stream_events():
+                result = agents.Runner.run_streamed(agent, "Hi", max_turns=TURNS)
+                async for _ in result.stream_events():
                     pass
             else:
                 await agents.Runner.run(agent, "Hi", max_turns=TURNS)
@@ -159,11 +159,11 @@ def pydantic(url: str, ran: Ran, *, stream: bool, api: str) -> None:
             client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
             kind: Any = OpenAIChatModel if api == "chat" else OpenAIResponsesModel
             model = kind("m", provider=OpenAIProvider(openai_client=client))
-        agent = pydantic_ai.Agent(model, tools=[wipe_with(ran)])
+        agent = pydantic_ai.Agent(model, tools=[make_wipe_tool(ran)])
         async with client:
             if stream:
-                async with agent.run_stream("Hi") as found:
-                    async for _ in found.stream_text():
+                async with agent.run_stream("Hi") as result:
+                    async for _ in result.stream_text():
                         pass
             else:
                 await agent.run("Hi")
@@ -185,17 +185,17 @@ def langchain(url: str, ran: Ran, *, stream: bool, api: str) -> None:
             streaming=stream,
             use_responses_api=api == "responses",
         )
-    agent = create_agent(model, [langchain_tool(wipe_with(ran))])
-    asked: Any = {"messages": [{"role": "user", "content": "Hi"}]}
+    agent = create_agent(model, [langchain_tool(make_wipe_tool(ran))])
+    request: Any = {"messages": [{"role": "user", "content": "Hi"}]}
     limits: Any = {"recursion_limit": 2 * TURNS}
     if stream:
-        for _ in agent.stream(asked, limits, stream_mode="messages"):
+        for _ in agent.stream(request, limits, stream_mode="messages"):
             pass
     else:
-        agent.invoke(asked, limits)
+        agent.invoke(request, limits)
 
 
-def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
+def run_both_ways(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
     """Run the agent streamed and whole."""
     return {
         f"{name}, streamed": lambda url, ran: agent(url, ran, stream=True, **options),
@@ -204,22 +204,22 @@ def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, 
 
 
 AGENTS: Mapping[str, Agent] = {
-    **both("openai chat", openai_chat),
-    **both("openai responses", openai_responses),
-    **both("anthropic", anthropic_runner),
-    **both("agents sdk chat", openai_agents, responses=False),
-    **both("agents sdk responses", openai_agents, responses=True),
-    **both("pydantic-ai chat", pydantic, api="chat"),
-    **both("pydantic-ai responses", pydantic, api="responses"),
-    **both("pydantic-ai messages", pydantic, api="messages"),
-    **both("langchain chat", langchain, api="chat"),
-    **both("langchain responses", langchain, api="responses"),
-    **both("langchain messages", langchain, api="messages"),
+    **run_both_ways("openai chat", openai_chat),
+    **run_both_ways("openai responses", openai_responses),
+    **run_both_ways("anthropic", anthropic_runner),
+    **run_both_ways("agents sdk chat", openai_agents, responses=False),
+    **run_both_ways("agents sdk responses", openai_agents, responses=True),
+    **run_both_ways("pydantic-ai chat", pydantic, api="chat"),
+    **run_both_ways("pydantic-ai responses", pydantic, api="responses"),
+    **run_both_ways("pydantic-ai messages", pydantic, api="messages"),
+    **run_both_ways("langchain chat", langchain, api="chat"),
+    **run_both_ways("langchain responses", langchain, api="responses"),
+    **run_both_ways("langchain messages", langchain, api="messages"),
 }
 
 each_agent = pytest.mark.parametrize("name", AGENTS)
 
-# -- what the model writes
+# -- model outputs
 
 GOOD = {
     "hermes": '<tool_call>\n{"name": "wipe", "arguments": {"target": "tmp"}}\n</tool_call>',
@@ -253,11 +253,11 @@ def gateway(
     template = template_file(tmp_path_factory.mktemp("template"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect=dialect, model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
-def complete(text: str, dialect: str, reason: Any) -> Ran:
+def allowed_arguments(text: str, dialect: str, reason: Any) -> Ran:
     """Return the arguments with which the tool may run."""
     tools = [{"type": "function", "function": TOOL}]
     message = parse(text, get_dialect(dialect), tools=tools, finish_reason=reason)
@@ -269,7 +269,7 @@ def run(name: str, engine: EngineProcess, gateway: GatewayThread, text: str, rea
     engine.clear()
     engine.script(*(text[at : at + 7] for at in range(0, len(text), 7)), finish=reason)
     ran: Ran = []
-    with suppress(Exception):  # to give up is one way not to run it
+    with suppress(Exception):  # giving up is also a way not to run the call
         AGENTS[name](gateway.url, ran)
     return ran
 
@@ -285,10 +285,10 @@ def assert_only_complete_calls_run(
     for cut in range(len(good) - 1, 12, -step):
         text = good[:cut]
         ran = run(name, engine, gateway, text, "length")
-        assert not ran or ran == complete(text, dialect, "length"), text
+        assert not ran or ran == allowed_arguments(text, dialect, "length"), text
         two = f"{good}\n{text}"
         ran = run(name, engine, gateway, two, "length")
-        assert not ran or ran in (["tmp"], complete(two, dialect, "length")), two
+        assert not ran or ran in (["tmp"], allowed_arguments(two, dialect, "length")), two
 
 
 @each_agent

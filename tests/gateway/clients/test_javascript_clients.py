@@ -172,13 +172,13 @@ WITHOUT_REASONING = ("ai sdk, openai chat",)
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
-def node(program: str, **given: object) -> Any:
+def node(program: str, **arguments: object) -> Any:
     """Run a program with these constants, and return the JSON that it prints."""
-    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
+    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in arguments.items())
     ran = subprocess.run(
         [NODE, "--input-type=module", "-e", head + program],
         cwd=PACKAGES,
@@ -199,10 +199,10 @@ def run(client: str, engine: EngineProcess, gateway: GatewayThread) -> dict[tupl
         scenario = SCENARIOS[name]
         engine.script(*scenario.chunks, **scenario.script)
         cases.append({"forced": scenario.forced, "stream": stream})
-    told = node(CLIENTS[client] + RUN, url=gateway.url, schemas=TOOLS, cases=cases)
+    results = node(CLIENTS[client] + RUN, url=gateway.url, schemas=TOOLS, cases=cases)
     return {
         case: Seen(text, reasoning, tuple((name, value) for name, value in calls), ended)
-        for case, (text, reasoning, calls, ended) in zip(CASES, told, strict=True)
+        for case, (text, reasoning, calls, ended) in zip(CASES, results, strict=True)
     }
 
 
@@ -213,17 +213,17 @@ def test_client_receives_the_model_output(
     engine: EngineProcess, gateway: GatewayThread, client: str, name: str, stream: bool
 ) -> None:
     if not (PACKAGES / "node_modules" / "ollama").is_dir() and client == "ollama":
-        pytest.skip("make clients has not run since it fetches this client")
+        pytest.skip("the client is missing: make clients")
     expected = SCENARIOS[name].seen
     seen = run(client, engine, gateway)[name, stream]
     if expected.ended == "length" and seen.ended == "error":
-        assert "JSON" in seen.reasoning  # Anthropic's client refuses a call that it cannot read
+        assert "JSON" in seen.reasoning  # Anthropic's client rejects a call that it cannot parse
         return
     assert (seen.text, seen.ended) == (expected.text, expected.ended), seen
     if expected.ended == "error":
-        assert "broke" in seen.reasoning  # the error that it raised
+        assert "broke" in seen.reasoning  # the error that the client raised
         return
     assert seen.reasoning == ("" if client in WITHOUT_REASONING else expected.reasoning)
     if expected.ended == "length":
-        return  # the call is there, and cannot be read; what a client makes of it is its own
+        return  # the call is present but cannot be parsed, and clients handle this differently
     assert seen.calls == expected.calls

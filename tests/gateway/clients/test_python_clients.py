@@ -52,17 +52,17 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         template=template,
         model="m",
         api_keys=("sk-test",),
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture
 def client(gateway: GatewayThread) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-test", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-test", max_retries=0) as openai_client:
+        yield openai_client
 
 
-# -- openai, chat
+# -- openai, chat completions
 
 
 def chat_tools() -> Any:
@@ -96,8 +96,8 @@ def test_openai_chat_returns_whole_responses(client: openai.OpenAI, engine: Engi
     answer = client.chat.completions.create(
         model="m", messages=[{"role": "user", "content": "How is it?"}], tools=chat_tools()
     )
-    found: list[Any] = list(answer.choices[0].message.tool_calls or ())
-    assert [(c.function.name, json.loads(c.function.arguments)) for c in found] == CALLS
+    calls: list[Any] = list(answer.choices[0].message.tool_calls or ())
+    assert [(c.function.name, json.loads(c.function.arguments)) for c in calls] == CALLS
     assert answer.choices[0].finish_reason == "tool_calls"
 
 
@@ -165,7 +165,7 @@ def test_openai_responses_continue_a_conversation(client: openai.OpenAI, engine:
     second = client.responses.create(model="m", input=history, tools=response_tools(), max_output_tokens=99)
     assert second.output_text == "Fine."
     prompt = engine.last()["prompt"]
-    assert prompt.count("<|im_start|>assistant") == 2  # the turn, and where the next one begins
+    assert prompt.count("<|im_start|>assistant") == 2  # the previous turn and the generation prompt
     assert prompt.count("<tool_call>") == 2
     assert prompt.count("sunny") == 2
     assert "I should look." in prompt
@@ -195,7 +195,7 @@ def test_openai_responses_refer_to_previous_items(
     assert prompt.count("How is it?") == 1
     assert prompt.count("sunny") == prompt.count("<tool_call>") == 2
     assert "I should look." in prompt
-    assert "Be brief." not in prompt  # instructions are for one response
+    assert "Be brief." not in prompt  # instructions apply to a single response
     engine.script("Bye.")
     client.responses.create(model="m", input="Thanks!", previous_response_id=second.id)
     prompt = engine.last()["prompt"]
@@ -292,10 +292,10 @@ def test_openai_responses_report_failure(gateway: GatewayThread, engine: EngineP
         serving(**settings, template=gateway._settings.template, idle_timeout=0.5) as hasty,
         openai.OpenAI(base_url=f"{hasty.url}/v1", api_key="any", max_retries=0) as client,
     ):
-        found = list(client.responses.create(model="m", input="Hi", stream=True))
-    assert found[-1].type == "response.failed"
-    assert found[-1].response.error is not None
-    assert "no output" in found[-1].response.error.message
+        received = list(client.responses.create(model="m", input="Hi", stream=True))
+    assert received[-1].type == "response.failed"
+    assert received[-1].response.error is not None
+    assert "no output" in received[-1].response.error.message
 
 
 # -- anthropic
@@ -303,8 +303,8 @@ def test_openai_responses_report_failure(gateway: GatewayThread, engine: EngineP
 
 @pytest.fixture
 def claude(gateway: GatewayThread) -> Iterator[Any]:
-    with anthropic.Anthropic(base_url=gateway.url, api_key="sk-test", max_retries=0) as found:
-        yield found
+    with anthropic.Anthropic(base_url=gateway.url, api_key="sk-test", max_retries=0) as client_:
+        yield client_
 
 
 MESSAGES_TOOL = {"name": TOOL["name"], "description": TOOL["description"], "input_schema": TOOL["parameters"]}
@@ -399,17 +399,18 @@ def test_anthropic_stop_sequence_and_prefill_work(claude: Any, engine: EnginePro
 
 
 def test_anthropic_counts_tokens(claude: Any, engine: EngineProcess) -> None:
-    found = claude.messages.count_tokens(
+    count = claude.messages.count_tokens(
         model="m",
         messages=[{"role": "user", "content": "How is it?"}],
         system="Be brief.",
         tools=[MESSAGES_TOOL],
     )
-    asked = engine.seen()[-1]
-    assert asked["path"] == "/tokenize"
-    assert found.input_tokens == len(asked["body"]["prompt"].split())  # what this engine takes for tokens
-    assert "get_weather" in asked["body"]["prompt"]
-    assert asked["body"]["add_special_tokens"] is False
+    request = engine.seen()[-1]
+    assert request["path"] == "/tokenize"
+    # The fake engine counts words as tokens.
+    assert count.input_tokens == len(request["body"]["prompt"].split())
+    assert "get_weather" in request["body"]["prompt"]
+    assert request["body"]["add_special_tokens"] is False
     with pytest.raises(anthropic.BadRequestError, match="messages"):
         claude.messages.count_tokens(model="m", messages=[])
 
@@ -474,7 +475,7 @@ def test_langchain_responses_work(gateway: GatewayThread, engine: EngineProcess)
 @pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 def test_pydantic_ai_runs_an_agent(gateway: GatewayThread, engine: EngineProcess, api: str) -> None:
     pytest.importorskip("pydantic_ai")
-    engine.script(*OUTPUT[:2], *OUTPUT[3:])  # it takes text before a call for the result
+    engine.script(*OUTPUT[:2], *OUTPUT[3:])  # this client treats text before a call as the result
     engine.script("It is ", "fine.")
     assert asyncio.run(_pydantic_agent(gateway, api)) == ("It is fine.", ["Paris", "Zürich"])
 
@@ -495,14 +496,14 @@ async def _pydantic_agent(gateway: GatewayThread, api: str) -> tuple[str, list[s
         kind = OpenAIChatModel if api == "chat" else OpenAIResponsesModel
         model = kind("m", provider=OpenAIProvider(openai_client=client))
     agent: Any = Agent(model)
-    asked: list[str] = []
+    cities: list[str] = []
 
     @agent.tool_plain  # type: ignore[untyped-decorator]
     def get_weather(city: str) -> str:
-        asked.append(city)
+        cities.append(city)
         return "sunny"
 
     async with agent.run_stream("How is it?") as run:
         output = await run.get_output()
     await (claude if api == "messages" else client).close()
-    return str(output), sorted(asked)  # it calls them at once
+    return str(output), sorted(cities)  # the tools run concurrently

@@ -32,7 +32,8 @@ BILLING = "x-anthropic-billing-header: "
 UNSEEN = {"signature", "encrypted_content", "data", "cache_control"}
 """Fields of blocks and items for the gateway only, not for the model."""
 CODEX = [
-    "encrypted_content: it was encrypted with another key or for another user",  # but by the gateway then
+    # Encrypted with the key of the gateway that was recorded.
+    "encrypted_content: it was encrypted with another key or for another user",
     "the tool web_search: only its vendor can run it",
 ]
 LEFT_OUT = {
@@ -44,36 +45,36 @@ LEFT_OUT = {
 
 
 @cache
-def recorded(agent: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
-    return found
+def load_recording(agent: str) -> dict[str, Any]:
+    recording: dict[str, Any] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
+    return recording
 
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = tmp_path_factory.mktemp("template") / "all.jinja"
     template.write_text(TEMPLATE, encoding="utf-8")
-    with serving(upstream="completions", url=engine.url, template=str(template), dialect="hermes") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=str(template), dialect="hermes") as server:
+        yield server
 
 
-def texts(value: Any, field: str = "") -> set[str]:
+def iter_texts(value: Any, field: str = "") -> set[str]:
     """Return the placeholders meant for the model: messages, instructions, and tool descriptions."""
     if isinstance(value, dict):
-        return set().union(*(texts(inner, key) for key, inner in value.items() if key not in UNSEEN))
+        return set().union(*(iter_texts(inner, key) for key, inner in value.items() if key not in UNSEEN))
     if isinstance(value, list):
-        return set().union(*(texts(inner, field) for inner in value))
+        return set().union(*(iter_texts(inner, field) for inner in value))
     if not isinstance(value, str) or value.startswith(BILLING):
         return set()
     return set(re.findall(r"words-\d+", value))
 
 
-def for_the_model(body: dict[str, Any]) -> set[str]:
+def model_texts(body: dict[str, Any]) -> set[str]:
     shown = ("messages", "input", "instructions", "system", "tools")
-    return set().union(*(texts(body.get(name)) for name in shown))
+    return set().union(*(iter_texts(body.get(name)) for name in shown))
 
 
-def offered(body: dict[str, Any]) -> Iterator[str]:
+def runnable_tools(body: dict[str, Any]) -> Iterator[str]:
     """Return the tools that the client can run."""
     for tool in body.get("tools", ()):
         if tool.get("type") == "namespace":
@@ -91,7 +92,7 @@ def with_real_references(body: dict[str, Any], url: str) -> dict[str, Any]:
 
 
 def test_every_api_has_recorded_agents() -> None:
-    paths = {request["path"] for agent in AGENTS for request in recorded(agent)["requests"]}
+    paths = {request["path"] for agent in AGENTS for request in load_recording(agent)["requests"]}
     assert paths == {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
 
 
@@ -99,16 +100,16 @@ def test_every_api_has_recorded_agents() -> None:
 def test_recorded_request_fields_are_handled_or_logged(
     agent: str, engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(generator, "log_once", lambda _, reason: said.append(reason))
-    for request in recorded(agent)["requests"]:
+    notes: list[str] = []
+    monkeypatch.setattr(generator, "log_once", lambda _, reason: notes.append(reason))
+    for request in load_recording(agent)["requests"]:
         body = with_real_references(json.loads(json.dumps(request["body"])), gateway.url)
         status, answer, _ = send(f"{gateway.url}{request['path']}", body)
         assert status == 200, answer
         assert b'"error":{' not in answer
         prompt = engine.last()["prompt"]
-        assert for_the_model(body)
-        assert for_the_model(body) - set(re.findall(r"words-\d+", prompt)) == set()
-        assert [name for name in offered(body) if f'"name": "{name}"' not in prompt] == []
+        assert model_texts(body)
+        assert model_texts(body) - set(re.findall(r"words-\d+", prompt)) == set()
+        assert [name for name in runnable_tools(body) if f'"name": "{name}"' not in prompt] == []
         assert BILLING not in prompt
-    assert sorted(set(said)) == LEFT_OUT.get(agent, [])
+    assert sorted(set(notes)) == LEFT_OUT.get(agent, [])

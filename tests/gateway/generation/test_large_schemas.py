@@ -21,8 +21,8 @@ CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, engine="llamacpp", template=template) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, engine="llamacpp", template=template) as server:
+        yield server
 
 
 def body(schema: Any, **more: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def body(schema: Any, **more: Any) -> dict[str, Any]:
     return {"messages": messages, "tools": [tool], "tool_choice": "required", **more}
 
 
-def nested(levels: int) -> Any:
+def nested_schema(levels: int) -> Any:
     schema: Any = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -40,8 +40,8 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}])
 def test_schema_nested_too_deep_is_refused_by_name(gateway: GatewayThread, choice: Any) -> None:
-    asked = body(nested(55), tool_choice=choice)
-    status, data, _ = send(f"{gateway.url}/v1/chat/completions", asked)
+    request = body(nested_schema(55), tool_choice=choice)
+    status, data, _ = send(f"{gateway.url}/v1/chat/completions", request)
     error = json.loads(data)["error"]
     assert (status, error["type"], error["param"]) == (400, "invalid_request_error", "tools")
     assert "100 levels deep" in error["message"]
@@ -51,7 +51,7 @@ def test_deep_schema_is_accepted_where_nothing_is_enforced(
     engine: EngineProcess, gateway: GatewayThread
 ) -> None:
     engine.script(CALL)
-    answer = post(f"{gateway.url}/v1/chat/completions", body(nested(55), tool_choice="auto"))
+    answer = post(f"{gateway.url}/v1/chat/completions", body(nested_schema(55), tool_choice="auto"))
     assert answer["choices"][0]["finish_reason"] == "tool_calls"
 
 

@@ -25,21 +25,21 @@ ASK = [{"role": "user", "content": "x"}]
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("model")
-    (found / "chat_template.jinja").write_text("{{ bos_token }}" + CHATML)
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "chat_template.jinja").write_text("{{ bos_token }}" + CHATML)
     config = {"bos_token": "<s>", "eos_token": {"content": "<|im_end|>"}}
-    (found / "tokenizer_config.json").write_text(json.dumps(config))
-    (found / "generation_config.json").write_text(json.dumps({"eos_token_id": [50, 51]}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [50, 51]}))
     tokenizer = Tokenizer(WordLevel({word: id for id, word in enumerate(WORDS)}, unk_token=WORDS[0]))
     markers = ["<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
     tokenizer.add_special_tokens([AddedToken(marker, special=True) for marker in markers])
-    tokenizer.save(str(found / "tokenizer.json"))
-    return found
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
 
 
 def ask(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
-    found: dict[str, Any] = post(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
-    return found
+    answer: dict[str, Any] = post(f"{gateway.url}/v1/chat/completions", {"messages": ASK, **body})
+    return answer
 
 
 def test_model_directory_provides_everything(engine: EngineProcess, directory: Path) -> None:
@@ -50,7 +50,7 @@ def test_model_directory_provides_everything(engine: EngineProcess, directory: P
         seen = engine.last()
         assert seen["prompt"].startswith("<s><|im_start|>")
         assert set(seen["stop_token_ids"]) >= {50, 51}
-        assert seen["skip_special_tokens"] is False  # its tokenizer flags the markers
+        assert seen["skip_special_tokens"] is False  # this tokenizer flags the markers as special
         engine.script("Hi")
         ask(gateway, ignore_eos=True)
         assert engine.last()["ignore_eos"] is True
@@ -69,25 +69,25 @@ def test_engine_that_adds_bos_gets_a_prompt_without_it(engine: EngineProcess, di
 def test_token_ids_distinguish_markers_from_spelled_text(engine: EngineProcess, directory: Path) -> None:
     vocabulary = Tokenizer.from_file(str(directory / "tokenizer.json"))
     opener, closer = (vocabulary.token_to_id(marker) for marker in ("<tool_call>", "</tool_call>"))
-    spelt = [
+    spelled = [
         {"text": "<", "token_ids": [2]},
         {"text": "tool_call", "token_ids": [3]},
         {"text": ">", "token_ids": [4]},
         {"text": WORDS[5], "token_ids": [5]},
     ]
-    meant = [
+    markup = [
         {"text": "<tool_call>", "token_ids": [opener]},
         {"text": WORDS[5], "token_ids": [5]},
         {"text": "</tool_call>", "token_ids": [closer]},
     ]
     settings = {"upstream": "completions", "url": engine.url, "model_dir": str(directory), "token_ids": True}
     with serving(**settings) as gateway:
-        engine.script(*spelt)
+        engine.script(*spelled)
         message = ask(gateway, tools=[TOOL])["choices"][0]["message"]
         assert message["content"].replace(" ", "") == "<tool_call>" + WORDS[5]
         assert "tool_calls" not in message
         assert engine.last()["return_token_ids"] is True
-        engine.script(*meant)
+        engine.script(*markup)
         message = ask(gateway, tools=[TOOL])["choices"][0]["message"]
         assert message["tool_calls"][0]["function"]["name"] == "f"
 
@@ -108,8 +108,8 @@ def test_one_failed_choice_fails_the_request(engine: EngineProcess, directory: P
     with serving(upstream="completions", url=engine.url, engine="tgi", model_dir=str(directory)) as gateway:
         engine.script("Hi")
         engine.script("Hi", die=True)
-        found = ask(gateway, n=2)
-        assert found["error"]["code"] == "upstream_lost"
+        answer = ask(gateway, n=2)
+        assert answer["error"]["code"] == "upstream_lost"
         engine.script(status=500)
         engine.script("Hi")
         assert ask(gateway, n=2)["error"]["code"] == "upstream_error"

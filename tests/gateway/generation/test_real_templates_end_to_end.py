@@ -28,8 +28,8 @@ from unspool.wire import ChatStreamDecoder
 
 NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
 OWN_VARIABLES = (
-    "fireworks-ai-llama-3-firefunction-v2",  # reads `functions`
-    "llama-cpp-deepseek-r1",  # written for another Jinja
+    "fireworks-ai-llama-3-firefunction-v2",  # reads `functions` in place of `tools`
+    "llama-cpp-deepseek-r1",  # written for another implementation of Jinja
 )
 WEATHER = {
     "type": "function",
@@ -69,7 +69,7 @@ def test_tools_are_refused_by_a_template_without_tools(name: str) -> None:
     job = read_chat_request({"messages": messages, "tools": [WEATHER]})
     prompt = prepare_request(model(name), job.chat, constraints=(), renders=False).prompt
     assert prompt is not None
-    found = [
+    failures = [
         prompt.index(part)
         for part in (
             "Be kind.",
@@ -80,7 +80,7 @@ def test_tools_are_refused_by_a_template_without_tools(name: str) -> None:
             "<tool_response>\nNo rain.\n</tool_response>",
         )
     ]
-    assert found == sorted(found)
+    assert failures == sorted(failures)
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))

@@ -33,8 +33,8 @@ HUGE = "{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x +
 @pytest.fixture
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     settings = {"upstream": "completions", "url": engine.url, "template": template, "dialect": "hermes"}
-    with serving(**settings, model="m", request_templates=True) as found:
-        yield found
+    with serving(**settings, model="m", request_templates=True) as server:
+        yield server
 
 
 def parse(gateway: GatewayThread, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -48,19 +48,19 @@ def test_request_template_is_refused_unless_allowed() -> None:
 
 
 def test_allowed_request_template_selects_the_dialect(gateway: GatewayThread) -> None:
-    status, found = parse(gateway, chat_template=CHATML)
+    status, answer = parse(gateway, chat_template=CHATML)
     assert status == 200
-    assert (found["message"]["reasoning_content"], found["message"]["content"]) == ("a", "b")
-    assert found["evidence"]
+    assert (answer["message"]["reasoning_content"], answer["message"]["content"]) == ("a", "b")
+    assert answer["evidence"]
 
 
 @pytest.mark.parametrize(
     "body", [{"chat_template": "no template"}, {"chat_template": CHATML, "dialect": "hermes"}]
 )
 def test_template_without_a_dialect_is_refused(gateway: GatewayThread, body: dict[str, Any]) -> None:
-    status, found = parse(gateway, **body)
+    status, answer = parse(gateway, **body)
     assert status == 400
-    assert found["error"]["param"] == "chat_template"
+    assert answer["error"]["param"] == "chat_template"
 
 
 def test_template_bomb_does_not_delay_other_clients(
@@ -78,9 +78,9 @@ def test_template_bomb_does_not_delay_other_clients(
         ends = [bomb.result() for bomb in bombs]
     assert answer["choices"][0]["message"]["content"] == "Hello."
     assert {status for status, _ in ends} <= {400, 503}
-    told = [found["error"]["message"] for status, found in ends if status == 400]
-    assert told
-    assert all("longer than 0.2 seconds" in one or "megabytes" in one for one in told)
+    messages = [body_["error"]["message"] for status, body_ in ends if status == 400]
+    assert messages
+    assert all("longer than 0.2 seconds" in one or "megabytes" in one for one in messages)
 
 
 def test_unavailable_renderer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_each_model_has_its_own_upstream_dialect_and_policies(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[models.a]\nupstream = 'chat'", "models.a: upstream=chat needs an upstream"),
         ("[models.a]\nport = 1", "models.a: unknown setting 'port'"),
@@ -115,17 +115,17 @@ def test_each_model_has_its_own_upstream_dialect_and_policies(
         ("[models.a]\npolicies = {malformed_call = 'x'}", "malformed_call"),
     ],
 )
-def test_mistake_in_a_model_table_is_explained(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_mistake_in_a_model_table_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         from_file(tmp_path / "gateway.toml", text)
 
 
 def test_several_models_need_a_settings_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--config"):
         load_settings(environment={"UNSPOOL_MODELS": "a=b"})
-    found = Settings(models={"a": {"upstream_key": "secret"}}, upstream_key="secret")
-    assert "secret" not in str(found.shown())
-    assert found.each()[0].upstream_key == "secret"
+    settings = Settings(models={"a": {"upstream_key": "secret"}}, upstream_key="secret")
+    assert "secret" not in str(settings.shown())
+    assert settings.each()[0].upstream_key == "secret"
     assert Settings(models={"a": {}}, upstream_key="secret").each()[0].upstream_key == ""
 
 
@@ -168,14 +168,14 @@ def test_failure_before_the_first_byte_is_retried_elsewhere(
         assert ask(gateway.url)[0] == 200
         home, away = (engine, other) if len(engine.seen()) > before else (other, engine)
         for stream in (False, True):
-            asked = len(home.seen()), len(away.seen())
+            counts = len(home.seen()), len(away.seen())
             home.script(**failure)
             away.script("Hello there.")
             status, data, _ = send(f"{gateway.url}/v1/chat/completions", {"messages": ASK, "stream": stream})
             assert status == 200
             assert b"Hello there." in data
             assert b"error" not in data
-            assert (len(home.seen()), len(away.seen())) == (asked[0] + 1, asked[1] + 1)
+            assert (len(home.seen()), len(away.seen())) == (counts[0] + 1, counts[1] + 1)
 
 
 def test_started_stream_is_not_retried(engine: EngineProcess, other: EngineProcess, template: str) -> None:
@@ -183,8 +183,8 @@ def test_started_stream_is_not_retried(engine: EngineProcess, other: EngineProce
         for one in (engine, other):
             one.script("Hello", die=True, delay=0.04)
         before = seen(engine, other)
-        told = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK})
-        assert "error" in cast("dict[str, Any]", told[-2])
+        received = events(f"{gateway.url}/v1/chat/completions", {"messages": ASK})
+        assert "error" in cast("dict[str, Any]", received[-2])
         assert seen(engine, other) == before + 1
         for one in (engine, other):
             one.clear()
@@ -244,9 +244,9 @@ def test_conversation_stays_on_its_upstream_unless_others_are_idle(topics: list[
 
     def choose(topic: int) -> Member:
         request = {"messages": [{"role": "user", "content": str(topic)}, {}, {"n": object}]}
-        found = balanced.choose(request, ())
-        assert found is not None
-        return found
+        member = balanced.choose(request, ())
+        assert member is not None
+        return member
 
     homes = {topic: choose(topic) for topic in topics}
     for topic in topics:

@@ -58,16 +58,16 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         max_request_values=20_000,
         max_pending_bytes=400_000,
         max_output_bytes=400_000,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def error_of(data: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(data)["error"]
-    return found
+    error: dict[str, Any] = json.loads(data)["error"]
+    return error
 
 
-# -- keys fail closed
+# -- API keys fail closed
 
 
 @pytest.mark.parametrize("keys", [("",), ("k", ""), (" ",), ("\t\n",)])
@@ -104,8 +104,8 @@ def test_loopback_clients_need_no_keys(host: str) -> None:
     assert Settings(host=host).api_keys == ()
 
 
-async def asked(settings: Settings, server: str) -> int:
-    """Return the status of a request that reached another server than ours at this address."""
+async def status_from(settings: Settings, server: str) -> int:
+    """Return the status of a request for this server address."""
     sent: list[Any] = []
     app = create_app(settings)
 
@@ -137,48 +137,48 @@ def test_other_asgi_server_uses_the_connection_address(tmp_path: Path) -> None:
         ("192.0.2.1", {"allow_no_keys": True}, 200),
         ("192.0.2.1", {"api_keys": ("k",)}, 401),
     ):
-        assert asyncio.run(asked(Settings(**settings, **more), server)) == status  # type: ignore[arg-type]
+        assert asyncio.run(status_from(Settings(**settings, **more), server)) == status  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "given", [{"url": "http://user:pw@u"}, {"urls": ("http://pw@v",), "url": "http://u"}]
+    "settings", [{"url": "http://user:pw@u"}, {"urls": ("http://pw@v",), "url": "http://u"}]
 )
 @pytest.mark.parametrize("key", ["", "k"])
-def test_passwords_in_urls_are_refused_and_not_repeated(given: dict[str, Any], key: str) -> None:
+def test_passwords_in_urls_are_refused_and_not_repeated(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(UsageError, match="upstream_key") as refused:
-        Settings(upstream="chat", dialect="hermes", upstream_key=key, **given)
+        Settings(upstream="chat", dialect="hermes", upstream_key=key, **settings)
     assert "pw" not in str(refused.value)
     assert Settings(upstream="chat", url="http://u/path@x", dialect="hermes").url
 
 
-# -- what strangers are told
+# -- public information
 
 
-def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any]:
+def post_raw(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any]:
     with closing(socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))) as client:
         head = "\r\n".join((f"GET {path} HTTP/1.0", "host: localhost", *fields))
         client.sendall(f"{head}\r\n\r\n".encode())
         data = b""
         while portion := client.recv(1 << 16):
             data += portion
-    found: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
-    return found
+    answer: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
+    return answer
 
 
 def test_readiness_without_a_key_shows_no_details(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template, api_keys=("k",)) as gateway:
-        assert asked_with(gateway, "/ready") == {"status": "ready"}
-        assert asked_with(gateway, "/ready", "x-api-key: wrong") == {"status": "ready"}
-        assert asked_with(gateway, "/ready", "x-api-key: k")["models"] == {"engine-model": True}
+        assert post_raw(gateway, "/ready") == {"status": "ready"}
+        assert post_raw(gateway, "/ready", "x-api-key: wrong") == {"status": "ready"}
+        assert post_raw(gateway, "/ready", "x-api-key: k")["models"] == {"engine-model": True}
 
 
 def test_readiness_checks_the_upstream_at_intervals(gateway: GatewayThread) -> None:
     upstream: Any = gateway.gateway.upstream
-    before, asked = upstream.ready, 0
+    before, checks = upstream.ready, 0
 
     async def counted() -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal checks
+        checks += 1
         return bool(await before())
 
     upstream.ready = counted
@@ -188,7 +188,7 @@ def test_readiness_checks_the_upstream_at_intervals(gateway: GatewayThread) -> N
             get(f"{gateway.url}/ready")
     finally:
         upstream.ready = before
-    assert 1 <= asked < 10
+    assert 1 <= checks < 10
 
 
 def test_error_messages_are_bounded() -> None:
@@ -196,7 +196,7 @@ def test_error_messages_are_bounded() -> None:
 
 
 def test_upstream_addresses_are_hidden(template: str) -> None:
-    # Nothing answers at this address, which is for documentation.
+    # This address is reserved for documentation, so nothing answers there.
     with serving(
         upstream="completions", url="http://192.0.2.1:8000", template=template, connect_timeout=0.2
     ) as gateway:
@@ -206,7 +206,7 @@ def test_upstream_addresses_are_hidden(template: str) -> None:
             assert b"192.0.2.1" not in data
 
 
-# -- bodies
+# -- limits of request bodies
 
 
 JSON = st.recursive(
@@ -224,7 +224,7 @@ def count_values(value: object) -> int:
     return 1 + sum(map(count_values, value)) if isinstance(value, list) else 1
 
 
-def passes(data: bytes, most: int) -> bool:
+def fits_limit(data: bytes, most: int) -> bool:
     try:
         Bounds(most).check(data)
     except Failure:
@@ -238,7 +238,7 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
     data = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_WINDOW", window)
-        if passes(data, most):
+        if fits_limit(data, most):
             assert count_values(value) > most / 2
         else:
             assert count_values(value) <= 2 * most + 2
@@ -252,20 +252,20 @@ def test_values_are_counted_while_receiving(value: Any, most: int, cuts: list[in
         for cut in (*sorted(cuts), len(data)):
             bounds.check(data[:cut])
     except Failure:
-        assert passes(data, most)
+        assert fits_limit(data, most)
     else:
-        assert not passes(data, most)
+        assert not fits_limit(data, most)
 
 
 @pytest.mark.parametrize("unit", ['"a",', '"",', '"', '\\"', "\\\\", "[", "1,"])
 def test_counting_is_not_per_string_in_python(unit: str) -> None:
     size = 200_000
-    plain = count_lines(lambda: passes(b'["' + b"x" * size, size - 1))
-    assert count_lines(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
+    plain = count_lines(lambda: fits_limit(b'["' + b"x" * size, size - 1))
+    assert count_lines(lambda: fits_limit(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
 
 
 def test_unbalanced_quotes_count_as_too_many_values() -> None:
-    assert passes(b'{"a":' + b'""' * 50_000, 20_000)
+    assert fits_limit(b'{"a":' + b'""' * 50_000, 20_000)
 
 
 @given(value=JSON, most=st.integers(1, 6))
@@ -285,7 +285,7 @@ def test_strings_are_not_counted_as_values() -> None:
 
 @pytest.mark.parametrize("number", [b"1e300", b"1.5", b"-1." + b"7" * 100 + b"e-300"])
 def test_decoding_numbers_yields_to_other_threads(number: bytes) -> None:
-    """The decoder itself would hold the interpreter for 8 us per number."""
+    """Decoding in one step would block other threads for 8 us per number."""
     one, many = (
         count_lines(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
         for count in (1, 501)
@@ -304,14 +304,14 @@ def test_oversized_numbers_are_refused() -> None:
 def test_digits_count_only_in_numbers() -> None:
     digits = b"7" * 4000
     numbers = b",".join([digits] * (MOST_DIGITS // 4000 + 1))
-    assert passes(b"[" + numbers + b"]", MOST_DIGITS)
-    assert not passes(b"[" + numbers.replace(digits, digits[2000:]) + b"]", MOST_DIGITS)
-    assert not passes(b'["' + numbers + b'"]', MOST_DIGITS)
+    assert fits_limit(b"[" + numbers + b"]", MOST_DIGITS)
+    assert not fits_limit(b"[" + numbers.replace(digits, digits[2000:]) + b"]", MOST_DIGITS)
+    assert not fits_limit(b'["' + numbers + b'"]', MOST_DIGITS)
 
 
 @given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
 def test_json_strings_are_counted_together(values: list[Any], most: int) -> None:
-    texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
+    texts = ['"[,', *map(json.dumps, values)]  # the unclosed string does not hide the others
     try:
         Bounds(most).check_texts(texts)
     except Failure:
@@ -325,7 +325,7 @@ def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str
     """The arguments are JSON in a string, and are decoded later."""
     path, body = BODIES[api]
     call = {"name": "f", "arguments": json.dumps({"a": [1] * 30_000})}
-    given: dict[str, dict[str, Any]] = {
+    bodies: dict[str, dict[str, Any]] = {
         "chat": {
             "messages": [
                 *ASK,
@@ -340,7 +340,7 @@ def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str
             ]
         },
     }
-    status, data, _ = send(gateway.url + path, {**body, **given[api]})
+    status, data, _ = send(gateway.url + path, {**body, **bodies[api]})
     assert status == 413
     assert b"values" in data
 
@@ -373,7 +373,7 @@ def test_body_with_many_values_is_refused(gateway: GatewayThread, api: str) -> N
 def test_body_is_refused_as_soon_as_it_passes_a_limit(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rest of the body need not arrive."""
+    """The gateway does not wait for the rest of the body."""
     monkeypatch.setattr(intake, "_COUNT_INTERVAL", SMALL)
     port = int(gateway.url.rpartition(":")[2])
     with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
@@ -410,14 +410,14 @@ def test_checking_a_body_does_not_use_the_client_timeout(
 
     monkeypatch.setattr(asyncio, "timeout", timeout)
     assert asyncio.run(take()) == b"   "
-    assert left == sorted(left, reverse=True), "what it has taken is gone"
+    assert left == sorted(left, reverse=True), "each read must reduce the time left"
 
 
-def nested(depth: int) -> Any:
-    found: Any = {}
+def nested_schema(depth: int) -> Any:
+    schema: Any = {}
     for _ in range(depth):
-        found = {"type": "object", "properties": {"a": found}}
-    return found
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
 
 
 @pytest.mark.parametrize("depth", [MOST_DEPTH // 2, 300, 5000])
@@ -486,7 +486,7 @@ def test_grammars_and_parsers_are_built_in_a_pool(
 
     watched(Vllm, "build_constraint")
     watched(Plan, "parser")
-    tool = {"type": "function", "function": {"name": "f", "parameters": nested(2)}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": nested_schema(2)}}
     post(gateway.url + CHAT, {"messages": ASK, "tools": [tool], "tool_choice": "required"})
     assert set(seen) == {"build_constraint", "parser"}
     assert all(name.startswith("unspool-preparing") for name in seen.values()), seen
@@ -501,14 +501,14 @@ def test_large_bodies_share_a_limit(gateway: GatewayThread) -> None:
         until(lambda: gateway.gateway.bodies._free_bytes < 150_000)
         status, data, headers = send(gateway.url + CHAT, large)
         assert (status, error_of(data)["code"], headers["retry-after"]) == (503, "overloaded", "1")
-        assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small ones do not count"
+        assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small bodies must not count"
         client.sendall(large[-1:])
         assert b" 200 " in client.recv(100)
     until(lambda: gateway.gateway.bodies._free_bytes == 400_000)
     assert send(gateway.url + CHAT, large)[0] == 200
 
 
-def begun(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
+def send_part(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
     """Return a client that has sent part of a body."""
     client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=30)
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -522,7 +522,7 @@ def test_concurrency_counts_requests_with_complete_bodies(engine: EngineProcess,
         serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway,
         ExitStack() as clients,
     ):
-        slow = [clients.enter_context(closing(begun(gateway, whole[:-1], len(whole)))) for _ in range(5)]
+        slow = [clients.enter_context(closing(send_part(gateway, whole[:-1], len(whole)))) for _ in range(5)]
         until(lambda: gateway.gateway.metrics.active.value() == 5)
         assert send(gateway.url + CHAT, whole)[0] == 200
         for client in slow:
@@ -535,9 +535,9 @@ def test_slowest_body_makes_room(engine: EngineProcess, template: str) -> None:
     settings = {"upstream": "completions", "url": engine.url, "template": template}
     with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
         coming = gateway.gateway.bodies._arriving
-        first = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        first = clients.enter_context(closing(send_part(gateway, whole[:1], len(whole))))
         until(lambda: len(coming) == 1)
-        second = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        second = clients.enter_context(closing(send_part(gateway, whole[:1], len(whole))))
         until(lambda: len(coming) == 2)
         before = list(coming)
         first.sendall(whole[1:2])
@@ -586,9 +586,9 @@ def test_parse_endpoint_has_limits(gateway: GatewayThread, monkeypatch: pytest.M
 def test_long_text_parses_like_a_short_one(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "<think>a</think>" + 'b <tool_call>{"name": "f", "arguments": {"x": "y"}}</tool_call>' * 20
     monkeypatch.setattr(parsing, "_MAX_FEED", 7)
-    found = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
+    message = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
     parser = Parser("hermes")
     events = normalise(parser.feed(text)) + parser.finish()
-    assert [(one["event"], one["start"], one["end"]) for one in found["events"]] == [
+    assert [(one["event"], one["start"], one["end"]) for one in message["events"]] == [
         (type(one).__name__, one.start, one.end) for one in events
     ]

@@ -57,7 +57,7 @@ HELLO: Final = [{"role": "user", "content": "Hi"}]
 TEXT: Final = "x" * 400
 
 
-# -- fields that have types
+# -- typed fields
 
 TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "chat": ("/v1/chat/completions", body.ChatBody, {"messages": HELLO}),
@@ -93,7 +93,7 @@ def _typed(shape: Any, least: Mapping[str, Any], place: str) -> Value:
     return lambda size: {**least, field: dict(large(shape, size))[place][field]}
 
 
-# -- objects that are read by hand
+# -- objects without a type
 
 ITEMS: Final = (from_responses, past)
 BLOCKS: Final = (message_blocks, media)
@@ -203,8 +203,8 @@ NEVER_ALONE: Final = (
 def seed(kind: str, modules: Sequence[Any]) -> dict[str, Any]:
     """Return an object of a kind with every key that the code reads."""
     keys = keys_of(*modules)
-    found = {key: DEFAULTS.get(key, TEXT if key == "content" else "x") for key in keys}
-    return {**found, "type": kind, "name": "f"}
+    value = {key: DEFAULTS.get(key, TEXT if key == "content" else "x") for key in keys}
+    return {**value, "type": kind, "name": "f"}
 
 
 def untyped() -> Iterator[tuple[str, Case]]:
@@ -261,7 +261,7 @@ def conversations() -> Iterator[tuple[str, Case]]:
         yield f"ollama: named results {name}", ("/api/chat", _called(reverse, "named"))
     for role in ("user", "system", "tool"):
         message = {"role": role, "content": TEXT, "tool_call_id": "c"}
-        yield f"chat: {role} [n]", ("/v1/chat/completions", _said(message))
+        yield f"chat: {role} [n]", ("/v1/chat/completions", _make_history(message))
 
 
 def _called(reverse: bool, form: str) -> Value:
@@ -274,18 +274,18 @@ def _called(reverse: bool, form: str) -> Value:
         ]
         keys = ("tool_name", "f") if form == "named" else ("tool_call_id", "c")
         results = [{"role": "tool", "content": "x", keys[0]: f"{keys[1]}{n}"} for n in numbers]
-        said = {"role": "assistant", "content": "", "tool_calls": calls}
-        return {"messages": [*HELLO, said, *(results[::-1] if reverse else results)], "stream": False}
+        message = {"role": "assistant", "content": "", "tool_calls": calls}
+        return {"messages": [*HELLO, message, *(results[::-1] if reverse else results)], "stream": False}
 
     return make
 
 
-def _said(message: dict[str, Any]) -> Value:
+def _make_history(message: dict[str, Any]) -> Value:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     return lambda size: {"messages": [{"role": "assistant", "tool_calls": [call]}, *[message] * size]}
 
 
-# -- the walk
+# -- the walk over all fields
 
 
 class Walked:
@@ -295,8 +295,8 @@ class Walked:
         self.runner = asyncio.Runner()
         self.gateway = self.runner.run(build(settings))
 
-    def ask(self, method: str, path: str, given: object = None, *, measure: bool = True) -> Answered:
-        return self.runner.run(ask(self.gateway.app, method, path, given, measure=measure))
+    def ask(self, method: str, path: str, body: object = None, *, measure: bool = True) -> Answered:
+        return self.runner.run(ask(self.gateway.app, method, path, body, measure=measure))
 
     def close(self) -> None:
         self.runner.run(self.gateway.upstream.stop())
@@ -308,9 +308,11 @@ class Walked:
 def walked(engine: EngineProcess, template: str) -> Iterator[Walked]:
     logger = logging.getLogger("unspool.gateway")
     logger.disabled = True
-    found = Walked(Settings(upstream="completions", url=engine.url, template=template, dialect="hermes"))
-    yield found
-    found.close()
+    walked_gateway = Walked(
+        Settings(upstream="completions", url=engine.url, template=template, dialect="hermes")
+    )
+    yield walked_gateway
+    walked_gateway.close()
     logger.disabled = False
 
 
@@ -336,18 +338,18 @@ def check(walked: Walked, case: Case) -> Answered:
 def _measured(walked: Walked, case: Case) -> Answered:
     path, value = case
     with pytest.MonkeyPatch.context() as patch:
-        # What is checked of large bodies is checked of small ones, too.
+        # Apply the checks for large bodies to small ones, too.
         patch.setattr(intake, "SMALL", 0)
         patch.setattr(intake, "Bounds", _BoundsOfAnySize)
         walked.ask("POST", path, value(1), measure=False)
         least, few, many = (walked.ask("POST", path, value(size)) for size in (1, SIZE, 4 * SIZE))
-    told = [f"{answer.status}: {answer.sent} bytes, {answer.work}" for answer in (least, few, many)]
+    summaries = [f"{answer.status}: {answer.sent} bytes, {answer.work}" for answer in (least, few, many)]
     for kind, spent in many.work.each().items():
         more, most = spent - least.work.each()[kind], many.sent - least.sent
         usual = FASTER[kind] * max(0, few.work.each()[kind] - least.work.each()[kind])
         slack = SLACK[kind] + SLACK_OF_BYTE[kind] * most
-        assert more <= usual + slack, f"{kind} grow faster than the body: {told}"
-        assert more <= MOST_OF_BYTE[kind] * most + SLACK[kind], f"too many {kind} for each byte: {told}"
+        assert more <= usual + slack, f"{kind} grow faster than the body: {summaries}"
+        assert more <= MOST_OF_BYTE[kind] * most + SLACK[kind], f"too many {kind} for each byte: {summaries}"
     return many
 
 
@@ -414,16 +416,16 @@ def test_choices_share_what_is_read_of_the_tools(walked: Walked) -> None:
         offered = [{"type": "function", "function": {"name": f"f{n}"}} for n in range(tools)]
         body = {"messages": HELLO, "n": choices, "tools": offered}
         walked.ask("POST", "/v1/chat/completions", body, measure=False)
-        found = walked.ask("POST", "/v1/chat/completions", body)
-        assert found.status == 200
-        return found.work.lines
+        answer = walked.ask("POST", "/v1/chat/completions", body)
+        assert answer.status == 200
+        return answer.work.lines
 
     one = lines(1, 4 * SIZE) - lines(1, 1)
     many = lines(MAX_CHOICES, 4 * SIZE) - lines(MAX_CHOICES, 1)
     assert many <= 2 * one + SLACK["lines"], f"{one} lines for one choice, {many} for {MAX_CHOICES}"
 
 
-# -- what is kept
+# -- stored items
 
 
 def test_references_cost_at_most_a_body(walked: Walked) -> None:
@@ -442,10 +444,12 @@ def test_references_cost_at_most_a_body(walked: Walked) -> None:
             least = walked.ask("POST", "/v1/responses", {"input": [reference]})
             assert least.status == 200
             for count in (2, 600):
-                found = walked.ask("POST", "/v1/responses", {"input": [reference] * count})
-                assert found.status == (200 if count == 2 else 413)
-                for kind, spent in found.work.each().items():
-                    most = least.work.each()[kind] + 10 * (found.sent if count > 2 else 200_000) + SLACK[kind]
+                answer = walked.ask("POST", "/v1/responses", {"input": [reference] * count})
+                assert answer.status == (200 if count == 2 else 413)
+                for kind, spent in answer.work.each().items():
+                    most = (
+                        least.work.each()[kind] + 10 * (answer.sent if count > 2 else 200_000) + SLACK[kind]
+                    )
                     assert spent <= most, f"{kind} for {count} times {id}: {spent}, at most {most}"
 
 
@@ -473,9 +477,9 @@ def test_stored_items_cost_nothing_until_they_are_read(walked: Walked) -> None:
             else:
                 made = walked.ask("POST", "/v1/responses", {"input": items}, measure=False)
             place = path.replace("{id}", made.json["id"]).replace("{item}", "i1") + "?limit=1"
-            found = walked.ask(method, place, new if method == "POST" else None)
-            assert found.status == (400 if path.endswith("/cancel") else 200), found.body
-            spent.append(found.work.each())
+            answer = walked.ask(method, place, new if method == "POST" else None)
+            assert answer.status == (400 if path.endswith("/cancel") else 200), answer.body
+            spent.append(answer.work.each())
         for kind, least in spent[1].items():
             slack = 50_000 if kind == "bytes allocated" else 5_000  # the stored items take a megabyte
             many = min(spent[2][kind], spent[3][kind])
@@ -498,5 +502,5 @@ def test_large_bodies_are_not_traversed_on_the_event_loop(walked: Walked, api: s
     for place in dict.fromkeys(place for place, _ in large(shape, 2)):
         if place.count(".") > 1 or place.count("[") > 1 or place.endswith(" depth"):
             continue
-        found = walked.ask("POST", path, _typed(shape, least, place)(6_000))
-        assert found.longest.lines <= usual + STEP, f"{api}{place}: {found.longest}, {found.status}"
+        answer = walked.ask("POST", path, _typed(shape, least, place)(6_000))
+        assert answer.longest.lines <= usual + STEP, f"{api}{place}: {answer.longest}, {answer.status}"

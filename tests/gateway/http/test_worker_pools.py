@@ -1,4 +1,4 @@
-"""Worker pools: heavy work is bounded, and nobody's crowd stands before another's first."""
+"""Worker pools: heavy work is bounded, and one client's burst does not delay other clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import ASKED, EngineProcess, send, serving
+from gateways import MINIMAL_REQUESTS, EngineProcess, send, serving
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.worker_pools import WorkerPool
 
@@ -94,7 +94,7 @@ def test_cancelled_waiter_is_skipped_and_cancelled_job_keeps_its_thread() -> Non
         second.cancel()
         first.cancel()
         await turns()
-        assert lane.waiting == 1, "a thread cannot be stopped, so nobody may run beside it"
+        assert lane.waiting == 1, "a thread cannot be stopped, so other work must wait for it"
         gate.let(2)
         assert await third == "third"
         assert gate.done == ["first", "third"]
@@ -125,7 +125,7 @@ def test_failed_job_fails_its_caller_and_frees_the_thread() -> None:
 def test_large_response_is_encoded_off_the_event_loop(
     engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch, api: str, stream: bool
 ) -> None:
-    """Twenty responses of two megabytes that ended together blocked everybody for a third of a second."""
+    """Twenty responses of two megabytes used to block all clients for a third of a second."""
     entered: list[str] = []
     run = WorkerPool.run
 
@@ -134,12 +134,12 @@ def test_large_response_is_encoded_off_the_event_loop(
         return await run(self, owner, work, *args, **more)
 
     monkeypatch.setattr(WorkerPool, "run", seen)
-    path, asked = ASKED[api]
+    path, request = MINIMAL_REQUESTS[api]
     with serving(upstream="completions", url=engine.url, engine="vllm", template=template) as gateway:
         for text, large in (("small", False), ("x" * 100_000, True)):
             engine.script(text)
             entered.clear()
-            status, data, _ = send(gateway.url + path, {**asked, "stream": stream})
+            status, data, _ = send(gateway.url + path, {**request, "stream": stream})
             assert status == 200
             assert text.encode() in data or (stream and large)
             assert ("writing large answers" in entered) is large

@@ -28,21 +28,21 @@ PHONE = {"width": 390, "height": 844}
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium")]
 
 
-def cut(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Split a text into chunks of token length."""
     return [text[at : at + 5] for at in range(0, len(text), 5)]
 
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template, last_requests=10) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, last_requests=10) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as chromium_:
+        yield chromium_
 
 
 Opened = Callable[..., Any]
@@ -75,10 +75,10 @@ def tab(page: Any, title: str) -> None:
 
 def talk(page: Any, engine: EngineProcess) -> None:
     """Hold a short conversation: a question, a call, its result, the answer."""
-    engine.script(*cut(CALL))
+    engine.script(*split_text(CALL))
     page.get_by_role("button", name="Send", exact=True).click()
     page.get_by_label("Result of get_weather").wait_for()
-    engine.script(*cut(ANSWER))
+    engine.script(*split_text(ANSWER))
     page.get_by_role("button", name="Send the result").click()
     expect(page, ".served-turns .served-model >> nth=1").to_contain_text(ANSWER)
 
@@ -89,17 +89,17 @@ def test_tool_is_called_and_answered(
 ) -> None:
     page = opened(gateway)
     page.get_by_label("API", exact=True).select_option(api)
-    engine.script(*cut(CALL), delay=0.01)  # each piece comes alone
+    engine.script(*split_text(CALL), delay=0.01)  # send each piece on its own
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page, ".served-call").to_contain_text('get_weather {"city": "Paris"}')
     expect(page, ".served-reasoning").to_contain_text("The user asks for Paris.")
     wrote = page.locator(".served-wrote code").all_text_contents()
     assert "".join(wrote).replace("⏎", "") == CALL
     got = page.locator(".served-got").all_text_contents()
-    assert "" in got  # while the marker was held back
+    assert "" in got  # nothing was shown while the marker was held back
     expect(page, ".served-model p >> nth=1").to_have_text("One moment.")
     picture(page, f"call-{api}")
-    engine.script(*cut(ANSWER))
+    engine.script(*split_text(ANSWER))
     page.get_by_label("Result of get_weather").fill('{"temperature": 21}')
     page.get_by_role("button", name="Send the result").click()
     expect(page, ".served-turns .served-model >> nth=1").to_contain_text(ANSWER)
@@ -131,14 +131,14 @@ def test_user_can_define_tools_and_settings(
     page.get_by_label("Max tokens").fill("77")
     page.get_by_text("System prompt").click()
     page.get_by_label("Text", exact=True).fill("Be brief.")
-    engine.script(*cut(call_text("now", "{}")))
+    engine.script(*split_text(call_text("now", "{}")))
     page.get_by_label("Message").fill("What time is it?")
     page.get_by_label("Message").press("Enter")
     expect(page, ".served-call").to_contain_text("now {}")
-    told = engine.last()
-    assert (told["temperature"], told["max_tokens"]) == (0.5, 77)
-    assert "Be brief." in told["prompt"]
-    assert "structured_outputs" in told
+    request = engine.last()
+    assert (request["temperature"], request["max_tokens"]) == (0.5, 77)
+    assert "Be brief." in request["prompt"]
+    assert "structured_outputs" in request
     page.get_by_role("button", name="New chat").click()
     expect(page, ".served-turns li").to_have_count(0)
 

@@ -63,14 +63,14 @@ KEYS = ("first-key", "second-key")
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template, last_requests=5) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, last_requests=5) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def locked(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template, api_keys=KEYS) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, api_keys=KEYS) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -85,16 +85,16 @@ def fetch(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes, di
     return _answer(urllib.request.Request(url, headers=named, method=method))  # noqa: S310 - loopback
 
 
-def kept(gateway: GatewayThread, **headers: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(fetch(f"{gateway.url}/playground/requests", **headers)[1])[
+def list_records(gateway: GatewayThread, **headers: str) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads(fetch(f"{gateway.url}/playground/requests", **headers)[1])[
         "requests"
     ]
-    return found
+    return records
 
 
-def last(gateway: GatewayThread) -> dict[str, Any]:
-    found: dict[str, Any] = get(f"{gateway.url}/playground/requests/{kept(gateway)[0]['id']}")
-    return found
+def last_record(gateway: GatewayThread) -> dict[str, Any]:
+    record: dict[str, Any] = get(f"{gateway.url}/playground/requests/{list_records(gateway)[0]['id']}")
+    return record
 
 
 def watch(gateway: GatewayThread, api: str, body: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -161,15 +161,15 @@ def test_startup_message_has_the_page_address() -> None:
     assert "browser" not in _addresses(Settings(port=9000, page=False))
 
 
-# -- who may see what
+# -- access
 
 
 def test_without_a_key_only_public_data_is_shown(locked: GatewayThread) -> None:
     assert fetch(locked.url, accept="text/html")[0] == 200
     assert get(f"{locked.url}/playground/about") == {"keys": True, "admitted": False}
-    told = json.loads(fetch(f"{locked.url}/playground/about", authorization=f"Bearer {KEYS[0]}")[1])
-    assert told["admitted"]
-    assert [model["name"] for model in told["models"]] == ["engine-model"]
+    about = json.loads(fetch(f"{locked.url}/playground/about", authorization=f"Bearer {KEYS[0]}")[1])
+    assert about["admitted"]
+    assert [model["name"] for model in about["models"]] == ["engine-model"]
     for key in ({}, {"authorization": "Bearer other"}):
         for path in ("requests", "requests/req_1", "models/engine-model"):
             assert fetch(f"{locked.url}/playground/{path}", **key)[0] == 401
@@ -182,13 +182,13 @@ def test_key_sees_only_its_own_requests(locked: GatewayThread, engine: EnginePro
     first, second = ({"authorization": f"Bearer {key}"} for key in KEYS)
     engine.script("A secret of the first.")
     send(locked.url + CHAT, {"messages": ASK}, first)
-    (note,) = kept(locked, **first)
-    assert kept(locked, **second) == []
+    (note,) = list_records(locked, **first)
+    assert list_records(locked, **second) == []
     assert fetch(f"{locked.url}/playground/requests/{note['id']}", **second)[0] == 404
     fetch(f"{locked.url}/playground/requests", "DELETE", **second)
     assert b"secret" in fetch(f"{locked.url}/playground/requests/{note['id']}", **first)[1]
     fetch(f"{locked.url}/playground/requests", "DELETE", **first)
-    assert kept(locked, **first) == []
+    assert list_records(locked, **first) == []
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_requests_are_logged_only_where_readers_are_known(
     gateway.pools.close()
 
 
-# -- the last requests
+# -- the request log
 
 
 @pytest.mark.parametrize("api", BODIES)
@@ -259,10 +259,10 @@ def test_request_log_has_request_and_response(
     engine.script(*scenario.chunks)
     paths = {"chat": CHAT, "messages": "/v1/messages", "responses": "/v1/responses"}
     send(gateway.url + paths[api], {**BODIES[api], "stream": stream})
-    found = last(gateway)
-    assert (found["api"], found["status"], found["stream"], found["running"]) == (api, 200, stream, False)
-    assert found["dialect"] == "hermes"
-    (choice,) = found["choices"]
+    record = last_record(gateway)
+    assert (record["api"], record["status"], record["stream"], record["running"]) == (api, 200, stream, False)
+    assert record["dialect"] == "hermes"
+    (choice,) = record["choices"]
     assert choice["raw"] == "".join(scenario.chunks)
     assert choice["message"]["reasoning_content"] == scenario.seen.reasoning
     assert [
@@ -270,32 +270,32 @@ def test_request_log_has_request_and_response(
         for call in choice["message"]["tool_calls"]
     ] == list(scenario.seen.calls)
     assert (choice["finish_reason"], choice["diagnostics"]) == ("tool_calls", [])
-    assert found["deltas"] == len(scenario.chunks) + 1  # and the end
-    assert 0 <= found["first"] <= found["seconds"]
-    told = found["plan"]
-    assert told["prompt"] == engine.last()["prompt"]
-    assert told["told"]["skip_special_tokens"] == engine.last()["skip_special_tokens"]
-    assert told["why"].keys() >= {"start", "eos", "tool_output"}
-    assert [tool["function"]["name"] for tool in found["offered"]] == list(TOOLS)
+    assert record["deltas"] == len(scenario.chunks) + 1  # one for each chunk, and one for the end
+    assert 0 <= record["first"] <= record["seconds"]
+    plan_ = record["plan"]
+    assert plan_["prompt"] == engine.last()["prompt"]
+    assert plan_["told"]["skip_special_tokens"] == engine.last()["skip_special_tokens"]
+    assert plan_["why"].keys() >= {"start", "eos", "tool_output"}
+    assert [tool["function"]["name"] for tool in record["offered"]] == list(TOOLS)
 
 
 def test_diagnostics_are_shown(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("Well. ", call_text("get_weather", "{'city': 'Oslo'}"))
     events(gateway.url + CHAT, BODIES["chat"])
-    (choice,) = last(gateway)["choices"]
+    (choice,) = last_record(gateway)["choices"]
     assert [diagnostic["kind"] for diagnostic in choice["diagnostics"]] == ["malformed_call"]
 
 
 def test_failed_requests_are_logged(gateway: GatewayThread, engine: EngineProcess) -> None:
     post(gateway.url + CHAT, {"messages": ASK, "temperature": 9})
-    found = last(gateway)
-    assert (found["status"], found["choices"], found["plan"]) == (400, [], None)
-    assert "temperature" in found["error"]
+    record = last_record(gateway)
+    assert (record["status"], record["choices"], record["plan"]) == (400, [], None)
+    assert "temperature" in record["error"]
     engine.script("Half an ", die=True)
     send(gateway.url + CHAT, {"messages": ASK, "stream": True})
-    found = last(gateway)
-    assert (found["code"], found["choices"][0]["raw"]) == ("upstream_lost", "Half an ")
-    assert found["choices"][0]["message"]["content"] == "Half an "
+    record = last_record(gateway)
+    assert (record["code"], record["choices"][0]["raw"]) == ("upstream_lost", "Half an ")
+    assert record["choices"][0]["message"]["content"] == "Half an "
 
 
 def test_newest_requests_come_first_and_oldest_are_dropped(
@@ -304,7 +304,7 @@ def test_newest_requests_come_first_and_oldest_are_dropped(
     for number in range(7):
         engine.script(f"Answer {number}")
         post(gateway.url + CHAT, {"messages": ASK})
-    ids = [note["id"] for note in kept(gateway)]
+    ids = [note["id"] for note in list_records(gateway)]
     raws = [get(f"{gateway.url}/playground/requests/{id}")["choices"][0]["raw"] for id in ids]
     assert raws == [f"Answer {number}" for number in (6, 5, 4, 3, 2)]
 
@@ -314,14 +314,14 @@ def test_running_request_is_visible(gateway: GatewayThread, engine: EngineProces
 
     def look(_: bytes) -> None:
         if not seen:
-            seen.append(last(gateway))
+            seen.append(last_record(gateway))
             engine.release()
 
     engine.script("Hello", None, " again")
     send(gateway.url + CHAT, {"messages": ASK, "stream": True}, watch=look)
-    (found,) = seen
-    assert found["running"]
-    assert all("message" not in choice for choice in found["choices"])
+    (record,) = seen
+    assert record["running"]
+    assert all("message" not in choice for choice in record["choices"])
 
 
 def test_logged_request_has_bounded_memory(
@@ -334,20 +334,20 @@ def test_logged_request_has_bounded_memory(
         for number in range(100)
     ]
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}], "tools": tools, "stop": ["#"]})
-    found = last(gateway)
-    assert len(found["choices"][0]["raw"]) == MAX_OUTPUT
-    assert long.startswith(found["choices"][0]["raw"])
-    assert len(found["plan"]["prompt"]) == MAX_PROMPT < found["plan"]["prompt_length"]
-    assert found["offered"] == []
-    assert len(found["left_out"]) == 3
-    assert "message" not in found["choices"][0]
-    assert all(len(str(value)) < 2 * MAX_FIELD for value in found["plan"]["told"].values())
+    record = last_record(gateway)
+    assert len(record["choices"][0]["raw"]) == MAX_OUTPUT
+    assert long.startswith(record["choices"][0]["raw"])
+    assert len(record["plan"]["prompt"]) == MAX_PROMPT < record["plan"]["prompt_length"]
+    assert record["offered"] == []
+    assert len(record["left_out"]) == 3
+    assert "message" not in record["choices"][0]
+    assert all(len(str(value)) < 2 * MAX_FIELD for value in record["plan"]["told"].values())
     engine.script("Yes.")
     monkeypatch.setattr(notes_module, "LARGE_REQUEST", 1_000)
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * 1_100}]})
-    found = last(gateway)
-    assert (found["plan"]["prompt"], found["plan"]["told"]) == (None, None)
-    assert found["choices"][0]["message"]["content"] == "Yes."
+    record = last_record(gateway)
+    assert (record["plan"]["prompt"], record["plan"]["told"]) == (None, None)
+    assert record["choices"][0]["message"]["content"] == "Yes."
 
 
 class _Scope:
@@ -375,21 +375,21 @@ def test_request_log_has_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None
 
     one = 1_000 + notes_module._RECORD_SIZE
     monkeypatch.setattr(notes_module, "MAX_LOG", 10 * one + 1)
-    found = [note.id for note in asyncio.run(keep()).records("")]
-    assert found == [f"req_{number}" for number in range(39, 29, -1)]
+    ids = [note.id for note in asyncio.run(keep()).records("")]
+    assert ids == [f"req_{number}" for number in range(39, 29, -1)]
     monkeypatch.setattr(notes_module, "MAX_LOG", 1)
     assert [note.id for note in asyncio.run(keep()).records("")] == ["req_39"]
 
 
 def test_logged_plan_leaves_out_large_parts() -> None:
-    asked = {"messages": ASK, "tools": OFFERED, "tool_choice": "required", "user": "somebody"}
-    kept = plan("hermes", asked).without_request()
+    request = {"messages": ASK, "tools": OFFERED, "tool_choice": "required", "user": "somebody"}
+    kept = plan("hermes", request).without_request()
     assert "weather" not in repr((kept.tools, kept.constraint.tools, kept._inputs.request))
     assert "Hi" not in repr(kept._inputs.request)
     assert kept.with_tools(OFFERED).tools == tuple(OFFERED)
 
 
-# -- laws: the raw text is what the upstream wrote, and is read as it was
+# -- laws: the logged raw text is the upstream's text, and reparses to the same message
 
 _CALLS = st.builds(
     lambda number, name, arguments: [CallDelta(number, f"id{number}", name, arguments)],
@@ -426,14 +426,14 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
     decided = plan("hermes", {"messages": ASK, "tools": OFFERED})
     reader = Reader(decided)
     fold = reader.planned.fold()
-    note = _noted()
+    note = _make_record()
     try:
         for batch in batches:
             note.on_batch(Batch(batch))
             for delta in batch:
                 fold.push(reader.feed(delta))
     except Failure:
-        return  # the upstream contradicts itself, and the client was told
+        return  # the upstream contradicts itself, and the client got an error
     text = "".join(delta.text for batch in batches for delta in batch)
     if not batches or not any(batches):
         return
@@ -442,18 +442,18 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
     if reason is not None:
         again = decided.without_request().with_tools(OFFERED)
         message = fold.message()
-        found = parse_again(raw, again, reads_ids=False)[1]
-        assert (found.content, found.reasoning, found.finish_reason) == (
+        reparsed = parse_again(raw, again, reads_ids=False)[1]
+        assert (reparsed.content, reparsed.reasoning, reparsed.finish_reason) == (
             message.content,
             message.reasoning,
             message.finish_reason,
         )
-        assert [(call.name, call.arguments) for call in found.tool_calls] == [
+        assert [(call.name, call.arguments) for call in reparsed.tool_calls] == [
             (call.name, call.arguments) for call in message.tool_calls
         ]
 
 
-def _noted() -> RequestRecord:
+def _make_record() -> RequestRecord:
     import asyncio
 
     async def note() -> RequestRecord:
@@ -472,21 +472,21 @@ def test_raw_and_parsed_streams_agree_in_any_chunking(
 ) -> None:
     chunks = [CUT[at : at + size] for at in range(0, len(CUT), size)]
     engine.script(*chunks, portion=11)
-    found = watch(gateway, api, {**BODIES[api], "stream": True})
-    names = [name for name, _ in found]
+    received = watch(gateway, api, {**BODIES[api], "stream": True})
+    names = [name for name, _ in received]
     assert names[0] == "plan"
     assert names[1] == "head"
     assert names[-1] == "end"
-    raws = [delta for name, value in found if name == "raw" for delta in value]
+    raws = [delta for name, value in received if name == "raw" for delta in value]
     assert [raw["text"] for raw in raws] == [*chunks, ""]
     assert raws[-1]["finish"] == "stop"
-    wire = "".join(value for name, value in found if name == "wire")
+    wire = "".join(value for name, value in received if name == "wire")
     messages = _read_back(api, wire)
     assert messages == ("One moment.", [("get_weather", {"city": "Zürich"})])
-    end = found[-1][1]
+    end = received[-1][1]
     assert end["choices"][0]["raw"] == CUT
     assert end["choices"][0]["message"]["content"] == "One moment."
-    assert end["id"] == found[1][1]["headers"]["x-request-id"] == kept(gateway)[0]["id"]
+    assert end["id"] == received[1][1]["headers"]["x-request-id"] == list_records(gateway)[0]["id"]
 
 
 def _read_back(api: str, wire: str) -> tuple[str, list[tuple[str, Any]]]:
@@ -535,10 +535,10 @@ def test_raw_text_arrives_while_it_is_held_back(gateway: GatewayThread, engine: 
 
 
 def test_refused_chat_has_the_error_of_its_api(gateway: GatewayThread) -> None:
-    found = dict(watch(gateway, "messages", {"messages": ASK}))
-    assert found["head"]["status"] == 400
-    assert json.loads(found["wire"])["error"]["type"] == "invalid_request_error"
-    assert found["end"]["status"] == 400
+    received = dict(watch(gateway, "messages", {"messages": ASK}))
+    assert received["head"]["status"] == 400
+    assert json.loads(received["wire"])["error"]["type"] == "invalid_request_error"
+    assert received["end"]["status"] == 400
     for body in ({}, {"api": "ollama", "body": {}}, {"api": "chat"}, {"api": "chat", "body": []}):
         status, data, _ = send(f"{gateway.url}/playground/chat", body)
         assert (status, json.loads(data)["error"]["param"]) == (
@@ -551,10 +551,10 @@ def test_page_chat_counts_once(engine: EngineProcess, template: str) -> None:
     with serving(
         upstream="completions", url=engine.url, template=template, max_concurrency=1, last_requests=0
     ) as gateway:
-        found = dict(watch(gateway, "chat", {"messages": ASK}))
-        assert found["head"]["status"] == 200
-        assert found["end"]["choices"][0]["raw"] == "Hello!"
-        assert kept(gateway) == []
+        received = dict(watch(gateway, "chat", {"messages": ASK}))
+        assert received["head"]["status"] == 200
+        assert received["end"]["choices"][0]["raw"] == "Hello!"
+        assert list_records(gateway) == []
         assert get(f"{gateway.url}/playground/about")["why_no_requests"]
         assert gateway.gateway.metrics.active.value() == 0
 
@@ -572,16 +572,16 @@ def test_page_disconnect_stops_the_upstream(gateway: GatewayThread, engine: Engi
     assert next(gateway.gateway.page.log.records("")).disconnected == "gone"
 
 
-# -- questions of the playground, and models
+# -- playground requests and models
 
 
 def test_playground_requests_are_answered(gateway: GatewayThread) -> None:
-    asked = {"ask": "play", "text": call_text("now", "{}"), "dialect": "hermes", "chunk": 4}
-    told = post(f"{gateway.url}/playground/answer", asked)
-    assert [call["name"] for call in told["message"]["tool_calls"]] == ["now"]
+    request = {"ask": "play", "text": call_text("now", "{}"), "dialect": "hermes", "chunk": 4}
+    answer = post(f"{gateway.url}/playground/answer", request)
+    assert [call["name"] for call in answer["message"]["tool_calls"]] == ["now"]
     assert "error" in post(f"{gateway.url}/playground/answer", {"ask": "nothing"})
-    asked["text"] = "x" * 300_000
-    assert send(f"{gateway.url}/playground/answer", asked)[0] == 413
+    request["text"] = "x" * 300_000
+    assert send(f"{gateway.url}/playground/answer", request)[0] == 413
 
 
 def test_playground_requests_run_off_the_loop(
@@ -605,17 +605,18 @@ def test_playground_requests_run_off_the_loop(
 def test_client_templates_run_only_where_allowed(
     gateway: GatewayThread, locked: GatewayThread, template: str, engine: EngineProcess
 ) -> None:
-    asked = {"ask": "detect", "text": Path(template).read_text(), "name": "chatml.jinja"}
-    assert post(f"{gateway.url}/playground/answer", asked)["dialect"] == "hermes"  # this machine's own user
+    request = {"ask": "detect", "text": Path(template).read_text(), "name": "chatml.jinja"}
+    # The user on the gateway's own machine may use client templates.
+    assert post(f"{gateway.url}/playground/answer", request)["dialect"] == "hermes"
     key = {"authorization": f"Bearer {KEYS[0]}"}
-    status, data, _ = send(f"{locked.url}/playground/answer", asked, key)
+    status, data, _ = send(f"{locked.url}/playground/answer", request, key)
     assert status == 400
     assert b"request_templates" in data
 
 
 def test_modelfile_does_not_read_gateway_files(gateway: GatewayThread, template: str) -> None:
-    asked = {"ask": "detect", "text": f"FROM {template}\nPARAMETER top_k 1\n", "name": "Modelfile"}
-    assert "Modelfile" in post(f"{gateway.url}/playground/answer", asked)["error"]
+    request = {"ask": "detect", "text": f"FROM {template}\nPARAMETER top_k 1\n", "name": "Modelfile"}
+    assert "Modelfile" in post(f"{gateway.url}/playground/answer", request)["error"]
 
 
 def test_policies_that_differ_from_defaults_are_shown(engine: EngineProcess, template: str) -> None:
@@ -624,9 +625,9 @@ def test_policies_that_differ_from_defaults_are_shown(engine: EngineProcess, tem
     ) as gateway:
         engine.script(call_text("get_weather", "{'city': 'Oslo'}"))
         post(gateway.url + CHAT, BODIES["chat"])
-        found = last(gateway)
-    assert found["plan"]["policies"] == {"malformed_call": "repair"}
-    (call,) = found["choices"][0]["message"]["tool_calls"]
+        record = last_record(gateway)
+    assert record["plan"]["policies"] == {"malformed_call": "repair"}
+    (call,) = record["choices"][0]["message"]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
 
 
@@ -635,22 +636,22 @@ def test_model_report_is_cached_and_hides_paths(
 ) -> None:
     from unspool.gateway.page import routes as desk
 
-    found = get(f"{gateway.url}/playground/models/engine-model")
-    assert (found["dialect"], found["chosen"]) == ("hermes", "by the chat template")
-    doctor = found["doctor"]
+    report = get(f"{gateway.url}/playground/models/engine-model")
+    assert (report["dialect"], report["chosen"]) == ("hermes", "by the chat template")
+    doctor = report["doctor"]
     assert doctor["dialect"] == "hermes"
     assert doctor["evidence"]
     assert {finding["level"] for finding in doctor["findings"]} <= {"problem", "warning", "note"}
-    assert str(Path(template).parent) not in json.dumps(found)
+    assert str(Path(template).parent) not in json.dumps(report)
     monkeypatch.setattr(desk, "report_model", None)
-    assert get(f"{gateway.url}/playground/models/engine-model") == found
+    assert get(f"{gateway.url}/playground/models/engine-model") == report
 
 
 def test_externally_rendered_prompt_is_explained(engine: EngineProcess) -> None:
     with serving(upstream="chat", url=engine.url, dialect="hermes") as gateway:
-        found = get(f"{gateway.url}/playground/models/engine-model")
-        assert (found["chosen"], found["doctor"]) == ("by the setting dialect", None)
-        assert "template" in found["why_no_doctor"]
+        report = get(f"{gateway.url}/playground/models/engine-model")
+        assert (report["chosen"], report["doctor"]) == ("by the setting dialect", None)
+        assert "template" in report["why_no_doctor"]
         engine.script({"delta": {"reasoning_content": "Hm."}}, "Hello.")
         end = dict(watch(gateway, "chat", {"messages": ASK}))["end"]
         assert end["choices"][0]["apart"][0]["reasoning"] == "Hm."

@@ -25,8 +25,8 @@ START = b"GET /health HTTP/1.1\r\nhost: localhost\r\n"
 
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
-    with serving(upstream="completions", url=engine.url, template=template) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         header_timeout=0.2,
         keep_alive_timeout=0.2,
         client_timeout=0.5,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 def connect(gateway: GatewayThread, *, window: int = 0) -> socket.socket:
@@ -52,7 +52,7 @@ def connect(gateway: GatewayThread, *, window: int = 0) -> socket.socket:
     return client
 
 
-def posted(path: str, body: bytes, *more: bytes, length: int | None = None) -> bytes:
+def format_post(path: str, body: bytes, *more: bytes, length: int | None = None) -> bytes:
     fields = b"".join(b"%b\r\n" % field for field in more)
     return (
         b"POST %b HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n%b"
@@ -61,7 +61,7 @@ def posted(path: str, body: bytes, *more: bytes, length: int | None = None) -> b
     )
 
 
-def all_of(client: socket.socket) -> bytes:
+def read_all(client: socket.socket) -> bytes:
     """Return what arrives until the other side closes the connection."""
     data = b""
     try:
@@ -72,14 +72,14 @@ def all_of(client: socket.socket) -> bytes:
     return data
 
 
-def pour(client: socket.socket, data: bytes) -> None:
+def fill_buffers(client: socket.socket, data: bytes) -> None:
     """Send repeatedly until nothing is accepted any more."""
     for _ in range(100_000_000 // len(data)):
         try:
             client.sendall(data)
         except ConnectionError:
             return
-    raise AssertionError("it would be taken for ever")
+    raise AssertionError("the server accepts data without end")
 
 
 def refused(gateway: GatewayThread, why: str) -> float:
@@ -90,7 +90,7 @@ def connections(gateway: GatewayThread) -> int:
     return len(gateway._server.server_state.connections)
 
 
-# -- before anybody has shown a key
+# -- before authentication
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_endless_head_is_refused(gateway: GatewayThread, endless: bytes) -> None
     before = refused(gateway, "head_too_large")
     with closing(connect(gateway)) as client:
         client.sendall(endless)
-        pour(client, b"z" * 4096)
+        fill_buffers(client, b"z" * 4096)
     assert refused(gateway, "head_too_large") == before + 1
     until(lambda: connections(gateway) == 0)
 
@@ -113,7 +113,7 @@ def test_oversized_head_gets_a_valid_error(gateway: GatewayThread) -> None:
     ):
         with closing(connect(gateway)) as client:
             client.sendall(head + b"\r\n")
-            answer = all_of(client)
+            answer = read_all(client)
             assert answer.startswith(b"HTTP/1.1 431 "), answer
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "head_too_large"
 
@@ -121,37 +121,37 @@ def test_oversized_head_gets_a_valid_error(gateway: GatewayThread) -> None:
 def test_usual_head_is_accepted(gateway: GatewayThread) -> None:
     with closing(connect(gateway)) as client:
         client.sendall(START + b"cookie: " + b"y" * 8000 + b"\r\nconnection: close\r\n\r\n")
-        assert all_of(client).startswith(b"HTTP/1.1 200 ")
+        assert read_all(client).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("tail", [b"x: y\r\n", b"x" * 100])
 def test_trailers_have_the_same_limits(gateway: GatewayThread, tail: bytes) -> None:
     with closing(connect(gateway)) as client:
-        head = posted(CHAT, b"").replace(b"content-length: 0", b"transfer-encoding: chunked")
+        head = format_post(CHAT, b"").replace(b"content-length: 0", b"transfer-encoding: chunked")
         client.sendall(head + b"1\r\n{\r\n0\r\n")
-        pour(client, tail * 100)
-        assert all_of(client) == b""
+        fill_buffers(client, tail * 100)
+        assert read_all(client) == b""
     until(lambda: connections(gateway) == 0)
 
 
 def test_body_in_tiny_chunks_is_refused(gateway: GatewayThread) -> None:
     before = refused(gateway, "bad_request")
     with closing(connect(gateway)) as client:
-        head = posted(CHAT, b"").replace(b"content-length: 0", b"transfer-encoding: chunked")
+        head = format_post(CHAT, b"").replace(b"content-length: 0", b"transfer-encoding: chunked")
         client.sendall(head)
-        pour(client, b"1\r\nx\r\n" * 1000)
+        fill_buffers(client, b"1\r\nx\r\n" * 1000)
     until(lambda: refused(gateway, "bad_request") > before)
 
 
 def test_partial_request_times_out(hasty: GatewayThread) -> None:
     with closing(connect(hasty)) as client:
         client.sendall(START)
-        assert all_of(client).startswith(b"HTTP/1.1 408 ")
+        assert read_all(client).startswith(b"HTTP/1.1 408 ")
 
 
 def test_silent_client_times_out(hasty: GatewayThread) -> None:
     with closing(connect(hasty)) as client:
-        assert all_of(client) == b""
+        assert read_all(client) == b""
 
 
 @pytest.mark.parametrize("afterwards", [b"", b"\r\n", b"GET /hea"])
@@ -160,7 +160,7 @@ def test_idle_keep_alive_connection_is_closed(hasty: GatewayThread, afterwards: 
         client.sendall(START + b"\r\n")
         assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         client.sendall(afterwards)
-        assert b" 200 " not in all_of(client)
+        assert b" 200 " not in read_all(client)
 
 
 def test_refused_client_has_limited_time_for_its_body(engine: EngineProcess, template: str) -> None:
@@ -170,8 +170,8 @@ def test_refused_client_has_limited_time_for_its_body(engine: EngineProcess, tem
         ) as gateway,
         closing(connect(gateway)) as client,
     ):
-        client.sendall(posted(CHAT, b"{", length=1 << 20))
-        assert all_of(client).startswith(b"HTTP/1.1 401 ")
+        client.sendall(format_post(CHAT, b"{", length=1 << 20))
+        assert read_all(client).startswith(b"HTTP/1.1 401 ")
 
 
 def test_unread_body_is_drained_slowly(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,11 +185,11 @@ def test_unread_body_is_drained_slowly(gateway: GatewayThread, monkeypatch: pyte
     monkeypatch.setattr(GatewayProtocol, "_resume_reading", read_on)
     with closing(connect(gateway)) as client:
         body = b" " * (1 << 20)
-        client.sendall(posted("/nowhere", b"", length=len(body)))
+        client.sendall(format_post("/nowhere", b"", length=len(body)))
         assert b" 404 " in client.recv(1 << 16)
         client.sendall(body)
         client.sendall(START + b"connection: close\r\n\r\n")
-        assert b" 200 " in all_of(client)
+        assert b" 200 " in read_all(client)
     assert len(rests) > 1
     assert all(rests)
 
@@ -200,15 +200,15 @@ def test_idle_connections_make_room_and_active_ones_stay(engine: EngineProcess, 
         until(lambda: connections(gateway) == 2)
         engine.script("a", HOLD, "b")
         streams = [connect(gateway)]
-        streams[0].sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
-        assert idle[0].recv(1) == b"", "the oldest makes room"
+        streams[0].sendall(format_post(CHAT, json.dumps({**BODY, "stream": True}).encode()))
+        assert idle[0].recv(1) == b"", "the oldest entry must make room"
         assert b"HTTP/1.1 200 " in streams[0].recv(1 << 16)
         engine.script("a", HOLD, "b")
         streams.append(connect(gateway))
-        streams[1].sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
+        streams[1].sendall(format_post(CHAT, json.dumps({**BODY, "stream": True}).encode()))
         assert b"HTTP/1.1 200 " in streams[1].recv(1 << 16)
         with closing(connect(gateway)) as late:
-            answer = all_of(late)
+            answer = read_all(late)
             assert answer.startswith(b"HTTP/1.1 503 ")
             assert b"\r\nretry-after: 1\r\n" in answer
         engine.release()
@@ -217,7 +217,7 @@ def test_idle_connections_make_room_and_active_ones_stay(engine: EngineProcess, 
             data = b""
             while b"[DONE]" not in data:
                 data += client.recv(1 << 16)
-        assert get(f"{gateway.url}/health") == {"status": "ok"}, "they are idle now"
+        assert get(f"{gateway.url}/health") == {"status": "ok"}, "idle connections must not count as busy"
         for client in (*idle, *streams):
             client.close()
 
@@ -247,23 +247,23 @@ def test_tcp_keep_alive_detects_dead_clients(gateway: GatewayThread) -> None:
     with closing(connect(gateway)):
         until(lambda: connections(gateway) == 1)
         (one,) = gateway._server.server_state.connections
-        found: Any = one.transport.get_extra_info("socket")
-        assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        socket_: Any = one.transport.get_extra_info("socket")
+        assert socket_.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 def test_pipelined_bytes_never_reach_the_response(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hello", HOLD, " again")
     with closing(connect(gateway)) as client:
-        client.sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
+        client.sendall(format_post(CHAT, json.dumps({**BODY, "stream": True}).encode()))
         data = b""
         while b"Hello" not in data:
             data += client.recv(1 << 16)
         client.sendall(b"\0\0\0 this is not HTTP\r\n\r\n")
-        assert b"400" not in all_of(client)
+        assert b"400" not in read_all(client)
     engine.release()
 
 
-# -- whom a request is for
+# -- the Host header
 
 
 def test_request_line_and_host_must_agree(gateway: GatewayThread) -> None:
@@ -278,31 +278,31 @@ def test_request_line_and_host_must_agree(gateway: GatewayThread) -> None:
     ):
         with closing(connect(gateway)) as client:
             client.sendall(b"GET %b HTTP/1.1\r\nhost: %b\r\nconnection: close\r\n\r\n" % (line, host))
-            assert all_of(client).startswith(b"HTTP/1.1 " + status), (line, host)
+            assert read_all(client).startswith(b"HTTP/1.1 " + status), (line, host)
 
 
-# -- clients that do not read
+# -- slow clients
 
 
 def test_client_that_does_not_read_a_whole_response_is_dropped(
     engine: EngineProcess, hasty: GatewayThread
 ) -> None:
-    gone = hasty.gateway.metrics.clients_gone.value()
+    before = hasty.gateway.metrics.clients_gone.value()
     engine.script(*["x" * 100_000] * 120)
     with closing(connect(hasty, window=4096)) as client:
-        client.sendall(posted(CHAT, json.dumps(BODY).encode()))
-        until(lambda: hasty.gateway.metrics.clients_gone.value() > gone)
+        client.sendall(format_post(CHAT, json.dumps(BODY).encode()))
+        until(lambda: hasty.gateway.metrics.clients_gone.value() > before)
         until(lambda: connections(hasty) == 0)
 
 
 def test_client_that_does_not_read_a_failed_stream_is_dropped(
     engine: EngineProcess, hasty: GatewayThread
 ) -> None:
-    gone = hasty.gateway.metrics.clients_gone.value()
+    before = hasty.gateway.metrics.clients_gone.value()
     engine.script("x" * 10_000_000, die=True)
     with closing(connect(hasty, window=4096)) as client:
-        client.sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
-        until(lambda: hasty.gateway.metrics.clients_gone.value() > gone)
+        client.sendall(format_post(CHAT, json.dumps({**BODY, "stream": True}).encode()))
+        until(lambda: hasty.gateway.metrics.clients_gone.value() > before)
         until(lambda: connections(hasty) == 0)
         assert hasty.gateway.metrics.active.value() == 0
 
@@ -310,7 +310,7 @@ def test_client_that_does_not_read_a_failed_stream_is_dropped(
 def test_dropped_stream_closes_its_connection(engine: EngineProcess, hasty: GatewayThread) -> None:
     engine.script(forever="x" * 4096)
     with closing(connect(hasty, window=4096)) as client:
-        client.sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
+        client.sendall(format_post(CHAT, json.dumps({**BODY, "stream": True}).encode()))
         until(lambda: connections(hasty) == 1)
         until(lambda: connections(hasty) == 0)
 

@@ -58,24 +58,24 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
         connect_timeout=2,
         max_output_bytes=20_000,
         max_request_bytes=50_000,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     """Start a gateway with short upstream timeouts; the default is for slow machines."""
-    with serving(upstream="completions", url=engine.url, template=template, idle_timeout=0.5) as found:
-        yield found
+    with serving(upstream="completions", url=engine.url, template=template, idle_timeout=0.5) as server:
+        yield server
 
 
-def whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str, Any]]:
+def ask_whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str, Any]]:
     path, body = BODIES[api]
     status, data, _ = send(gateway.url + path, {**body, **more})
     return status, json.loads(data)
 
 
-def streamed(gateway: GatewayThread, api: str, watch: OnData | None = None) -> list[Any]:
+def ask_streamed(gateway: GatewayThread, api: str, watch: OnData | None = None) -> list[Any]:
     path, body = BODIES[api]
     return list(events(gateway.url + path, body, watch))
 
@@ -91,32 +91,34 @@ def error_of(api: str, body: dict[str, Any]) -> dict[str, Any]:
     return error
 
 
-def check_failed_stream(api: str, found: list[Any], text: str) -> str:
+def check_failed_stream(api: str, received: list[Any], text: str) -> str:
     """Assert that the stream ends with an error in the API's form after its text; return the message."""
     if api == "chat":
-        assert found.pop() == "[DONE]"
-        error = found.pop()["error"]
-        assert all(choice["finish_reason"] is None for chunk in found for choice in chunk["choices"])
+        assert received.pop() == "[DONE]"
+        error = received.pop()["error"]
+        assert all(choice["finish_reason"] is None for chunk in received for choice in chunk["choices"])
         assert (
-            "".join(choice["delta"].get("content", "") for chunk in found for choice in chunk["choices"])
+            "".join(choice["delta"].get("content", "") for chunk in received for choice in chunk["choices"])
             == text
         )
         return str(error["message"])
     if api == "responses":
-        assert [event["sequence_number"] for event in found] == list(range(len(found)))
-        assert [event["type"] for event in found].count("response.completed") == 0
-        last = found[-1]
+        assert [event["sequence_number"] for event in received] == list(range(len(received)))
+        assert [event["type"] for event in received].count("response.completed") == 0
+        last = received[-1]
         assert last["type"] == "response.failed"
         assert last["response"]["status"] == "failed"
-        assert last["response"]["id"] == found[0]["response"]["id"]
-        said = "".join(event["delta"] for event in found if event["type"] == "response.output_text.delta")
-        assert said == text
+        assert last["response"]["id"] == received[0]["response"]["id"]
+        received_text = "".join(
+            event["delta"] for event in received if event["type"] == "response.output_text.delta"
+        )
+        assert received_text == text
         return str(last["response"]["error"]["message"])
-    assert not any(event["type"] in ("message_delta", "message_stop") for event in found)
-    said = "".join(e["delta"]["text"] for e in found if e["type"] == "content_block_delta")
-    assert said == text
-    assert found[-1]["type"] == "error"
-    return str(found[-1]["error"]["message"])
+    assert not any(event["type"] in ("message_delta", "message_stop") for event in received)
+    received_text = "".join(e["delta"]["text"] for e in received if e["type"] == "content_block_delta")
+    assert received_text == text
+    assert received[-1]["type"] == "error"
+    return str(received[-1]["error"]["message"])
 
 
 def hexed(*texts: str | bytes) -> list[str]:
@@ -188,19 +190,19 @@ def test_upstream_failure_in_a_stream_is_an_error_event(
     script, expected = MIDWAY[case]
     if expected == "no output":
         gateway = hasty
-    # The failure comes when the client has the first text.
+    # The failure comes after the client has received the first text.
     first, *others = script["chunks"]
     script = {key: value for key, value in script.items() if key != "chunks"}
     engine.script(first, HOLD, *others, **script)
-    found = streamed(gateway, api, once(b"Hello", engine.release))
+    received = ask_streamed(gateway, api, once(b"Hello", engine.release))
     if case == "too much":
-        text = json.dumps(found)
+        text = json.dumps(received)
         assert expected in text
     else:
-        assert expected in check_failed_stream(api, found, "Hello")
-    # A client that waits for the whole cannot tell when; what dies at once may be lost with what it said.
+        assert expected in check_failed_stream(api, received, "Hello")
+    # A small delay lets the error message arrive before the connection closes.
     engine.script(first, *others, **{"delay": 0.001, **script})
-    status, body = whole(gateway, api)
+    status, body = ask_whole(gateway, api)
     assert status in (502, 504)
     assert expected in error_of(api, body)["message"]
 
@@ -234,14 +236,14 @@ def test_upstream_failure_at_once_is_a_status(
     if "wait" in script:
         gateway = hasty
     engine.script(**script)
-    status, body = whole(gateway, api)
+    status, body = ask_whole(gateway, api)
     assert status == expected
     error_of(api, body)
     engine.script(**script)
     path, request = BODIES[api]
     status, data, _ = send(gateway.url + path, {**request, "stream": True})
     if "status" in script or "wait" in script:
-        assert status == expected  # nothing had been sent: the status can tell
+        assert status == expected  # no headers had been sent, so the status can report the failure
         error_of(api, json.loads(data))
     else:
         assert b"error" in data
@@ -251,10 +253,10 @@ def test_unreachable_upstream_is_a_bad_gateway(template: str) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with serving(upstream="completions", url=url, template=template) as gateway:
         for api in APIS:
-            status, body = whole(gateway, api)
+            status, body = ask_whole(gateway, api)
             assert status == 502
             assert "cannot reach" in error_of(api, body)["message"]
-        status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # POST is not GET
+        status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # this path accepts only GET
         assert (status, json.loads(data)["error"]["code"]) == (405, "method_not_allowed")
         assert get(f"{gateway.url}/health") == {"status": "ok"}
         assert fetch(f"{gateway.url}/ready")[0] == 503
@@ -266,14 +268,14 @@ def test_upstream_may_start_later(template: str, engine: EngineProcess) -> None:
         upstream: Any = gateway.gateway.upstream
         upstream.model, upstream._detect = "", True
         engine.script("Hi")
-        assert whole(gateway, "chat")[0] == 200
+        assert ask_whole(gateway, "chat")[0] == 200
         assert upstream.model == "engine-model"
 
 
 # -- clients
 
 
-def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
+def begin_request(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
     """Return a client that has sent its request."""
     path, body = BODIES[api]
     data = json.dumps({**body, "stream": stream}).encode()
@@ -293,7 +295,7 @@ def test_disconnect_stops_the_upstream(
 ) -> None:
     before = len(engine.seen())
     engine.script(forever="x", delay=0.05)
-    client = begin(gateway, api, stream=stream)
+    client = begin_request(gateway, api, stream=stream)
     until(lambda: len(engine.seen()) > before and engine.seen()[-1]["sent"] > 2)
     assert not engine.seen()[-1]["gone"]
     client.close()
@@ -306,7 +308,7 @@ def test_disconnect_before_the_first_byte_stops_the_upstream(
     before = len(engine.seen())
     engine.script(wait=3600)
     with serving(upstream="completions", url=engine.url, template=gateway._settings.template) as patient:
-        client = begin(patient, "chat")
+        client = begin_request(patient, "chat")
         until(lambda: len(engine.seen()) > before)
         client.close()
         until(lambda: engine.seen()[-1]["gone"])
@@ -324,10 +326,10 @@ def test_slow_reader_is_not_buffered_without_limit(engine: EngineProcess, templa
     ) as gateway:
         before = len(engine.seen())
         engine.script(forever="x" * 4096)
-        client = begin(gateway, "chat")
+        client = begin_request(gateway, "chat")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         until(lambda: len(engine.seen()) > before)
-        # The engine is held up, then given up.
+        # The gateway first stops reading from the engine, then closes the connection.
         until(lambda: engine.seen()[-1]["gone"])
         until(lambda: gateway.gateway.metrics.clients_gone.value() == 1)
         client.close()
@@ -335,7 +337,7 @@ def test_slow_reader_is_not_buffered_without_limit(engine: EngineProcess, templa
 
 def test_request_size_is_limited(gateway: GatewayThread) -> None:
     for api in APIS:
-        status, body = whole(gateway, api, metadata={"x": "y" * 60_000})
+        status, body = ask_whole(gateway, api, metadata={"x": "y" * 60_000})
         assert status == 413
         error_of(api, body)
 
@@ -359,17 +361,17 @@ def test_concurrent_requests_are_limited(engine: EngineProcess, template: str) -
     with serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway:
         before = len(engine.seen())
         engine.script(forever="x", delay=0.05)
-        client = begin(gateway, "chat")
+        client = begin_request(gateway, "chat")
         until(lambda: len(engine.seen()) > before)
-        status, body = whole(gateway, "chat")
+        status, body = ask_whole(gateway, "chat")
         assert (status, body["error"]["code"]) == (503, "overloaded")
         client.close()
         until(lambda: gateway.gateway.metrics.active.value() == 0)
         engine.script("Hi")
-        assert whole(gateway, "chat")[0] == 200
+        assert ask_whole(gateway, "chat")[0] == 200
 
 
-# -- who may come in
+# -- access
 
 
 def test_api_keys_are_checked(engine: EngineProcess, template: str) -> None:
@@ -415,7 +417,7 @@ def test_gateway_listens_on_loopback_by_default(gateway: GatewayThread) -> None:
     assert gateway.url.startswith("http://127.0.0.1:")
 
 
-# -- the operator
+# -- operators
 
 
 @contextmanager
@@ -425,7 +427,7 @@ def process(
     port = free_port()
     log = tmp_path / "log"
     with log.open("wb") as stderr:
-        found = subprocess.Popen(
+        process_ = subprocess.Popen(
             [
                 sys.executable,
                 "-m",
@@ -446,10 +448,10 @@ def process(
         )
     try:
         until(lambda: b'"listening"' in log.read_bytes() and _open(port))
-        yield found, f"http://127.0.0.1:{port}", log
+        yield process_, f"http://127.0.0.1:{port}", log
     finally:
-        found.kill()
-        found.wait()
+        process_.kill()
+        process_.wait()
 
 
 def _open(port: int) -> bool:
@@ -457,7 +459,7 @@ def _open(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def stopped_in_a_stream(
+def stop_during_stream(
     server: subprocess.Popen[bytes], url: str, then: Callable[[], object] = lambda: None
 ) -> bytes:
     """Return what a client receives if the server is stopped while it streams."""
@@ -480,7 +482,7 @@ def stopped_in_a_stream(
 def test_shutdown_finishes_streams(engine: EngineProcess, template: str, tmp_path: Path) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=300) as (server, url, log):
         engine.script("secret", HOLD, " words")
-        got = stopped_in_a_stream(server, url, engine.release)
+        got = stop_during_stream(server, url, engine.release)
         server.wait()
     assert b'"finish_reason":"stop"' in got
     assert b"data: [DONE]" in got
@@ -495,7 +497,7 @@ def test_shutdown_ends_long_streams_with_a_valid_event(
 ) -> None:
     with process(engine, template, tmp_path, shutdown_timeout=2) as (server, url, log):
         engine.script(forever="x", delay=0.05)
-        got = stopped_in_a_stream(server, url)
+        got = stop_during_stream(server, url)
         server.wait()
     assert b"shutting down" in got
     assert b'"finish_reason":"stop"' not in got
@@ -524,7 +526,7 @@ def test_metrics_count_requests_and_tokens(engine: EngineProcess, template: str)
         path, body = BODIES["chat"]
         post(gateway.url + path, {**body, "tools": [tool]})
         engine.script("x", die=True)
-        whole(gateway, "messages")
+        ask_whole(gateway, "messages")
         status, data, _ = fetch(f"{gateway.url}/metrics")
     assert status == 200
     lines = data.decode().splitlines()
@@ -551,7 +553,7 @@ def test_stream_sends_pings(engine: EngineProcess, template: str, api: str) -> N
         engine.script("a", HOLD, "b")
         path, body = BODIES[api]
         ping = b": ping\n\n" if api != "messages" else b'event: ping\ndata: {"type":"ping"}\n\n'
-        # It goes on when the client has heard twice that it lives.
+        # The engine continues after the client has received two pings.
         watch = once(ping + ping, engine.release)
         _, data, _ = send(gateway.url + path, {**body, "stream": True}, watch=watch)
     assert data.count(ping) >= 2
@@ -570,13 +572,13 @@ def test_missing_body_times_out(engine: EngineProcess, template: str) -> None:
         client.close()
 
 
-# -- many at once
+# -- many clients at once
 
 
 STREAMS = 200
 
 
-async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
+async def receive_all(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
     """Return everything that a streaming client receives, up to the end of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
     path, body = BODIES[api]
@@ -598,11 +600,11 @@ async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None
     return got
 
 
-async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
+async def kill_upstream(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
     """Return what clients receive if their upstream is killed while it answers all of them."""
     began = [asyncio.Event() for _ in range(STREAMS)]
     clients = [
-        asyncio.create_task(received(gateway, APIS[number % len(APIS)], event))
+        asyncio.create_task(receive_all(gateway, APIS[number % len(APIS)], event))
         for number, event in enumerate(began)
     ]
     for event in began:
@@ -611,27 +613,27 @@ async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
     return await asyncio.gather(*clients)
 
 
-def waiting(gateway: GatewayThread) -> int:
+def gateway_tasks(gateway: GatewayThread) -> int:
     """Return the gateway's tasks."""
     return len(asyncio.all_tasks(gateway.loop))
 
 
 def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, "unspool.gateway")  # what is captured is kept
+    caplog.set_level(logging.CRITICAL, "unspool.gateway")  # captured log records would count as memory
     port = free_port()
     engine = EngineProcess("vllm", port)
     memory: list[int] = []
     with serving(upstream="completions", url=engine.url, template=template) as gateway:
         engine.script("Hi")
-        whole(gateway, "chat")
-        tasks = waiting(gateway)
+        ask_whole(gateway, "chat")
+        tasks = gateway_tasks(gateway)
         tracemalloc.start()
         try:
-            # Three times: what the first leaves behind are caches.
+            # The first round fills caches, so run three.
             for _ in range(3):
                 for _ in range(STREAMS):
                     engine.script(forever="xyz ", delay=0.05)
-                answers = asyncio.run(killed(gateway, engine))
+                answers = asyncio.run(kill_upstream(gateway, engine))
                 assert len(answers) == STREAMS
                 for number, answer in enumerate(answers):
                     assert answer.startswith(b"HTTP/1.1 200 ")
@@ -644,7 +646,7 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
                     assert answer.count(end[api]) == 1
                     assert b"broke" in answer
                     assert (b"data: [DONE]\n\n" in answer) == (api == "chat")
-                until(lambda: waiting(gateway) <= tasks)
+                until(lambda: gateway_tasks(gateway) <= tasks)
                 until(lambda: not gateway._server.server_state.connections)
                 assert gateway.gateway.metrics.active.value() == 0
                 assert len(gateway.gateway.active) == 0
@@ -653,9 +655,9 @@ def test_killed_upstream_fails_all_its_streams(template: str, caplog: pytest.Log
                 memory.append(tracemalloc.get_traced_memory()[0])
                 assert not [one for one in gc.get_objects() if type(one) is Exchange]
                 engine = EngineProcess("vllm", port)
-                # The pool has forgotten the connections, so the next request finds the new engine.
+                # The pool has dropped the connections, so the next request reaches the new engine.
                 engine.script("Hello", " again")
-                status, body = whole(gateway, "chat")
+                status, body = ask_whole(gateway, "chat")
                 assert (status, body["choices"][0]["message"]["content"]) == (200, "Hello again")
         finally:
             tracemalloc.stop()

@@ -60,7 +60,7 @@ class Process:
         return {int(pid) for pid in path.read_text(encoding="ascii").split()}
 
     def serving(self, count: int) -> None:
-        """Wait until this number of workers have reported that they serve, since the start."""
+        """Wait until this many workers have reported ready since the start."""
         until(lambda: self.process.poll() is not None or len(self.logged("worker_serves")) >= count)
         assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
 
@@ -77,21 +77,21 @@ class Process:
 
     def number(self, name: str) -> float:
         """Return a value from ``/metrics``."""
-        found = re.search(
+        match = re.search(
             rf"^{re.escape(name)} (\S+)$", fetch(f"{self.url}/metrics")[1].decode(), re.MULTILINE
         )
-        return float(found[1]) if found else 0.0
+        return float(match[1]) if match else 0.0
 
 
 @contextmanager
-def running(folder: Path, config: str, *command: str) -> Iterator[Process]:
-    found = Process(folder, config, *command)
+def run_process(folder: Path, config: str, *command: str) -> Iterator[Process]:
+    process = Process(folder, config, *command)
     try:
-        yield found
+        yield process
     finally:
-        if found.process.poll() is None:
-            found.process.send_signal(signal.SIGTERM)
-            found.process.wait()
+        if process.process.poll() is None:
+            process.process.send_signal(signal.SIGTERM)
+            process.process.wait()
 
 
 def config_for(engine: EngineProcess, folder: Path) -> str:
@@ -101,9 +101,9 @@ def config_for(engine: EngineProcess, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("workers")
-    with running(folder, config_for(engine, folder)) as found:
-        found.serving(2)
-        yield found
+    with run_process(folder, config_for(engine, folder)) as process:
+        process.serving(2)
+        yield process
 
 
 @linux
@@ -113,20 +113,20 @@ def test_leftovers_of_a_killed_gateway_are_removed(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    with running(tmp_path, config_for(engine, tmp_path)) as killed:
+    with run_process(tmp_path, config_for(engine, tmp_path)) as killed:
         killed.serving(2)
         workers = killed.pids()
         (folder,) = temporary.glob("unspool-kept-*")
         other = temporary / "unspool-kept-not-ours"
         other.mkdir()
-        with running(tmp_path, config_for(engine, tmp_path)) as beside:
+        with run_process(tmp_path, config_for(engine, tmp_path)) as beside:
             beside.serving(2)
             assert folder.exists()
         killed.process.kill()
         killed.process.wait()
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    with running(tmp_path, config_for(engine, tmp_path)) as found:
-        found.serving(2)
+    with run_process(tmp_path, config_for(engine, tmp_path)) as process:
+        process.serving(2)
         assert not folder.exists()
         assert other.exists()
     assert list(temporary.glob("unspool-*")) == [other]
@@ -134,10 +134,10 @@ def test_leftovers_of_a_killed_gateway_are_removed(
 
 @linux
 def test_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
-    with running(tmp_path, config_for(engine, tmp_path)) as found:
-        until(lambda: bool(found.pids()))
-        os.kill(found.pids().pop(), signal.SIGKILL)
-        found.serving(2)
+    with run_process(tmp_path, config_for(engine, tmp_path)) as process:
+        until(lambda: bool(process.pids()))
+        os.kill(process.pids().pop(), signal.SIGKILL)
+        process.serving(2)
 
 
 def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
@@ -151,12 +151,12 @@ def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
     return data
 
 
-# -- what they share
+# -- shared state
 
 
 def test_workers_share_the_store(gateway: Process) -> None:
     made = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
-    for _ in range(20):  # every request is another connection, dealt out by chance
+    for _ in range(20):  # each request opens a new connection, which reaches a random worker
         assert get(f"{gateway.url}/v1/responses/{made['id']}") == made
 
 
@@ -179,13 +179,13 @@ def test_any_worker_reports_metrics_of_all(gateway: Process) -> None:
 def clients_of(pid: int, port: int) -> set[int]:
     """Return the ports of the clients that are connected to this process."""
     inodes = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()}
-    found: set[int] = set()
+    pids: set[int] = set()
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         fields = line.split()
         established = fields[3] == "01" and int(fields[1].rpartition(":")[2], 16) == port
         if established and f"socket:[{fields[9]}]" in inodes:
-            found.add(int(fields[2].rpartition(":")[2], 16))
-    return found
+            pids.add(int(fields[2].rpartition(":")[2], 16))
+    return pids
 
 
 @linux
@@ -218,7 +218,7 @@ def test_killed_worker_ends_only_its_own_streams(gateway: Process, engine: Engin
     assert gateway.pids() > {other}
     for _ in range(10):
         assert post(gateway.url + PATH, BODY)["choices"]
-    # What the dead had counted included; the living tell now and then what they counted.
+    # The total includes the counts of dead workers; living workers report theirs at intervals.
     until(lambda: gateway.number(name) >= before + len(kept))
 
 
@@ -231,7 +231,7 @@ def test_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) ->
         gateway.config.write_text(gateway.config.read_text(encoding="utf-8") + 'model = "renamed"\n')
         gateway.process.send_signal(signal.SIGHUP)
         gateway.serving(served + 2)
-        until(lambda: len(old & gateway.pids()) == 1)  # one has nothing to do any more
+        until(lambda: len(old & gateway.pids()) == 1)  # the other old worker was idle
         for _ in range(10):
             assert post(gateway.url + PATH, BODY)["model"] == "renamed"
         engine.release()
@@ -240,16 +240,16 @@ def test_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) ->
     assert not gateway.logged("worker_died")[1:]
 
 
-# -- the beginning and the end
+# -- start, reload and shutdown
 
 
 @linux
 def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: Path) -> None:
     config = config_for(engine, tmp_path)
-    with running(tmp_path, config) as gateway:
+    with run_process(tmp_path, config) as gateway:
         gateway.serving(2)
         old = gateway.pids()
-        for changed, told in (
+        for changed, text in (
             ("no TOML", "is not TOML"),
             (
                 config.replace("chatml.jinja", "missing.jinja"),
@@ -258,7 +258,7 @@ def test_invalid_settings_keep_the_old_workers(engine: EngineProcess, tmp_path: 
         ):
             gateway.config.write_text(changed)
             gateway.process.send_signal(signal.SIGHUP)
-            until(lambda told=told: any(told in line["reason"] for line in gateway.logged("reload_failed")))  # type: ignore[misc]
+            until(lambda text=text: any(text in line["reason"] for line in gateway.logged("reload_failed")))  # type: ignore[misc]
             assert gateway.pids() == old
         engine.script("Hello", HOLD, " there.")
         with gateway.stream() as client:
@@ -273,9 +273,9 @@ def test_invalid_settings_are_reported_once(engine: EngineProcess, tmp_path: Pat
     config = config_for(engine, tmp_path).replace("chatml.jinja", "missing.jinja")
     gateway = Process(tmp_path, config)
     assert gateway.process.wait() == 2
-    told = gateway.logged("worker_start_failed")
-    assert len(told) == 1
-    assert "missing.jinja" in told[0]["reason"]
+    lines = gateway.logged("worker_start_failed")
+    assert len(lines) == 1
+    assert "missing.jinja" in lines[0]["reason"]
 
 
 def test_embedded_model_is_loaded_once() -> None:
@@ -286,7 +286,7 @@ def test_embedded_model_is_loaded_once() -> None:
 def test_factory_works_with_other_servers(engine: EngineProcess, tmp_path: Path) -> None:
     port = str(free_port())
     command = ("uvicorn", "--factory", "unspool.gateway:create_app", "--port", port, "--workers", "1")
-    with running(tmp_path, config_for(engine, tmp_path), *command) as gateway:
+    with run_process(tmp_path, config_for(engine, tmp_path), *command) as gateway:
         url = f"http://127.0.0.1:{port}"
 
         def answers() -> bool:
@@ -300,7 +300,7 @@ def test_factory_works_with_other_servers(engine: EngineProcess, tmp_path: Path)
         assert gateway.process.poll() is None
 
 
-# -- numbers of several processes
+# -- metrics of several processes
 
 
 counts = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.floats(0, 400)), max_size=8)

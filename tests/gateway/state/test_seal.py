@@ -1,4 +1,4 @@
-"""Reasoning that clients keep returns to the model, and to nobody else."""
+"""Reasoning that clients keep returns only to the model."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
     template = template_file(tmp_path_factory.mktemp("sealed"))
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
-# -- the seal
+# -- sealing
 
 
 @given(st.text(st.characters(codec=None)), st.text(st.characters(codec="utf-8")))
@@ -54,7 +54,7 @@ def test_seal_of_another_key_or_owner_does_not_open() -> None:
     sealed = seal.close("text")
     assert Seal("other").of("me").open(sealed) is None
     assert Seal("key").of("you").open(sealed) is None
-    assert Seal().of("me").open(Seal().of("me").close("text")) is None  # each start has a key of its own
+    assert Seal().of("me").open(Seal().of("me").close("text")) is None  # each start uses a new random key
     for at, letter in itertools.product(range(len(sealed)), "AB-_=\n"):
         changed = sealed[:at] + letter + sealed[at + 1 :]
         assert (seal.open(changed) is None) == (changed != sealed)
@@ -75,7 +75,7 @@ def test_workers_open_seals_of_each_other(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(keys[0]) >= 32
 
 
-# -- requests
+# -- responses
 
 
 def reasoning(**item: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_unreadable_reasoning_falls_back_to_its_summary() -> None:
     ("wish", "sealed"),
     [
         ({"include": ["reasoning.encrypted_content"]}, True),
-        ({"store": False}, True),  # one library wants it then, and does not say so
+        ({"store": False}, True),  # a client library needs this, but does not request it
         ({}, False),
     ],
 )
@@ -110,9 +110,9 @@ def test_reasoning_is_sealed_for_clients_that_keep_it(
     body: Any = {"model": "m", "input": "Hi", **wish}
     with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client:
         if stream:
-            with client.responses.stream(**body) as found:
-                done = [e.item for e in found if e.type == "response.output_item.done"]
-                response: Any = found.get_final_response()
+            with client.responses.stream(**body) as stream_:
+                done = [e.item for e in stream_ if e.type == "response.output_item.done"]
+                response: Any = stream_.get_final_response()
             assert done[0].encrypted_content == response.output[0].encrypted_content  # type: ignore[union-attr]
         else:
             response = client.responses.create(**body)
@@ -129,7 +129,7 @@ def test_reasoning_is_sealed_for_clients_that_keep_it(
     assert "<think>\nA secret é \U0001f600.\n</think>" in engine.last()["prompt"]
 
 
-# -- the AI SDK, whose default is this API
+# -- the AI SDK, which uses the Responses API by default
 
 STEPS = """
 import { createOpenAI } from "@ai-sdk/openai";
@@ -171,8 +171,8 @@ def test_ai_sdk_continues_from_references_and_from_kept_items(
         for store in (True, False)
     ]
     before = len(engine.seen())
-    told = node(STEPS, url=gateway.url, engine=engine.url, cases=cases)
-    assert told == ["Done."] * 4
+    results = node(STEPS, url=gateway.url, engine=engine.url, cases=cases)
+    assert results == ["Done."] * 4
     prompts = [seen["body"]["prompt"] for seen in engine.seen()[before:] if "prompt" in seen["body"]]
     assert len(prompts) == 12
     for prompt in prompts[2::3]:

@@ -33,7 +33,7 @@ from unspool.gateway.state import response_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
 from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Make: TypeAlias = Callable[[Path, int], Store]
 STORES: dict[str, Make] = {
     "memory": lambda _, room: MemoryStore(room),
@@ -41,10 +41,10 @@ STORES: dict[str, Make] = {
 }
 
 
-def using(
-    kind: str, room: int, work: Callable[[Store], Awaitable[Found]], folder: Path | None = None
-) -> Found:
-    async def run(place: Path) -> Found:
+def run_with_store(
+    kind: str, room: int, work: Callable[[Store], Awaitable[Result]], folder: Path | None = None
+) -> Result:
+    async def run(place: Path) -> Result:
         store = STORES[kind](place, room)
         await store.start()
         try:
@@ -58,7 +58,7 @@ def using(
         return asyncio.run(run(Path(made)))
 
 
-async def whole(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+async def read_entry(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
     """Return a stored entry; its weight is that of its items."""
     kept = await store.get(owner, id)
     if kept is None:
@@ -68,11 +68,11 @@ async def whole(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list
     return decoded(kept.head), [decoded(row.data) for row in rows]
 
 
-# -- the laws of a store
+# -- laws of a store
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=settings().max_examples // 3 + 1)  # every example is another file
+@settings(max_examples=settings().max_examples // 3 + 1)  # every example opens another database
 @given(
     steps=st.lists(
         st.tuples(
@@ -118,7 +118,7 @@ def test_store_forgets_the_oldest_entries(kind: str, steps: list[tuple[str, str,
                 assert not await store.delete(owner, id)
             elif step == "get":
                 settle(key)
-                assert await whole(store, owner, id) == model[key]
+                assert await read_entry(store, owner, id) == model[key]
             elif step == "extend":
                 model[key] = model[key][0], [*model[key][1], item]
                 assert await store.extend(owner, id, pack_items([item])) == settle(key)
@@ -126,14 +126,14 @@ def test_store_forgets_the_oldest_entries(kind: str, steps: list[tuple[str, str,
                 model[key] = head, model[key][1]
                 assert await store.change(owner, id, encode_json(head)) == settle(key)
             elif step == "drop" and model[key][1]:
-                gone = model[key][1].pop(0)
+                deleted = model[key][1].pop(0)
                 settle(key)
-                assert await store.delete(owner, id, gone["id"])
+                assert await store.delete(owner, id, deleted["id"])
             else:
                 del model[key]
                 assert await store.delete(owner, id)
         for owner, id in list(model):
-            assert await whole(store, owner, id) == model[owner, id]
+            assert await read_entry(store, owner, id) == model[owner, id]
             for item in model[owner, id][1]:
                 data = encode_json(item)
                 assert await store.find(owner, [item["id"]]) == {item["id"]: data}
@@ -141,7 +141,7 @@ def test_store_forgets_the_oldest_entries(kind: str, steps: list[tuple[str, str,
                 assert await store.item(owner, id, item["id"]) == (item["id"], data, count_values(data))
                 assert await store.find("somebody", [item["id"]]) == {}
 
-    using(kind, room, follow)
+    run_with_store(kind, room, follow)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -157,7 +157,7 @@ def test_item_is_found_where_it_was_stored_last(kind: str) -> None:
         await store.delete("a", "second")
         assert await store.find("a", ["j"]) == {}
 
-    using(kind, 1000, work)
+    run_with_store(kind, 1000, work)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -166,21 +166,21 @@ def test_pages_join_to_the_whole(kind: str) -> None:
         ids = [f"i{number}" for number in range(30)]
         await store.put("a", "c", pack("k", {}, [{"id": id} for id in ids]))
         await store.put("a", "other", pack("k", {}, [{"id": "x"}]))
-        for gone in ids[3:6] + ids[29:]:
-            assert await store.delete("a", "c", gone)
+        for deleted in ids[3:6] + ids[29:]:
+            assert await store.delete("a", "c", deleted)
         left = [id for id in ids if id not in ids[3:6] + ids[29:]]
         assert [row.id for row in await store.rows("a", "c", 2, 5)] == left[2:5]
         for newest_first in (False, True):
             listed = left[::-1] if newest_first else left
             for after in (None, *left):
                 start = 0 if after is None else listed.index(after) + 1
-                found = await store.page("a", "c", after, 4, newest_first=newest_first)
-                assert found is not None
-                assert [row.id for row in found] == listed[start : start + 4]
+                page = await store.page("a", "c", after, 4, newest_first=newest_first)
+                assert page is not None
+                assert [row.id for row in page] == listed[start : start + 4]
             for nowhere in ("x", ids[3]):
                 assert await store.page("a", "c", nowhere, 4, newest_first=newest_first) is None
 
-    using(kind, 10_000, work)
+    run_with_store(kind, 10_000, work)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -190,12 +190,12 @@ def test_items_with_the_same_id_are_kept_together(kind: str) -> None:
         await store.put("a", "c", pack("k", {}, items))
         await store.extend("a", "c", pack_items([{"id": "j", "n": 3}]))
         assert await store.delete("a", "c", "i")
-        assert await whole(store, "a", "c") == ({}, [{"id": "j"}, {"id": "j", "n": 3}])
+        assert await read_entry(store, "a", "c") == ({}, [{"id": "j"}, {"id": "j", "n": 3}])
         assert not await store.delete("a", "c", "i")
         assert await store.delete("a", "c", "j")
-        assert await whole(store, "a", "c") == ({}, [])
+        assert await read_entry(store, "a", "c") == ({}, [])
 
-    using(kind, 1000, work)
+    run_with_store(kind, 1000, work)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -205,11 +205,11 @@ def test_owner_loses_nothing_to_an_owner_that_stores_more(kind: str) -> None:
         await store.put("small", "first", pack("k", {}, small))
         for number in range(20):
             assert await store.put("large", f"{number}", pack("k", {}, [{"id": "i", "text": "x" * 300}]))
-        assert await whole(store, "small", "first") == ({}, small)
+        assert await read_entry(store, "small", "first") == ({}, small)
         assert not await store.put("large", "whole", pack("k", {}, [{"id": "i", "text": "x" * 950}]))
-        assert await whole(store, "small", "first") == ({}, small)
+        assert await read_entry(store, "small", "first") == ({}, small)
 
-    using(kind, 1000, work)
+    run_with_store(kind, 1000, work)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -223,9 +223,9 @@ def test_large_entries_are_decoded_and_encoded_in_a_pool(
     def watched(module: Any, name: str) -> None:
         before = getattr(module, name)
 
-        def called(*given: Any) -> Any:
+        def called(*arguments: Any) -> Any:
             seen.append((name, threading.get_ident() in main))
-            return before(*given)
+            return before(*arguments)
 
         monkeypatch.setattr(module, name, called)
 
@@ -297,7 +297,7 @@ def test_long_lookup_yields_to_other_requests(kind: str) -> None:
         task.cancel()
         assert turns >= 100
 
-    using(kind, 1000, work)
+    run_with_store(kind, 1000, work)
 
 
 def test_item_is_found_and_added_without_visiting_neighbours() -> None:
@@ -319,7 +319,7 @@ def test_item_is_found_and_added_without_visiting_neighbours() -> None:
         assert page[0].id == "j"
         assert await store.delete("a", "kept", "j")
 
-    using("memory", 1000, work)
+    run_with_store("memory", 1000, work)
 
 
 def test_index_of_deleted_items_is_cleaned_gradually() -> None:
@@ -336,7 +336,7 @@ def test_index_of_deleted_items_is_cleaned_gradually() -> None:
         assert list(places) == ["i7"]
         assert len(await store.find("a", ["i7"])) == 1
 
-    using("memory", 1_000_000, work)
+    run_with_store("memory", 1_000_000, work)
 
 
 def test_file_store_is_shared_and_survives_restart(tmp_path: Path) -> None:
@@ -352,13 +352,13 @@ def test_file_store_is_shared_and_survives_restart(tmp_path: Path) -> None:
         assert sorted(ids) == sorted(f"{n}" for n in range(10) for _ in "ab")
         await other.stop()
 
-    using("sqlite", 1000, work, tmp_path)
+    run_with_store("sqlite", 1000, work, tmp_path)
     assert (tmp_path / "kept.db").stat().st_mode & 0o077 == 0
 
     async def again(store: Store) -> None:
         assert len(await store.rows("a", "x")) == 20
 
-    using("sqlite", 1000, again, tmp_path)
+    run_with_store("sqlite", 1000, again, tmp_path)
 
 
 def test_file_permissions_are_restricted(tmp_path: Path) -> None:
@@ -372,24 +372,24 @@ def test_file_permissions_are_restricted(tmp_path: Path) -> None:
         modes = await asyncio.to_thread(lambda: {one.stat().st_mode & 0o777 for one in tmp_path.iterdir()})
         assert modes == {0o600}
 
-    using("sqlite", 1000, work, tmp_path)
+    run_with_store("sqlite", 1000, work, tmp_path)
 
 
 def test_stored_entries_are_readable_on_a_full_disk(tmp_path: Path) -> None:
-    """A full disk behaves so."""
+    """With ``query_only``, SQLite rejects writes as it does on a full disk."""
 
     async def work(store: Store) -> None:
         assert isinstance(store, SqliteStore)
         await store.put("a", "x", pack("k", {"n": 1}, [{"id": "i"}]))
         await store._run(lambda: store._database.execute("PRAGMA query_only = ON"))
-        assert await whole(store, "a", "x") == ({"n": 1}, [{"id": "i"}])
+        assert await read_entry(store, "a", "x") == ({"n": 1}, [{"id": "i"}])
         assert list(await store.find("a", ["i"])) == ["i"]
         with pytest.raises(Failure, match="the store failed"):
             await store.extend("a", "x", pack_items([{"id": "j"}]))
         await store._run(lambda: store._database.execute("PRAGMA query_only = OFF"))
         assert await store.extend("a", "x", pack_items([{"id": "j"}]))
 
-    using("sqlite", 1000, work, tmp_path)
+    run_with_store("sqlite", 1000, work, tmp_path)
 
 
 def test_unusable_file_is_named(tmp_path: Path) -> None:
@@ -397,16 +397,16 @@ def test_unusable_file_is_named(tmp_path: Path) -> None:
         "This is not a database, but it is long enough to be taken for one." * 20
     )
     with pytest.raises(UsageError, match=r"kept\.db"):
-        using("sqlite", 1000, lambda store: store.start(), tmp_path)
+        run_with_store("sqlite", 1000, lambda store: store.start(), tmp_path)
     (tmp_path / "kept.db").unlink()
     with sqlite3.connect(tmp_path / "kept.db") as database:
         database.execute("PRAGMA user_version = 99")
     database.close()
     with pytest.raises(UsageError, match="another version"):
-        using("sqlite", 1000, lambda store: store.start(), tmp_path)
+        run_with_store("sqlite", 1000, lambda store: store.start(), tmp_path)
 
 
-# -- responses and conversations, by the published client
+# -- responses and conversations, through OpenAI's client
 
 
 @pytest.fixture(scope="module", params=STORES)
@@ -420,22 +420,22 @@ def gateway(
     keys = ("sk-one", "sk-two")
     with serving(
         upstream="completions", url=engine.url, template=template, store=store, api_keys=keys
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 @pytest.fixture
 def client(gateway: GatewayThread) -> Iterator[Any]:
     with openai.OpenAI(
         base_url=f"{gateway.url}/v1", api_key="sk-one", max_retries=0, _strict_response_validation=True
-    ) as found:
-        yield found
+    ) as openai_client:
+        yield openai_client
 
 
 @pytest.fixture
 def stranger(gateway: GatewayThread) -> Iterator[Any]:
-    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-two", max_retries=0) as found:
-        yield found
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-two", max_retries=0) as openai_client:
+        yield openai_client
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -507,7 +507,7 @@ def test_response_lists_its_input_items(client: Any, engine: EngineProcess) -> N
     texts = [
         item.content[0].text for item in client.responses.input_items.list(second.id, limit=1, order="asc")
     ]
-    assert texts == ["Hi", "Hello.", "How are you?"]  # in pages of one
+    assert texts == ["Hi", "Hello.", "How are you?"]  # in pages of one item
     newest = client.responses.input_items.list(second.id, limit=2)
     assert [item.content[0].text for item in newest.data] == ["How are you?", "Hello."]
     assert newest.has_more
@@ -567,9 +567,9 @@ def test_conversation_values_are_counted_together(engine: EngineProcess, templat
     with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
         conversation = post(f"{gateway.url}/v1/conversations", {})["id"]
         item = {"role": "user", "content": [{"type": "input_text", "text": "x"}] * 40}
-        asked = {"input": "Hi", "conversation": conversation, "store": False}
+        request = {"input": "Hi", "conversation": conversation, "store": False}
         for status in (200, 200, 200, 413):
-            assert send(f"{gateway.url}/v1/responses", asked)[0] == status
+            assert send(f"{gateway.url}/v1/responses", request)[0] == status
             post(f"{gateway.url}/v1/conversations/{conversation}/items", {"items": [item]})
 
 
@@ -589,11 +589,11 @@ def test_conversation_grows_with_responses(client: Any, engine: EngineProcess, s
             made = list(made)[-1].response
         assert made.conversation.id == conversation.id
     prompt = engine.last()["prompt"]
-    said = ["Be brief.", "Hi", "Hello.", "And?"]
-    places = [prompt.index(text) for text in said]
+    texts = ["Be brief.", "Hi", "Hello.", "And?"]
+    places = [prompt.index(text) for text in texts]
     assert places == sorted(places)
     items = list(client.conversations.items.list(conversation.id, order="asc"))
-    assert [item.content[0].text for item in items] == [*said, "Well."]
+    assert [item.content[0].text for item in items] == [*texts, "Well."]
     assert client.conversations.items.retrieve(items[1].id, conversation_id=conversation.id) == items[1]
     client.conversations.items.delete(items[1].id, conversation_id=conversation.id)
     added = client.conversations.items.create(conversation.id, items=[{"role": "user", "content": "Bye."}])

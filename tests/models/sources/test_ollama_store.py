@@ -50,16 +50,16 @@ def test_template_of_the_weights_is_preferred(store: Store) -> None:
         params={"stop": ["<|im_end|>"], "num_ctx": 4096},
         model_families=["qwen3", "other"],
     )
-    found = find_source("qwen3:8b")
-    assert (found.kind, found.name) == ("ollama", "qwen3:8b")
-    assert found.template == HERMES
-    assert found.go_template == GO_CODER
-    assert found.families == ("qwen3", "other")
-    assert found.parameters == {"stop": ["<|im_end|>"], "num_ctx": 4096}
-    assert found.context_length == 4096
-    assert found.end_ids == (3,)
-    assert found.weights is not None
-    assert "the weights of Ollama's qwen3:8b" in found.origin
+    source = find_source("qwen3:8b")
+    assert (source.kind, source.name) == ("ollama", "qwen3:8b")
+    assert source.template == HERMES
+    assert source.go_template == GO_CODER
+    assert source.families == ("qwen3", "other")
+    assert source.parameters == {"stop": ["<|im_end|>"], "num_ctx": 4096}
+    assert source.context_length == 4096
+    assert source.end_ids == (3,)
+    assert source.weights is not None
+    assert "the weights of Ollama's qwen3:8b" in source.origin
     assert detect("qwen3:8b").dialect is get_dialect("hermes")
     assert detect("qwen3:8b").tried
     assert diagnose("qwen3:8b").healthy
@@ -101,7 +101,7 @@ def test_default_store_locations_are_searched(
         ("helper", {"model_family": "gptoss"}, "", "harmony"),
         ("helper", {"model_family": "llama", "architecture": "llama"}, GO_HERMES, "hermes"),
         ("helper", {"model_family": "llama", "architecture": "llama"}, GO_CODER, "qwen3_coder"),
-        # The name says one thing, what the model is shown another.
+        # The model's name and its template disagree; the template decides.
         ("qwen3-mine", {}, GO_CODER, "qwen3_coder"),
         ("helper", {"model_family": "llama", "architecture": "llama"}, GO_PLAIN, None),
         ("helper", {"model_family": "llama", "architecture": "llama"}, "", None),
@@ -111,10 +111,10 @@ def test_model_is_recognised_without_a_jinja_template(
     store: Store, name: str, config: dict[str, Any], go: str, dialect: str | None
 ) -> None:
     store.add(f"registry.ollama.ai/library/{name}/latest", go=go, **config)
-    found = detect(name)
-    assert (found.dialect.name if found.dialect else None) == dialect
-    assert not found.tried
-    assert 0 < found.confidence < 1 if dialect else found.confidence == 0
+    detection = detect(name)
+    assert (detection.dialect.name if detection.dialect else None) == dialect
+    assert not detection.tried
+    assert 0 < detection.confidence < 1 if dialect else detection.confidence == 0
     assert main(["detect", name]) == int(dialect is None)
     report = diagnose(name)
     assert report.healthy == (dialect is not None)
@@ -137,9 +137,9 @@ def test_incomplete_download_is_used_as_far_as_possible(store: Store) -> None:
     store.add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES, go=GO_HERMES)
     for blob in (store.directory / "blobs").iterdir():
         blob.unlink()
-    found = detect("qwen3:8b")
-    assert found.dialect is get_dialect("hermes")
-    assert found.evidence[-1] == "Its name contains Qwen3 (qwen3:8b)."
+    detection = detect("qwen3:8b")
+    assert detection.dialect is get_dialect("hermes")
+    assert detection.evidence[-1] == "Its name contains Qwen3 (qwen3:8b)."
 
 
 @pytest.mark.parametrize("digest", ["sha256:../../x", "sha256:12", "", "md5:0"])
@@ -148,9 +148,9 @@ def test_manifest_cannot_lead_outside_the_store(store: Store, digest: str) -> No
     path.parent.mkdir(parents=True)
     layer = {"mediaType": "application/vnd.ollama.image.model", "digest": digest}
     path.write_text(json.dumps({"layers": [layer, 5, None], "config": "?"}), encoding="utf-8")
-    found = find_source("x")
-    assert found.weights is None
-    assert not found.template
+    source = find_source("x")
+    assert source.weights is None
+    assert not source.template
 
 
 def test_searched_locations_are_named(store: Store) -> None:
@@ -183,14 +183,14 @@ def test_modelfiles_are_resolved(store: Store, tmp_path: Path, text: str, dialec
     write_gguf(tmp_path / "m.gguf", HERMES)
     path = tmp_path / "Modelfile"
     path.write_text(text, encoding="utf-8")
-    found = detect(path)
-    assert (found.dialect.name if found.dialect else None) == dialect
+    detection = detect(path)
+    assert (detection.dialect.name if detection.dialect else None) == dialect
 
 
 def test_unterminated_value_extends_to_the_end() -> None:
     rest = "{{ .Prompt }}\nPARSER hermes\nSYSTEM x"
-    found = read_source(f'FROM x\nTEMPLATE """{rest}')
-    assert (found.name, found.go_template, found.parser) == ("x", rest, "")
+    source = read_source(f'FROM x\nTEMPLATE """{rest}')
+    assert (source.name, source.go_template, source.parser) == ("x", rest, "")
 
 
 def test_modelfile_settings_are_read(store: Store, tmp_path: Path) -> None:
@@ -201,11 +201,11 @@ def test_modelfile_settings_are_read(store: Store, tmp_path: Path) -> None:
         'PARAMETER num_ctx 8192\nSYSTEM """You are\nFROM nowhere"""\n',
         encoding="utf-8",
     )
-    found = read_source(path)
-    assert found.weights == tmp_path / "m.gguf"
-    assert found.template == HERMES
-    assert found.go_template == GO_CODER
-    assert found.parameters == {"stop": ["<|im_end|>", "<x>"], "num_ctx": ["8192"]}
+    detection = read_source(path)
+    assert detection.weights == tmp_path / "m.gguf"
+    assert detection.template == HERMES
+    assert detection.go_template == GO_CODER
+    assert detection.parameters == {"stop": ["<|im_end|>", "<x>"], "num_ctx": ["8192"]}
 
 
 @pytest.mark.parametrize(

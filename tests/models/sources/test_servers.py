@@ -53,22 +53,22 @@ def props(**more: object) -> Answers:
 def test_llama_cpp_is_recognised(tmp_path: Path) -> None:
     with answering(props()) as url:
         for address in (url, f"{url}/", f"{url}/v1"):
-            found = find_source(address)
-            assert (found.kind, found.engine, found.url) == ("server", "llamacpp", url)
-            assert found.name == "Qwen3-8B"
-            assert found.template == HERMES
-            assert found.tokens == {"eos_token": "<|im_end|>"}
-            assert found.context_length == 8192
-            assert found.vocabulary is None
+            source = find_source(address)
+            assert (source.kind, source.engine, source.url) == ("server", "llamacpp", url)
+            assert source.name == "Qwen3-8B"
+            assert source.template == HERMES
+            assert source.tokens == {"eos_token": "<|im_end|>"}
+            assert source.context_length == 8192
+            assert source.vocabulary is None
         assert main(["detect", url]) == 0
-    # Its file lies here: so its tokens are known, too.
+    # The model's file is on this machine, so its tokens are known, too.
     path = write_gguf(tmp_path / "m.gguf", "{{ messages[0].content }}")
     with answering(props(model_path=str(path), chat_template_tool_use="{{ messages }}")) as url:
-        found = find_source(url)
-    assert found.vocabulary is not None
-    assert found.end_ids == (3,)
-    assert found.template == "{{ messages }}"
-    assert found.others == {"the template 'default'": HERMES}
+        source = find_source(url)
+    assert source.vocabulary is not None
+    assert source.end_ids == (3,)
+    assert source.template == "{{ messages }}"
+    assert source.others == {"the template 'default'": HERMES}
 
 
 # -- vLLM and SGLang
@@ -85,10 +85,10 @@ def cards(*names: str, root: str = "") -> dict[str, Any]:
 def test_vllm_with_a_cached_model_is_resolved(tmp_path: Path) -> None:
     snapshot = download(tmp_path / "hub", "Qwen/Qwen3-8B", "c0ffee", FILES)
     with answering(cards("qwen", root="Qwen/Qwen3-8B")) as url:
-        found = find_source(url)
-        assert (found.engine, found.name, found.directory) == ("vllm", "qwen", snapshot)
-        assert found.template == HERMES
-        assert found.context_length == 32768
+        source = find_source(url)
+        assert (source.engine, source.name, source.directory) == ("vllm", "qwen", snapshot)
+        assert source.template == HERMES
+        assert source.context_length == 32768
         assert diagnose(url).dialect is not None
 
 
@@ -100,20 +100,20 @@ def test_vllm_with_a_directory_is_resolved(tmp_path: Path) -> None:
 
 
 def test_vllm_tokenizer_is_used() -> None:
-    told = {"/tokenizer_info": {"chat_template": HERMES, "eos_token": "<|im_end|>"}}
-    with answering({**cards("m"), **told}) as url:
-        found = find_source(url)
-    assert found.template == HERMES
-    assert found.origin == f"{url}/tokenizer_info"
-    assert found.tokens == {"eos_token": "<|im_end|>"}
+    answers = {"/tokenizer_info": {"chat_template": HERMES, "eos_token": "<|im_end|>"}}
+    with answering({**cards("m"), **answers}) as url:
+        source = find_source(url)
+    assert source.template == HERMES
+    assert source.origin == f"{url}/tokenizer_info"
+    assert source.tokens == {"eos_token": "<|im_end|>"}
 
 
 def test_vllm_with_a_remote_model_is_explained() -> None:
     with answering(cards("Qwen/Qwen3-Coder-30B-A3B-Instruct", "lora")) as url:
-        found = detect(url)
-        assert found.dialect is not None
-        assert found.dialect.name == "qwen3_coder"
-        assert not found.tried
+        detection = detect(url)
+        assert detection.dialect is not None
+        assert detection.dialect.name == "qwen3_coder"
+        assert not detection.tried
         assert find_source(f"{url}#lora").name == "lora"
         with pytest.raises(UsageError, match="has no model x; it has Qwen"):
             find_source(f"{url}#x")
@@ -141,8 +141,8 @@ def test_sglang_is_recognised(tmp_path: Path, prefix: str) -> None:
         return {path.replace("/", f"/{prefix}", 1): answer for path, answer in answers.items()}
 
     with answering(named(sglang(tool_call_parser="qwen3_coder"))) as url:
-        found = find_source(url)
-        assert (found.engine, found.name, found.context_length) == ("sglang", "mine", 4096)
+        source = find_source(url)
+        assert (source.engine, source.name, source.context_length) == ("sglang", "mine", 4096)
         dialect = detect(url).dialect
         assert dialect is not None
         assert dialect.name == "qwen3_coder"
@@ -185,13 +185,13 @@ def ollama(
 
 def test_remote_ollama_is_recognised() -> None:
     with answering(ollama("qwen3:8b", modelfile="FROM /elsewhere/blob\n")) as url:
-        found = find_source(url)
-        assert (found.engine, found.name, found.families) == ("ollama", "qwen3:8b", ("qwen3",))
-        assert found.go_template == GO_HERMES
-        assert found.context_length == 40960
-        assert found.end_ids == (1,)
-        assert found.vocabulary is not None
-        assert found.vocabulary.skipped_tokens() == {1: "<|im_end|>"}
+        source = find_source(url)
+        assert (source.engine, source.name, source.families) == ("ollama", "qwen3:8b", ("qwen3",))
+        assert source.go_template == GO_HERMES
+        assert source.context_length == 40960
+        assert source.end_ids == (1,)
+        assert source.vocabulary is not None
+        assert source.vocabulary.skipped_tokens() == {1: "<|im_end|>"}
         dialect = detect(url).dialect
     assert dialect is not None
     assert dialect.name == "hermes"
@@ -203,11 +203,11 @@ def test_local_ollama_is_resolved(tmp_path: Path) -> None:
     weights = find_source("qwen3:8b").weights
     modelfile = f'# made by ollama\n\nFROM {weights}\nTEMPLATE """{GO_CODER}"""\nPARSER x\n'
     with answering(ollama("mine", modelfile=modelfile)) as url:
-        found = find_source(url)
-    assert found.template == HERMES
-    assert found.weights == weights
-    assert found.parser == "x"
-    assert url in found.origin
+        source = find_source(url)
+    assert source.template == HERMES
+    assert source.weights == weights
+    assert source.parser == "x"
+    assert url in source.origin
 
 
 def test_ollama_with_several_models_needs_a_name() -> None:
@@ -223,7 +223,7 @@ def test_ollama_with_several_models_needs_a_name() -> None:
         find_source(url)
 
 
-# -- others
+# -- other servers
 
 
 def test_unrecognised_servers_are_refused() -> None:

@@ -57,14 +57,14 @@ FILES: dict[str, object] = {
 
 def test_cached_model_name_is_resolved(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = download(hub, "Qwen/Qwen3-8B", "c0ffee", FILES)
-    for given in ("Qwen/Qwen3-8B", str(snapshot), str(snapshot.parent.parent)):
-        found = find_source(given)
-        assert (found.kind, found.name) == ("hub", "Qwen/Qwen3-8B")
-        assert found.template == HERMES
-        assert found.directory == snapshot
-        assert found.model_type == "qwen3"
-        assert found.end_ids == (151645, 151643)
-        assert found.context_length == 40960
+    for name in ("Qwen/Qwen3-8B", str(snapshot), str(snapshot.parent.parent)):
+        source = find_source(name)
+        assert (source.kind, source.name) == ("hub", "Qwen/Qwen3-8B")
+        assert source.template == HERMES
+        assert source.directory == snapshot
+        assert source.model_type == "qwen3"
+        assert source.end_ids == (151645, 151643)
+        assert source.context_length == 40960
     assert detect("Qwen/Qwen3-8B").dialect is get_dialect("hermes")
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv("HF_HOME", str(hub.parent))
@@ -146,9 +146,9 @@ def test_standard_input_is_read(
     for data in (HERMES.encode(), json.dumps(CONFIG).encode(), header + b"weights"):
         piped(data, monkeypatch)
         assert main(["detect", "--json", "-"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["dialect"] == "hermes"
-        assert found["source"]["origin"] == "standard input"
+        detection = json.loads(capsys.readouterr().out)
+        assert detection["dialect"] == "hermes"
+        assert detection["source"]["origin"] == "standard input"
     piped(header, monkeypatch)
     assert main(["doctor", "-"]) == 0
 
