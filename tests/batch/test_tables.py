@@ -311,7 +311,7 @@ def test_padding_is_not_output() -> None:
         ({"keep": "text"}, "pass a list of columns, or 'all'"),
         ({"keep": ["m"]}, "must have exactly one column 'm'"),
         ({"labels": True}, "labels=True needs token ids"),
-        ({"token_ids": "n"}, "token_ids= needs the tokenizer"),
+        ({"token_ids": "n"}, "token_ids= needs a tokenizer"),
         (
             {"token_ids": "text", "tokenizer": bytes_for("hermes")},
             "has the type string; it must be lists of token ids",

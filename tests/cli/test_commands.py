@@ -203,7 +203,7 @@ MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
     "no such tools": ([*HERMES, "--tools", "none"], b"", "cannot read none: "),
     "tools are not JSON": ([*HERMES, "--tools", "text"], b"", "text is not JSON: "),
     "tools are too deep": ([*HERMES, "--tools", "deep"], b"", "deep is not JSON: "),
-    "tools are a number": ([*HERMES, "--tools", "number"], b"", "must hold a list of tools, or an object"),
+    "tools are a number": ([*HERMES, "--tools", "number"], b"", "must contain a list of tools, or an object"),
     "tools are numbers": ([*HERMES, "--tools", "numbers"], b"", "tools[0] is a int"),
     "speed is a word": (["demo", "--speed", "fast"], b"", "invalid number value: 'fast'"),
     "speed is zero": (["demo", "--speed", "0"], b"", "0 is not a positive number"),

@@ -78,7 +78,7 @@ def gateway_address(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OPENAI_API_KEY", "x")
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("gateway_address")
 def test_stream_example_works_through_the_gateway(
     engine: EngineProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +94,7 @@ def test_stream_example_works_through_the_gateway(
     assert lines[-1] == "ends   tool_calls"
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("gateway_address")
 def test_agent_example_runs_its_tools(
     engine: EngineProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

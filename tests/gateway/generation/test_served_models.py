@@ -108,7 +108,7 @@ def test_each_model_has_its_own_upstream_dialect_and_policies(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[models.a]\nupstream = 'chat'", "models.a: upstream=chat needs an upstream"),
+        ("[models.a]\nupstream = 'chat'", "models.a: upstream=chat needs the upstream's address"),
         ("[models.a]\nport = 1", "models.a: unknown setting 'port'"),
         ("[models]\na = 1", "models.a = 1: expected a table"),
         ("[models.a]\nurl = 5", "models.a: url = 5: expected a string"),

@@ -152,7 +152,7 @@ class TaggedParameters(Parameters):
             fields = matcher.fields
             if not self._spelled_break and "newline" in fields:
                 self._spelled_break = fields["newline"]
-                self.notes.append(("slip", f"{self._spelled_break} spelt out between tags", pos))
+                self.notes.append(("slip", f"{self._spelled_break} spelled out between tags", pos))
             self._begin_param(syntax.params.form_of[matcher.program], fields.get("key", ""), fields, pos, out)
             return pos + matcher.offset
         if final and self._ends_in_tag(buf, pos):
