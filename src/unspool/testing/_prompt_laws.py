@@ -142,7 +142,7 @@ def _cut_positions(text: str) -> Iterator[int]:
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """Assert that only an open call in a continued turn continues in the output.
+    """Assert that the output resumes a call of the prompt only if its turn is continued and the call is open.
 
     :param text: the model's output after a prompt that ends with a complete call.
     """

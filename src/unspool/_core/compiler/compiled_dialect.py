@@ -121,7 +121,7 @@ class CallPrograms:
 
 
 class TextStates:
-    """States of running text."""
+    """States of the parser outside calls, each with the markers that it looks for."""
 
     __slots__ = ("bodies", "call_openers", "content", "fresh", "inside")
 

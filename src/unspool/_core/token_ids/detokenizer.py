@@ -75,7 +75,10 @@ class OffsetMap:
         return position + self._before[cursor]
 
     def move(self, event: Event) -> bool:
-        """Convert an event's span to offsets in the plain text; return whether it contains a code point."""
+        """Convert an event's span to offsets in the plain text.
+
+        Return True if the span contains the code point of a special token.
+        """
         start: i64 = event.start
         end: i64 = event.end
         first = self.to_text(start)

@@ -266,7 +266,7 @@ class Parsers(Protocol):
 
 
 def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
-    """Return the names of the parsers for each dialect, in the form for the greeting."""
+    """Return the parser names for each dialect, as the greeting message contains them."""
     return {
         name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
         for name, setup in setups.items()

@@ -80,7 +80,7 @@ class Reader:
         self.peak_held = 0
         """Largest number of characters that the parser has held back so far."""
         self.outcomes: Counter[str] = Counter()
-        """Number of calls for each status, and of diagnostics for each kind."""
+        """Counts of calls by status and of diagnostics by kind."""
         self.logprobs: list[dict[str, Any]] = []
         """Log probabilities not yet sent to the client."""
         self.content_logprobs: list[dict[str, Any]] = []
@@ -192,7 +192,8 @@ class Reader:
     def _count(self, delta: Delta) -> None:
         """Add a delta to the sizes and token counts."""
         text = delta.text
-        self.size += _bytes(text) or 1  # count empty deltas, so that endless ones reach the size limit
+        # Empty deltas count as one byte, so that an endless stream of them reaches the size limit.
+        self.size += _bytes(text) or 1
         if delta.reasoning or delta.calls:
             parsed = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
             self.size += _bytes(parsed)

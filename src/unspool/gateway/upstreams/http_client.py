@@ -243,7 +243,7 @@ class _BodyReader:
         """Failure that the next call to :meth:`read` raises."""
 
     async def read(self) -> bytes:
-        """Return the data of the next read, or empty bytes at the end."""
+        """Return the data from the next read, or empty bytes at the end of the stream."""
         if self.failure is not None:
             raise self.failure
         try:

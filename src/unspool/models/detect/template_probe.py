@@ -100,7 +100,7 @@ class TemplateProbe(ChatTemplate):
 def message_dict(message: Message, key: str) -> dict[str, object]:
     """Convert a message to the dictionary that a request contains.
 
-    :param key: the message key from which the template reads reasoning, or ``parts``.
+    :param key: either the message key that the template reads reasoning from, or the literal ``parts``.
     """
     content: object = message.content
     if message.reasoning and key == "parts":
