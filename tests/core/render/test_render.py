@@ -157,7 +157,7 @@ def test_alias_markers_in_prose_are_refused() -> None:
     ['{"a": 5, "b": "5", "c": null, "d": "null", "e": [1.0, 1], "f": {"g": true}}', "{}", "", " "],
 )
 @each_dialect
-def test_text_to_value_are_not_refused(name: str, arguments: str) -> None:
+def test_typed_values_are_not_refused(name: str, arguments: str) -> None:
     """Without a schema a tagged number is a string; verification knows the intended type."""
     call = make_call(name)
     if call.arguments != "{}" or not get_dialect(name).call:
