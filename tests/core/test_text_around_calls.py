@@ -61,6 +61,15 @@ def test_stray_closing_marker_takes_its_fence_along() -> None:
     assert (message.content, kinds(message)) == ("One.Two. ``` Three.", ["stray_closer"])
 
 
+def test_quoted_closing_marker_is_text() -> None:
+    text = "The tag `</think>` ends it."
+    for name in ("hermes", "qwen3_coder", "glm45"):
+        assert message_of(name, text).content == text
+    call = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+    text = 'Write "</tool_call>" there.'
+    assert message_of("hermes", f"{call}\n{text}").content == text
+
+
 # -- dropped text
 
 WITH_RESULTS = Dialect(
