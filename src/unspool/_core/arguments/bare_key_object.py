@@ -131,9 +131,9 @@ class _Level:
         self.count = 0
         """Number of elements so far, including an incomplete one."""
         self.equals = False
-        """Whether ``=`` followed the last key."""
+        """True if ``=`` followed the last key."""
         self.quoted = False
-        """Whether the last key was in quotes."""
+        """True if the last key was in quotes."""
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
