@@ -35,7 +35,7 @@ CORE = (
     "_core/schema/json_pointer",
     "_core/schema/tools",
     "_core/schema/text_to_value",
-    "_core/compiler/argument_codec",
+    "_core/compiler/codec_base",
     "_core/compiler/match_programs",
     "_core/compiler/matcher",
     "_core/compiler/template_forms",

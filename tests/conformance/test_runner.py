@@ -36,7 +36,7 @@ from unspool.conformance._parser_adapters import (
     load_factory,
     unspool_adapter,
 )
-from unspool.conformance._results import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
+from unspool.conformance._result_files import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
 from unspool.conformance._runner import BATCH, Runner, run_suite, to_json
 from unspool.conformance._shrink import shrink
 

@@ -21,7 +21,7 @@ from standard_scenarios import Case
 from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
 from unspool.conformance._cases import CallReference, TextSegment
 from unspool.conformance._scenarios.capabilities import Capabilities
-from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
+from unspool.conformance._scenarios.sample_parts import STANDARD_TOOLS
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
 from unspool.testing import assert_laws, chunkings, run_parser
 from unspool.wire import ChatStream, ChatStreamDecoder

@@ -64,7 +64,7 @@ from .scan.markers import MarkerSet
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind
     from ..policies import Policies
-    from .compiler.argument_codec import Codec
+    from .compiler.codec_base import Codec
     from .compiler.compiled_dialect import CompiledDialect
     from .compiler.match_programs import Program
     from .compiler.message_frames import FrameForm, Header

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .._core.escape_controls import visible
+from .._core.terminal_escaping import visible
 from ..errors import UsageError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     """Merge the results of several runs into one report."""
-    from ..conformance._results import merge_results
+    from ..conformance._result_files import merge_results
 
     if not (options.html or options.json):
         raise UsageError("no output was requested: pass --html or --json")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .._core.escape_controls import visible
 from .._core.explain import explain, hold_back, kind, markers
+from .._core.terminal_escaping import visible
 from ..dialects._declaration import Dialect
 from ..dialects._registry import list_dialects
 from ..errors import UnknownDialect

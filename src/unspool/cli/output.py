@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from .._core.escape_controls import visible
+from .._core.terminal_escaping import visible
 
 
 class VisibleStream:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ._cases import TestCase
 from ._chunkings import Chunks, chunked
 from ._scenarios import SCENARIOS, capabilities_of
-from ._scenarios.message_parts import Call, Reasoning, ScenarioPart
+from ._scenarios.sample_parts import Call, Reasoning, ScenarioPart
 from ._scenarios.scenario import Scenario
 
 MAX_RUNS: Final = 200

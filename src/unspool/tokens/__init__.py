@@ -6,7 +6,7 @@
 
 from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
 from ..chat_templates._turn_openers import turn_openers
-from ._conversation import Conversation, Turn, conversation
+from ._label_conversation import Conversation, Turn, conversation
 from ._label_tokens import CallSpan, Reading, TokenDiagnostic, label_tokens, mask
 from ._next_prompt import Extension, extend
 from ._reasoning_end import ReasoningCounter, ReasoningIds

@@ -25,7 +25,7 @@ from gateways import EngineProcess, GatewayThread, get, post, send, serving, unt
 from unspool import UsageError, normalise
 from unspool.gateway import Settings, create_app, load_settings
 from unspool.gateway.apis import parse as parsing
-from unspool.gateway.generation import request_limits
+from unspool.gateway.generation import body_to_request
 from unspool.gateway.http import json_limits as limits
 from unspool.gateway.http import request_body as intake
 from unspool.gateway.http.exchange import Exchange
@@ -346,7 +346,7 @@ def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str
 
 
 def test_json_strings_have_a_length_limit(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_limits, "MAX_WRITTEN", 1000)
+    monkeypatch.setattr(body_to_request, "MAX_WRITTEN", 1000)
     long = "x" * 1000
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
     tool = {"name": "f", "description": long, "parameters": {"type": "object"}}

@@ -34,7 +34,7 @@ from unspool.gateway.apis.responses import tools as response_tools
 from unspool.gateway.conversation import media
 from unspool.gateway.http import request_body as intake
 from unspool.gateway.http.json_limits import Bounds
-from unspool.gateway.state import response_history as past
+from unspool.gateway.state import responses_api_history as past
 
 pytestmark = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
 

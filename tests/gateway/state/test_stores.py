@@ -28,8 +28,8 @@ from unspool.gateway.apis.responses import stored_responses
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_json
 from unspool.gateway.http.json_limits import count_values
-from unspool.gateway.state import message_threads as threads
-from unspool.gateway.state import response_history as past
+from unspool.gateway.state import messages_api_threads as threads
+from unspool.gateway.state import responses_api_history as past
 from unspool.gateway.state.sqlite_store import SqliteStore
 from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items
 

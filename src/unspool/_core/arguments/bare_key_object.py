@@ -32,12 +32,12 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from ..compiler.argument_codec import Codec
+from ..compiler.codec_base import Codec
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
+from ..schema.null_and_boolean_spellings import LOOSE_WORDS
 from ..schema.text_to_value import value_by_spelling, word_or_number
 from ..schema.tools import UNKNOWN, ValueType
-from ..schema.true_false_null import LOOSE_WORDS
 from .json_value import json_kind
 
 _WHITESPACE: Final = frozenset(" \t\r\n")

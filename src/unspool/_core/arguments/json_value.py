@@ -32,7 +32,7 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn, TypeAlias
 
 from ...events import Status
-from ..compiler.argument_codec import Codec, Value
+from ..compiler.codec_base import Codec, Value
 from ..mypyc_types import i64
 from ..scan.character_runs import (
     COMPILED,
@@ -43,8 +43,8 @@ from ..scan.character_runs import (
     string_reach,
     string_run,
 )
+from ..schema.null_and_boolean_spellings import PYTHON_TO_JSON
 from ..schema.numbers import FINITE_DIGITS, MOST_DIGITS, in_range
-from ..schema.true_false_null import PYTHON_TO_JSON
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(rf"(?:[^'\"\\\x00-\x1f]++|{ESCAPED})*+")

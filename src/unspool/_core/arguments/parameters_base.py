@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.argument_codec import Codec
+from ..compiler.codec_base import Codec
 from ..compiler.matcher import NEED_MORE, Matcher
 from ..scan.character_runs import BOUND, skip_whitespace
 from ..schema.text_to_value import Slot

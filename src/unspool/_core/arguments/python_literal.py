@@ -41,11 +41,11 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ...events import Status
-from ..compiler.argument_codec import Value
+from ..compiler.codec_base import Value
 from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, escaped, in_word, run_until, same_run, word_run
+from ..schema.null_and_boolean_spellings import WORDS
 from ..schema.numbers import MOST_DIGITS, number_to_json
-from ..schema.true_false_null import WORDS
 from .json_value import Keys, is_repeated_key
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from .tagged_parameters import TaggedParameters
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from ...policies import Policies
-    from ..compiler.argument_codec import Codec, NamedPayload
+    from ..compiler.codec_base import Codec, NamedPayload
     from ..compiler.compiled_dialect import CompiledDialect
     from ..compiler.match_programs import EnvelopeFactory
     from ..compiler.template_forms import CallForm

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ...dialects._control_tokens import is_control_token
 from ..scan.character_runs import Alphabet
 from ..scan.markers import MarkerSet
-from .argument_codec import NamedPayload
+from .codec_base import NamedPayload
 
 if TYPE_CHECKING:
     from .template_forms import CallForm, SectionForm, Wrapper

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ...errors import UsageError
 from ..arguments.json_value import json_kind, object_members
 from ..arguments.raw_code import CLOSING, KEY, OPENING
-from ..schema.true_false_null import JSON_TO_PYTHON
+from ..schema.null_and_boolean_spellings import JSON_TO_PYTHON
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect

@@ -15,8 +15,8 @@ import json
 import re
 from typing import Final
 
+from .null_and_boolean_spellings import WORDS
 from .numbers import number_to_json
-from .true_false_null import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
 # (?>...*) is used instead of *+ for the reason in _core/scan/character_runs.py.

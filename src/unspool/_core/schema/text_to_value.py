@@ -15,10 +15,10 @@ from json import JSONDecoder
 from json.encoder import encode_basestring
 from typing import Final
 
+from .null_and_boolean_spellings import LOOSE_WORDS, PYTHON_TO_JSON
 from .numbers import in_range, number_to_json
 from .python_to_json import python_to_json
 from .tools import CONTAINERS, ValueType
-from .true_false_null import LOOSE_WORDS, PYTHON_TO_JSON
 
 _WHITESPACE: Final = " \t\n\r\f\v"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")

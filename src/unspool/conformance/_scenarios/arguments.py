@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...testing import markers
 from .capabilities import Capabilities
-from .message_parts import PING, Call, values, write
+from .sample_parts import PING, Call, values, write
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario, make_draft
 
 TITLE: Final = "Fidelity of arguments"

@@ -17,7 +17,7 @@ from ...dialects._templates import (
     split_at,
     split_marks,
 )
-from .message_parts import Call, Reasoning, ScenarioPart
+from .sample_parts import Call, Reasoning, ScenarioPart
 
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
 """Dialects whose turns have at most one call, with the reason."""

@@ -17,7 +17,7 @@ from typing import Final
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import TextSegment, Unfinished
 from .capabilities import reasoning_markers
-from .message_parts import PARIS, PING, REASONING, Call, ScenarioPart, weather
+from .sample_parts import PARIS, PING, REASONING, Call, ScenarioPart, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
 from .standard import LONG, break_value
 

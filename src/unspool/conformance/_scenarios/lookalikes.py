@@ -12,7 +12,7 @@ from ...dialects._registry import facts_of
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import TextSegment
 from .capabilities import reasoning_markers
-from .message_parts import REASONING, ScenarioPart
+from .sample_parts import REASONING, ScenarioPart
 from .scenario import Draft, Scenario
 
 TITLE: Final = "Answers that look like something else"

@@ -20,7 +20,7 @@ from ...dialects._templates import split_marks
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import TextSegment
 from .capabilities import Capabilities, call_markers, reasoning_markers, section_markers
-from .message_parts import PARIS, PING, REASONING, ScenarioPart, weather
+from .sample_parts import PARIS, PING, REASONING, ScenarioPart, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, ExpectedPart, Scenario
 
 TITLES: Final = {

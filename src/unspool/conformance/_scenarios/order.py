@@ -13,7 +13,7 @@ from typing import Final
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import TextSegment
 from .capabilities import section_markers
-from .message_parts import PARIS, PING, REASONING, Call, Reasoning, ScenarioPart, weather, write
+from .sample_parts import PARIS, PING, REASONING, Call, Reasoning, ScenarioPart, weather, write
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
 
 TITLE: Final = "Order and interleaving"

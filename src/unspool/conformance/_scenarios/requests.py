@@ -8,7 +8,7 @@ from typing import Final
 
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import TextSegment, Unfinished
-from .message_parts import (
+from .sample_parts import (
     PARIS,
     PING,
     REASONING,

@@ -36,7 +36,7 @@ from .._cases import (
     Unfinished,
 )
 from .capabilities import Capabilities
-from .message_parts import TOOLS, Call, Reasoning, ScenarioPart
+from .sample_parts import TOOLS, Call, Reasoning, ScenarioPart
 
 
 @dataclass(frozen=True, slots=True)

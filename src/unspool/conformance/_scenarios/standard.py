@@ -9,7 +9,7 @@ from typing import Final
 from ...dialects._templates import Hole, parse_template
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import Unfinished
-from .message_parts import (
+from .sample_parts import (
     PARIS,
     PING,
     REASONING,

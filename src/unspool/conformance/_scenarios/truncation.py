@@ -20,7 +20,7 @@ from typing import Final
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import TextSegment, Unfinished
 from .capabilities import Capabilities
-from .message_parts import PARIS, Call, Reasoning, weather
+from .sample_parts import PARIS, Call, Reasoning, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, ExpectedPart, Scenario, expected_arguments
 
 TITLE: Final = "Truncation"

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..generation.request_limits import convert_within_limits
+from ..generation.body_to_request import convert_within_limits
 from ..generation.served_models import ServedModels
 from ..http.exchange import Exchange
 from ..http.failure import Failure, invalid

@@ -8,7 +8,7 @@ import sys
 from functools import lru_cache
 from typing import Final
 
-from ..._core.escape_controls import visible
+from ..._core.terminal_escaping import visible
 from ..settings import Settings
 
 LOGGER: Final = logging.getLogger("unspool.gateway")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
+from ...generation.body_to_request import convert_within_limits
 from ...generation.generator import Generator
 from ...generation.request import GenerationRequest
-from ...generation.request_limits import convert_within_limits
 from ...http.exchange import Exchange
 from ...http.request_body import BodyReader
 from .encoder import ChatEncoder

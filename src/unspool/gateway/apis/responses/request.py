@@ -19,7 +19,7 @@ from ...conversation import media
 from ...conversation.media import Part
 from ...generation.request import GenerationRequest
 from ...http.failure import Failure, invalid
-from ...state.response_history import StoredContext, as_item
+from ...state.responses_api_history import StoredContext, as_item
 from ...state.sealed_reasoning import Seal
 from ..unsupported_fields import ignore_verbosity, list_ignored, reject_unsupported
 from ..validation import Count, Share, Temperature, decode_body, string_at

@@ -18,7 +18,7 @@ from ...http.exchange import Exchange
 from ...http.failure import Failure, invalid
 from ...http.json_encoding import encode_json, encode_line
 from ...http.request_body import BodyReader
-from ...state.response_history import CONVERSATION, RESPONSE, as_item, chain, not_found
+from ...state.responses_api_history import CONVERSATION, RESPONSE, as_item, chain, not_found
 from ...state.store import Item, Kept, Packed, Row, Store, decoded, pack, pack_items
 from ..validation import decode_body
 
