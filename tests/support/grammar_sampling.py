@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from unspool import Dialect
-from unspool.dialects._templates import Hole, parse_template
+from unspool.dialects._templates import Placeholder, parse_template
 from unspool.grammar._named_rules import Rules
 from unspool.grammar._nodes import (
     AnyText,
@@ -231,6 +231,8 @@ def markup(dialect: Dialect) -> list[str]:
     words = ["query", "get_time", '"', "{}", "[]", "\n", "search_places", "<think>", "</think>"]
     for template in templates:
         words += [
-            piece.text for piece in parse_template(template.lstrip("^?")) if not isinstance(piece, Hole)
+            piece.text
+            for piece in parse_template(template.lstrip("^?"))
+            if not isinstance(piece, Placeholder)
         ]
     return sorted(set(words) - {""})

@@ -42,10 +42,10 @@ _TOKEN_BEGINS: Final = re.compile(r"(?=<[|｜\ud800-\udfff])|(?<![</])(?=[\ud800
 def is_control_token(marker: str) -> bool:
     """Return whether a marker contains a control token, so that it cannot occur in prose by chance.
 
-    The rule is less strict than ``CONTROL_TOKEN``.  Templates are split at their holes, so a marker may be
-    the beginning of a token (``<｜DSML｜invoke name="``) or contain other text.  The marker is known to be
-    markup, so a bar at any position is enough.  The exception is ``</s>``, which is not a control token
-    here: even in a dialect that declares this marker, an answer may contain it as HTML.
+    The rule is less strict than ``CONTROL_TOKEN``.  Templates are split at their placeholders, so a marker
+    may begin a token (``<｜DSML｜invoke name="``) or contain other text.  The marker is
+    known to be markup, so a bar at any position is enough.  The exception is ``</s>``, which is not a control
+    token here: even in a dialect that declares this marker, an answer may contain it as HTML.
     """
     return _IN_MARKER.search(marker) is not None
 

@@ -1,6 +1,6 @@
 """Declaration language for dialects, which describe the output formats of model families.
 
-A dialect consists of templates that look like the model's output, with holes for the parts that vary:
+A dialect consists of templates that look like the model's output, with placeholders for the parts that vary:
 
 ===============  ==============================================================
 ``{name}``       name of the function; ``{id}`` is the id of the call, and
@@ -19,12 +19,13 @@ A dialect consists of templates that look like the model's output, with holes fo
 ===============  ==============================================================
 
 ``render`` writes the whitespace of a template unchanged.  The parser accepts any amount of whitespace
-in place of a line break in the template, and between a marker and a hole for arguments.  Around
+in place of a line break in the template, and between a marker and a placeholder for arguments.  Around
 ``{value}``, and around ``{text}`` in a wrapper of content, whitespace is data.  At these places a line break
 in the template matches one optional newline.
 
-A sequence of ``key="{hole}"`` is parsed as attributes, which may be in any order and have any kind of quotes.
-Unknown attributes are ignored.  If a template contains the same hole twice, both must have the same text.
+A sequence of ``key="{placeholder}"`` is parsed as attributes, which may be in any order and have any kind of
+quotes.  Unknown attributes are ignored.  If a template contains the same placeholder twice, both must have
+the same text.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class Route:
     route applies to every message.
     """
     into: str
-    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (remove it), or a hole for calls.
+    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (remove it), or a placeholder for calls.
 
-    The possible holes are ``{args}``, ``{params}`` and ``{calls}``.
+    The possible placeholders are ``{args}``, ``{params}`` and ``{calls}``.
     """
     header: str = ""
     """Header that ``render`` writes; if empty, ``render`` does not use this route."""
@@ -120,7 +121,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Keys of the object in an ``{envelope}`` hole.
+    """Keys of the object in an ``{envelope}`` placeholder.
 
     The parser accepts all keys in a tuple, and ``render`` writes the first key.
     """
@@ -148,7 +149,7 @@ class Values:
     list_key: str = ""
     """Name of nested parameters that are the items of a list."""
     type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """Words for the ``{type}`` hole, one for each JSON type, in the order of the default."""
+    """Words for the ``{type}`` placeholder, one for each JSON type, in the order of the default."""
     unescape: bool = False
     """Whether the values of attributes are XML-escaped."""
     spelt_breaks: bool = False
@@ -167,9 +168,10 @@ class Names:
     """Format of function names and of call numbers."""
 
     forms: tuple[str, ...] = ("{name}",)
-    """Forms of the text in a ``{name}`` hole, such as ``functions.{name}``; the first match is used."""
+    """Forms of the text in a ``{name}`` placeholder, such as ``functions.{name}``; the first match is
+    used."""
     first_index: int = 0
-    """Number of the first call in an ``{index}`` hole."""
+    """Number of the first call in an ``{index}`` placeholder."""
     fixed: str = ""
     """Name of the function that all calls use, in dialects whose calls have no name."""
     null_calls: tuple[str, ...] = ()

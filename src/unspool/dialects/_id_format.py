@@ -20,7 +20,7 @@ _PATTERNS: Final = 256
 """Maximum number of patterns in the cache; each family of models has one."""
 _spare: Final[list[str]] = []
 _parts: Final[dict[str, tuple[str, str]]] = {}
-"""Prefix and suffix of each pattern whose only hole is ``{random}``."""
+"""Prefix and suffix of each pattern whose only placeholder is ``{random}``."""
 # A forked process must not generate the same ids as its parent.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_spare.clear)
@@ -28,14 +28,14 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, slots=True)
 class IdFormat:
-    """Format of call ids: a pattern with the holes ``{random}``, ``{name}`` and ``{index}``.
+    """Format of call ids: a pattern with the placeholders ``{random}``, ``{name}`` and ``{index}``.
 
     >>> IdFormat("functions.{name}:{index}").new("search", 2)
     'functions.search:2'
     """
 
     pattern: str
-    """Text of an id, in which the holes are replaced."""
+    """Text of an id, in which the placeholders are replaced."""
     length: int = 24
     """Number of random alphanumeric characters that replace ``{random}``."""
     native_length: int | None = None
@@ -80,14 +80,14 @@ NINE_ALPHANUMERICS = IdFormat("{random}", length=9, native_length=9)
 
 
 def _new_id(pattern: str, length: int, name: str, index: int) -> str:
-    """Return the pattern with its holes filled; ``length`` is that of ``{random}``."""
+    """Return the pattern with its placeholders filled; ``length`` is that of ``{random}``."""
     parts = _parts.get(pattern)
     if parts is not None:
         return parts[0] + _random(length) + parts[1]
-    prefix, hole, suffix = pattern.partition("{random}")
-    if hole and "{" not in prefix + suffix and len(_parts) < _PATTERNS:
+    prefix, placeholder, suffix = pattern.partition("{random}")
+    if placeholder and "{" not in prefix + suffix and len(_parts) < _PATTERNS:
         _parts[pattern] = (prefix, suffix)
-    return _fill(pattern, name, index, _random(length) if hole else "")
+    return _fill(pattern, name, index, _random(length) if placeholder else "")
 
 
 def _seeded_id(pattern: str, length: int, seed: object, name: str, index: int) -> str:
@@ -97,7 +97,7 @@ def _seeded_id(pattern: str, length: int, seed: object, name: str, index: int) -
 
 
 def _fill(pattern: str, name: str, index: int, random: str) -> str:
-    """Return the pattern with these values in its holes."""
+    """Return the pattern with these values in its placeholders."""
     text = pattern.replace("{random}", random)
     return text.replace("{index}", str(index)).replace("{name}", name) if "{" in text else text
 

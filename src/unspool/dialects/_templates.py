@@ -1,6 +1,7 @@
-"""Parsing of templates into pieces: literals, whitespace, holes and sequences of attributes.
+"""Parsing of templates into pieces: literals, whitespace, placeholders and sequences of attributes.
 
-``_core/compiler`` converts the pieces to steps of the parser, and ``render`` fills the holes with values.
+``_core/compiler`` converts the pieces to steps of the parser, and ``render`` fills the placeholders with
+values.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 
 PAYLOADS: Final = ("args", "envelope", "params", "code")
-"""Holes that contain the arguments of a call."""
+"""Placeholders that contain the arguments of a call."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
-"""Holes next to which any whitespace is accepted, even if there is no whitespace in the template."""
+"""Placeholders next to which any whitespace is accepted, even if there is no whitespace in the template."""
 
 _PIECE: Final = re.compile(
     r'(?P<attributes>(?:\ [\w:.-]+="\{\w+\}")+)'
-    r"|\{(?P<hole>\w+)(?::(?P<notation>\w+))?\}"
+    r"|\{(?P<placeholder>\w+)(?::(?P<notation>\w+))?\}"
     r"|(?P<space>\n[ \n]*)"
 )
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
@@ -58,8 +59,8 @@ class LineFeed(Piece):
     __slots__ = ()
 
 
-class Hole(Piece):
-    """Place for a value; ``text`` is the source text of the hole, such as ``{args:python}``."""
+class Placeholder(Piece):
+    """Place for a value; ``text`` is the source text of the placeholder, such as ``{args:python}``."""
 
     __slots__ = ("field", "notation")
 
@@ -70,7 +71,7 @@ class Hole(Piece):
 
 
 class Attributes(Piece):
-    """Sequence of ``key="{hole}"``, in any order and with any kind of quotes; others are ignored."""
+    """Sequence of ``key="{placeholder}"``, in any order and with any kind of quotes; others are ignored."""
 
     __slots__ = ("fields",)
 
@@ -95,8 +96,8 @@ def parse_template(template: str) -> tuple[Piece, ...]:
         at = match.end()
         if match["attributes"]:
             pieces.append(Attributes(match["attributes"]))
-        elif match["hole"]:
-            pieces.append(Hole(match["hole"], match["notation"] or ""))
+        elif match["placeholder"]:
+            pieces.append(Placeholder(match["placeholder"], match["notation"] or ""))
         else:
             pieces.append(Space(match["space"]))
     if at < len(template):
@@ -107,15 +108,19 @@ def parse_template(template: str) -> tuple[Piece, ...]:
 def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
     """Return the pieces of a template, in the form for parsing.
 
-    Any whitespace is accepted next to arguments and names.  Next to the hole ``exact``, a line break in the
-    template matches one optional newline.
+    Any whitespace is accepted next to arguments and names.  Next to the placeholder ``exact``, a line break
+    in the template matches one optional newline.
     """
     out: list[Piece] = []
     pieces = _split_off_spaces(parse_template(template))
     for i, piece in enumerate(pieces):
         before = pieces[i - 1] if i else None
         after = pieces[i + 1] if i + 1 < len(pieces) else None
-        if isinstance(piece, Space) and exact and (_is_hole(before, exact) or _is_hole(after, exact)):
+        if (
+            isinstance(piece, Space)
+            and exact
+            and (_is_placeholder(before, exact) or _is_placeholder(after, exact))
+        ):
             out.append(LineFeed(piece.text))
             continue
         loose = _is_loose(piece)
@@ -128,7 +133,7 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
 
 
 def _split_off_spaces(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Return pieces in which spaces between a marker and a hole in ``_LOOSE`` are not part of the marker."""
+    """Return pieces in which markers exclude the spaces next to a placeholder in ``_LOOSE``."""
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
         text = piece.text
@@ -145,23 +150,23 @@ def _split_off_spaces(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
 
 
 def _is_loose(piece: Piece) -> bool:
-    return isinstance(piece, Hole) and piece.field in _LOOSE
+    return isinstance(piece, Placeholder) and piece.field in _LOOSE
 
 
 def _is_payload(piece: Piece) -> bool:
-    return isinstance(piece, Hole) and piece.field in PAYLOADS
+    return isinstance(piece, Placeholder) and piece.field in PAYLOADS
 
 
-def _is_hole(piece: Piece | None, field: str) -> bool:
-    return isinstance(piece, Hole) and piece.field == field
+def _is_placeholder(piece: Piece | None, field: str) -> bool:
+    return isinstance(piece, Placeholder) and piece.field == field
 
 
 def split_at(
     pieces: Sequence[Piece], *fields: str
-) -> tuple[tuple[Piece, ...], Hole | None, tuple[Piece, ...]]:
-    """Split pieces at the first of these holes; return the pieces before it, the hole, and those after it."""
+) -> tuple[tuple[Piece, ...], Placeholder | None, tuple[Piece, ...]]:
+    """Return the pieces before the first of these placeholders, the placeholder, and the pieces after it."""
     for i, piece in enumerate(pieces):
-        if isinstance(piece, Hole) and piece.field in fields:
+        if isinstance(piece, Placeholder) and piece.field in fields:
             return tuple(pieces[:i]), piece, tuple(pieces[i + 1 :])
     return tuple(pieces), None, ()
 
@@ -172,7 +177,7 @@ def literals(pieces: Sequence[Piece]) -> tuple[str, ...]:
 
 
 def first_literal(pieces: Sequence[Piece]) -> str:
-    """Return the literal at the beginning of the pieces, or an empty string if they begin with a hole."""
+    """Return the literal at the beginning of the pieces, or an empty string if there is none."""
     for piece in pieces:
         if isinstance(piece, Literal):
             return piece.text

@@ -25,8 +25,8 @@ from ._request_facts import HEADER, RequestFacts
 from ._templates import (
     PAYLOADS,
     Attributes,
-    Hole,
     Piece,
+    Placeholder,
     first_literal,
     literals,
     parse_template,
@@ -79,7 +79,7 @@ class _Check:
         for template in dialect.section:
             self.section(template)
         for template in dialect.sep:
-            self.holes("sep", template, ())
+            self.placeholders("sep", template, ())
         for template in dialect.param:
             self.param(template)
         for template in dialect.reasoning:
@@ -89,10 +89,10 @@ class _Check:
         for template in dialect.drop:
             self.drop(template)
         for template in dialect.stop:
-            self.holes("stop", template, ())
+            self.placeholders("stop", template, ())
             self.begins_with_text("stop", template)
         for form in dialect.names.forms:
-            if "name" not in self.holes("names.forms", form, ("name", "index")):
+            if "name" not in self.placeholders("names.forms", form, ("name", "index")):
                 self.fail("names.forms", form, "a form must contain the name: add {name}")
         if dialect.frame is not None:
             self.frame(dialect.frame)
@@ -145,10 +145,10 @@ class _Check:
     def fail(self, kind: str, template: str, why: str) -> NoReturn:
         raise SpecError(f"dialect {self.dialect.name!r}, {kind} template {template!r}: {why}")
 
-    def holes(self, kind: str, template: str, allowed: Sequence[str]) -> list[str]:
+    def placeholders(self, kind: str, template: str, allowed: Sequence[str]) -> list[str]:
         found: list[str] = []
         for piece in parse_template(split_marks(template)[1]):
-            if isinstance(piece, Hole):
+            if isinstance(piece, Placeholder):
                 found.append(piece.field)
                 if piece.notation and (piece.notation not in _NOTATIONS or piece.field not in PAYLOADS):
                     self.fail(
@@ -164,7 +164,7 @@ class _Check:
                 near = difflib.get_close_matches(field, allowed, n=1)
                 meant = f"did you mean {{{near[0]}}}? " if near else ""
                 names = ", ".join(f"{{{name}}}" for name in allowed) or "none"
-                self.fail(kind, template, f"unknown hole {{{field}}}; {meant}allowed here: {names}")
+                self.fail(kind, template, f"unknown placeholder {{{field}}}; {meant}allowed here: {names}")
         return found
 
     def begins_with_text(self, kind: str, template: str) -> None:
@@ -176,7 +176,7 @@ class _Check:
             )
 
     def call(self, template: str) -> None:
-        found = self.holes("call", template, (*_CAPTURES, *PAYLOADS))
+        found = self.placeholders("call", template, (*_CAPTURES, *PAYLOADS))
         payloads = [field for field in found if field in PAYLOADS]
         if len(payloads) > 1:
             self.fail("call", template, "a call has only one payload: {args}, {envelope}, {params} or {code}")
@@ -218,7 +218,8 @@ class _Check:
             self.fail(
                 "call",
                 template,
-                f"it begins with a hole, so the start of a call cannot be found{_whitespace_hint(template)}",
+                "it begins with a placeholder, so the start of a call cannot be found"
+                f"{_whitespace_hint(template)}",
             )
         for section in self.dialect.section:
             marks, body = split_marks(section)
@@ -231,17 +232,17 @@ class _Check:
                 self.fail(
                     "call",
                     template,
-                    f"it begins with a hole, and section {section!r} has no opener either: put the text "
-                    "before calls into section, or '^' in front of it where calls begin the answer",
+                    f"it begins with a placeholder, and section {section!r} has no opener either: put the "
+                    "text before calls into section, or '^' in front of it where calls begin the answer",
                 )
 
     def is_only_call(self, template: str) -> bool:
         return all(other == template for other in self.dialect.call)
 
     def section(self, template: str) -> None:
-        found = self.holes("section", template, ("calls",))
+        found = self.placeholders("section", template, ("calls",))
         if found != ["calls"]:
-            self.fail("section", template, "a section must contain the hole {calls} exactly once")
+            self.fail("section", template, "a section must contain the placeholder {calls} exactly once")
         marks, body = split_marks(template)
         before, _, after = split_at(parse_template(body), "calls")
         if literals(after) and not _opener(before) and "^" not in marks:
@@ -254,19 +255,19 @@ class _Check:
 
     def param(self, template: str) -> None:
         nested = self.dialect.values.nested
-        found = self.holes("param", template, ("key", "value", "type", "string"))
+        found = self.placeholders("param", template, ("key", "value", "type", "string"))
         if "value" not in found:
-            self.fail("param", template, "a param template must contain the hole {value}")
+            self.fail("param", template, "a param template must contain the placeholder {value}")
         if "key" not in found and not nested:
-            self.fail("param", template, "a param template must contain the hole {key}")
+            self.fail("param", template, "a param template must contain the placeholder {key}")
         before, _, after = split_at(parse_template(template), "value")
         if not _opener(before):
             self.fail(
                 "param",
                 template,
-                "it begins with a hole, so the start of a parameter cannot be found: write the text before "
-                f"the hole{_whitespace_hint(before[0].text if before else '')}; if the model writes none, "
-                "read the parameters as raw text with {code} in place of {params}",
+                "it begins with a placeholder, so the start of a parameter cannot be found: write the text "
+                f"before the placeholder{_whitespace_hint(before[0].text if before else '')}; if the model "
+                "writes none, read the parameters as raw text with {code} in place of {params}",
             )
         if not "".join(literals(after)).strip():
             why = "no text ends the value"
@@ -278,25 +279,25 @@ class _Check:
                 f"{{value}} needs text after it: {why}. Write the text that ends a value; if the model "
                 "writes none, read the parameters as raw text with {code} in place of {params}",
             )
-        if not nested and any(isinstance(piece, Hole) for piece in after):
-            self.fail("param", template, "a hole after {value} needs values=Values(nested=True)")
+        if not nested and any(isinstance(piece, Placeholder) for piece in after):
+            self.fail("param", template, "a placeholder after {value} needs values=Values(nested=True)")
 
     def drop(self, template: str) -> None:
-        found = self.holes("drop", template, ("_", "text", "calls"))
+        found = self.placeholders("drop", template, ("_", "text", "calls"))
         if "text" in found:
             self.wrapper("drop", template)
         if "calls" not in found:
             self.begins_with_text("drop", template)
             return
         if found != ["calls"]:
-            self.fail("drop", template, "a template with {calls} must not contain any other hole")
+            self.fail("drop", template, "a template with {calls} must not contain any other placeholder")
         if not template.partition("{calls}")[2].strip():
             self.fail("drop", template, "{calls} needs a marker after it, to distinguish the calls from text")
 
     def wrapper(self, kind: str, template: str) -> None:
-        found = self.holes(kind, template, ("text", "_"))
+        found = self.placeholders(kind, template, ("text", "_"))
         if found.count("text") != 1:
-            self.fail(kind, template, "a wrapper must contain the hole {text} exactly once")
+            self.fail(kind, template, "a wrapper must contain the placeholder {text} exactly once")
         before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
         for pieces, where in ((before, "before"), (after, "after")):
             if not "".join(literals(pieces)).strip():
@@ -322,7 +323,7 @@ class _Check:
             piece.field
             for field in frame.fields
             for piece in parse_template(field)
-            if isinstance(piece, Hole)
+            if isinstance(piece, Placeholder)
         }
         for route in frame.routes:
             self.route(route, fields)
@@ -336,10 +337,10 @@ class _Check:
             if not equals or field not in fields:
                 known = ", ".join(sorted(fields)) or "none"
                 self.refuse(
-                    f"{what}: {part!r} must be field=value, and the holes of frame.fields are {known}; "
-                    f"add a template with {{{field}}} there, or correct the name"
+                    f"{what}: {part!r} must be field=value, and the placeholders of frame.fields are "
+                    f"{known}; add a template with {{{field}}} there, or correct the name"
                 )
-        self.holes(f"{what}, header", route.header, _HEADED if route.into.startswith("{") else ())
+        self.placeholders(f"{what}, header", route.header, _HEADED if route.into.startswith("{") else ())
         if route.into == "{params}" and not self.dialect.param:
             self.refuse(f"{what}: into='{{params}}' needs a param template in the dialect")
         if route.into == "{calls}" and not self.dialect.call:
@@ -359,7 +360,7 @@ def _whitespace_hint(template: str) -> str:
 
 def _has(pieces: Sequence[Piece], field: str) -> bool:
     return any(
-        (isinstance(piece, Hole) and piece.field == field)
+        (isinstance(piece, Placeholder) and piece.field == field)
         or (isinstance(piece, Attributes) and field in piece.fields.values())
         for piece in pieces
     )

@@ -2,7 +2,7 @@
 
 A dialect may list several templates of each kind.  The first one is the form
 that the model itself writes, and the only one that the grammar allows.
-The literals of a template become fixed text.  Its holes become nodes that are made from
+The literals of a template become fixed text.  Its placeholders become nodes that are made from
 the tools: the function names, and arguments that satisfy the schemas.
 
 Text that is not quoted or escaped must not contain markup.  A value between
@@ -27,8 +27,8 @@ from ..dialects._control_tokens import is_control_token
 from ..dialects._id_format import OPENAI_ID
 from ..dialects._templates import (
     Attributes,
-    Hole,
     Piece,
+    Placeholder,
     first_literal,
     parse_template,
     split_at,
@@ -114,41 +114,43 @@ class GrammarBuilder:
 
     def _fill_pieces(self, pieces: Iterable[Piece], function: Function) -> Iterator[Node | str]:
         for piece in pieces:
-            if isinstance(piece, Hole):
-                yield self.hole(piece, function)
+            if isinstance(piece, Placeholder):
+                yield self.placeholder(piece, function)
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     yield f' {attribute}="'
-                    yield self.hole(Hole(field, ""), function, escape=self.dialect.values.unescape)
+                    yield self.placeholder(
+                        Placeholder(field, ""), function, escape=self.dialect.values.unescape
+                    )
                     yield '"'
             else:
                 yield piece.text
 
-    def hole(self, hole: Hole, function: Function, *, escape: bool = False) -> Node:
-        """Return the node that fills a hole of a template.
+    def placeholder(self, placeholder: Placeholder, function: Function, *, escape: bool = False) -> Node:
+        """Return the node that fills a placeholder of a template.
 
-        The function is long but flat, because it has one branch per kind of hole.
+        The function is long but flat, because it has one branch per kind of placeholder.
         """
         dialect = self.dialect
-        notation = hole.notation or dialect.args
-        if hole.field == "name":
+        notation = placeholder.notation or dialect.args
+        if placeholder.field == "name":
             name = html.escape(function.name) if escape else function.name
             if not _NAMES.fullmatch(name):
                 raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
             form = dialect.names.forms[0]
             # The parser also accepts forms that repeat the name, but the grammar does not allow them.
             return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Exact(name)
-        if hole.field == "index":
+        if placeholder.field == "index":
             return _NUMBER
-        if hole.field == "id":
+        if placeholder.field == "id":
             return self.id(function)
-        if hole.field == "params" and self.params is not None:
+        if placeholder.field == "params" and self.params is not None:
             return self.params.all(function.parameters)
-        if hole.field == "envelope":
+        if placeholder.field == "envelope":
             return self.envelope(function, notation)
-        if hole.field == "args":
+        if placeholder.field == "args":
             return self.arguments(function.parameters, notation)
-        if hole.field == "code":
+        if placeholder.field == "code":
             raise UsageError(
                 f"dialect {dialect.name!r} writes raw code without an end marker, "
                 "so no grammar can constrain it; use guided_schema()"
@@ -371,7 +373,7 @@ class FramedGrammarBuilder(GrammarBuilder):
 
 
 def _text(pieces: Iterable[Piece]) -> str:
-    return "".join(piece.text for piece in pieces if not isinstance(piece, Hole))
+    return "".join(piece.text for piece in pieces if not isinstance(piece, Placeholder))
 
 
 def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:

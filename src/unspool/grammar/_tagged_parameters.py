@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dialects._templates import (
     PAYLOADS,
     Attributes,
-    Hole,
     Piece,
+    Placeholder,
     first_literal,
     literals,
     parse_template,
@@ -141,7 +141,7 @@ class TaggedParameters:
             "type": Exact(dialect.values.type_words[_KINDS.index(kind)]),
         }
         for piece in pieces:
-            if isinstance(piece, Hole):
+            if isinstance(piece, Placeholder):
                 yield fields[piece.field]
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from .._core.render.message import _FrameWriter, _Writer
 from ..dialects._declaration import Dialect
-from ..dialects._templates import Hole
+from ..dialects._templates import Placeholder
 from ..message import Part as RenderPart
 from ..message import TextPart, ToolCall
 
@@ -59,8 +59,8 @@ class _LabellingWriter(_Writer):
     def call(self, call: ToolCall) -> str:
         return f"{_CALL}{super().call(call)}{_CALL_END}"
 
-    def payload(self, hole: Hole, call: ToolCall) -> str:
-        return f"{_PAYLOAD}{super().payload(hole, call)}{_PAYLOAD_END}"
+    def payload(self, placeholder: Placeholder, call: ToolCall) -> str:
+        return f"{_PAYLOAD}{super().payload(placeholder, call)}{_PAYLOAD_END}"
 
 
 class _LabellingFrameWriter(_LabellingWriter, _FrameWriter):

@@ -16,7 +16,7 @@ from ..dialects._registry import find
 from ..dialects._templates import (
     PAYLOADS,
     Attributes,
-    Hole,
+    Placeholder,
     literals,
     parse_template,
     split_at,
@@ -140,7 +140,7 @@ class MessageCapabilities:
             marks, body = split_marks(section)
             before, _, _ = split_at(parse_template(body), "calls")
             opening = "".join(
-                piece.text for piece in before if not isinstance(piece, Hole | Attributes)
+                piece.text for piece in before if not isinstance(piece, Placeholder | Attributes)
             ).strip()
             if len(opening) == 1:
                 found.add(opening)

@@ -246,7 +246,7 @@ class Matcher:
                 self._step_index += 1
                 continue
             elif kind == CAPTURE:
-                end = self._match_hole(step, buf, pos, final)
+                end = self._match_placeholder(step, buf, pos, final)
             elif kind == PEEK:
                 end = at if at < n and buf[at] in step.text else (MORE if at >= n else NO)
             elif kind == LINE_FEED:
@@ -280,7 +280,7 @@ class Matcher:
             end = match_literal(newline, buf, at)
         return MORE if end == MORE and at < len(buf) else at
 
-    def _match_hole(self, step: Step, buf: str, pos: int, final: bool) -> int:
+    def _match_placeholder(self, step: Step, buf: str, pos: int, final: bool) -> int:
         """Read the text at a placeholder, up to the step's ``stop`` or a character not in its alphabet."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_tokens import is_control_token
-from ...dialects._templates import Hole, parse_template
+from ...dialects._templates import Placeholder, parse_template
 from ..scan.cache_limits import FEW
 from ..scan.markers import MarkerSet
 from .match_programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
@@ -74,7 +74,9 @@ class FrameForm:
         self.ends: Final = frame.ends
         self.openers: Final = tuple(opener.lstrip("^") for opener in frame.open)
         self._routes: Final = tuple(RouteForm(route) for route in frame.routes)
-        self.calls: Final = {hole: CallForm(hole, dialect) for hole in ("{args}", "{params}")}
+        self.calls: Final = {
+            placeholder: CallForm(placeholder, dialect) for placeholder in ("{args}", "{params}")
+        }
         """Forms of calls whose arguments are the body of a message, by the target of the route."""
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._cache: Final[dict[str, Header]] = {}
@@ -206,7 +208,7 @@ class Header:
 def _field_pattern(template: str) -> re.Pattern[str]:
     pattern = ""
     for piece in parse_template(template):
-        if isinstance(piece, Hole):
+        if isinstance(piece, Placeholder):
             pattern += rf"(?P<{piece.field}>[^\s<\ud800-\udfff]+)"
         else:
             pattern += re.escape(piece.text)

@@ -1,13 +1,13 @@
 """Forms: the templates of a dialect, each split into the parts that the machine needs.
 
-Placeholders in a template, such as ``{name}``, are called holes.  A form splits one template at its central
-hole, which is the place of the arguments, the calls, the value or the text.  The template before this hole
-becomes steps for a ``Matcher``.  The template after it becomes a list of literals, the closing markers.
+A form splits one template at its central placeholder, which stands for the arguments, the calls, the value
+or the text.  The part before this placeholder becomes steps for a ``Matcher``.  The part after it becomes a
+list of literals, the closing markers.
 
 A form is *anchored* if it is recognised only before the first visible text.
 
 ===============  ==============================  ==========================
-form             template                        central hole
+form             template                        central placeholder
 ===============  ==============================  ==========================
 ``Wrapper``      ``reasoning``, ``content``,     ``{text}``
                  ``drop``
@@ -30,10 +30,10 @@ from ...dialects._control_tokens import CONTROL_TOKEN, is_control_token, split_a
 from ...dialects._templates import (
     PAYLOADS,
     Attributes,
-    Hole,
     LineFeed,
     Literal,
     Piece,
+    Placeholder,
     Space,
     first_literal,
     is_anyones,
@@ -109,9 +109,9 @@ def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list
         elif isinstance(piece, Attributes):
             steps.append(Step(ATTRIBUTES, fields=piece.fields))
             seen.update(piece.fields.values())
-        elif isinstance(piece, Hole) and piece.field in seen:
+        elif isinstance(piece, Placeholder) and piece.field in seen:
             steps.append(Step(REPEAT, piece.field))
-        elif isinstance(piece, Hole):
+        elif isinstance(piece, Placeholder):
             seen.add(piece.field)
             steps.append(_capture(piece.field, first_literal(pieces[i + 1 :]) or newline))
     return steps
@@ -288,7 +288,7 @@ class CallForm:
         without_space = [piece for piece in opening if not isinstance(piece, Space)]
         self.template: Final = template
         self.payload: Final = payload.field if payload is not None else ""
-        """Name of the central hole: ``args``, ``envelope``, ``params`` or ``code``; empty if there is
+        """Name of the central placeholder: ``args``, ``envelope``, ``params`` or ``code``; empty if there is
         none."""
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
@@ -304,7 +304,7 @@ class CallForm:
         self.closers: Final = tuple(
             part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
-        self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Hole)
+        self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Placeholder)
         """True if only the text after the name shows where the name ends."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
@@ -338,7 +338,7 @@ class CallForm:
 
 def _has_name(pieces: Sequence[Piece]) -> bool:
     return any(
-        (isinstance(piece, Hole) and piece.field == "name")
+        (isinstance(piece, Placeholder) and piece.field == "name")
         or (isinstance(piece, Attributes) and "name" in piece.fields.values())
         for piece in pieces
     )

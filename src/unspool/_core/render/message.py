@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects._templates import Attributes, Hole, parse_template, split_at, split_marks
+from ...dialects._templates import Attributes, Placeholder, parse_template, split_at, split_marks
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members
@@ -107,7 +107,7 @@ class _Writer:
         wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content
         if wrappers:
             before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
-            opening = "".join(piece.text for piece in before if not isinstance(piece, Hole))
+            opening = "".join(piece.text for piece in before if not isinstance(piece, Placeholder))
             if part.channel == "reasoning" and self.follows_content and not self.out[-1].endswith("\n"):
                 # After content, an opening marker is recognised only at the beginning of a line.
                 opening = f"\n{opening}"
@@ -151,13 +151,13 @@ class _Writer:
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 
-    def payload(self, hole: Hole, call: ToolCall) -> str:
+    def payload(self, placeholder: Placeholder, call: ToolCall) -> str:
         dialect = self.dialect
         arguments = call.arguments.strip() or "{}"
-        if hole.field == "params":
+        if placeholder.field == "params":
             return "".join(self.param(key, value) for key, value in _members(call))
-        notation = "code" if hole.field == "code" else hole.notation or dialect.args
-        if hole.field == "envelope":
+        notation = "code" if placeholder.field == "code" else placeholder.notation or dialect.args
+        if placeholder.field == "envelope":
             keys = dialect.envelope
             if keys.keyed:
                 members = {call.name: arguments}
@@ -204,7 +204,7 @@ class _Writer:
     def fill(self, template: str, fields: dict[str, str]) -> str:
         out: list[str] = []
         for piece in parse_template(template):
-            if isinstance(piece, Hole):
+            if isinstance(piece, Placeholder):
                 out.append(self.field(fields, piece.field))
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
@@ -250,7 +250,7 @@ class _FrameWriter(_Writer):
                 [*(piece.text for piece in before), self.call(call), *(piece.text for piece in after)]
             )
         else:
-            body = self.payload(Hole(route.into.strip("{}"), ""), call)
+            body = self.payload(Placeholder(route.into.strip("{}"), ""), call)
             self.index += 1
         self.message(route, fields, body, self.frame.call_end or self.end)
 

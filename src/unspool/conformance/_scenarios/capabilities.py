@@ -11,7 +11,7 @@ from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of
 from ...dialects._templates import (
     PAYLOADS,
-    Hole,
+    Placeholder,
     literals,
     parse_template,
     split_at,
@@ -30,11 +30,12 @@ class Capabilities:
         frame = dialect.frame
         routes = [route for route in frame.routes if route.header] if frame is not None else []
         into = {route.into: route.header for route in routes}
-        call_headers = [header for hole, header in into.items() if hole.startswith("{")]
+        call_headers = [header for placeholder, header in into.items() if placeholder.startswith("{")]
         self.dialect: Final = dialect
         self.framed: Final = frame is not None
         template = next(
-            (hole for hole in into if hole in ("{args}", "{params}")), dialect.call[0] if dialect.call else ""
+            (placeholder for placeholder in into if placeholder in ("{args}", "{params}")),
+            dialect.call[0] if dialect.call else "",
         )
         _, payload, _ = split_at(parse_template(template), *PAYLOADS)
         field = payload.field if payload is not None else ""
@@ -59,7 +60,7 @@ class Capabilities:
         self.anchored: Final = self.has_calls and dialect.section[0].startswith("^")
         """True if calls are recognized only at the beginning of the output."""
         self.marked: Final = self.framed or (
-            self.has_calls and not isinstance(parse_template(template)[0], Hole)
+            self.has_calls and not isinstance(parse_template(template)[0], Placeholder)
         )
         """True if each call has its own opening marker."""
         self.end_marker: Final = self._find_end_marker(template)
@@ -151,7 +152,7 @@ class Capabilities:
     def opener(self, wrappers: Sequence[str]) -> str:
         """Return the opening marker of a wrapper, with the whitespace that the template writes after it."""
         before, _, _ = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
-        return "".join(piece.text for piece in before if not isinstance(piece, Hole))
+        return "".join(piece.text for piece in before if not isinstance(piece, Placeholder))
 
     def closer(self, wrappers: Sequence[str]) -> str:
         """Return the closing marker of a wrapper without surrounding whitespace."""
@@ -166,8 +167,8 @@ class Capabilities:
 
 def _has_open_name(template: str) -> bool:
     for piece, following in pairwise(parse_template(template)):
-        if isinstance(piece, Hole) and piece.field == "name":
-            return isinstance(following, Hole) or not following.text.strip()
+        if isinstance(piece, Placeholder) and piece.field == "name":
+            return isinstance(following, Placeholder) or not following.text.strip()
     return False
 
 

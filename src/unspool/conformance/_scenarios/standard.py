@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from ...dialects._templates import Hole, parse_template
+from ...dialects._templates import Placeholder, parse_template
 from ...testing._rendered_pieces import RenderedPiece
 from .._cases import Unfinished
 from .sample_parts import (
@@ -128,7 +128,7 @@ def break_value(draft: Draft) -> None:
     piece = draft.pieces[number]
     if draft.capabilities.tagged:
         opening = parse_template(draft.capabilities.dialect.param[0])[0]
-        assert not isinstance(opening, Hole)  # noqa: S101 - a parameter begins with a literal
+        assert not isinstance(opening, Placeholder)  # noqa: S101 - a parameter begins with a literal
         cut = piece.text.rindex(opening.text.strip(), 0, piece.text.index(LONG))
         text = f"{piece.text[:cut]}oops{piece.text[cut:]}"
     else:

@@ -136,8 +136,8 @@ class _Entry:
 
     __slots__ = (
         "at",
+        "gaps",
         "head",
-        "holes",
         "id",
         "kind",
         "previous",
@@ -156,7 +156,7 @@ class _Entry:
         self.values = 0
         self.rows: list[Row | None] = []
         """Items by position, with None in place of deleted items."""
-        self.holes = 0
+        self.gaps = 0
         self.at: dict[str, int] = {}
         """Last position of each item id."""
         self.repeated: set[str] = set()
@@ -186,13 +186,13 @@ class _Entry:
             row = self.rows[position]
             assert row is not None  # noqa: S101 - only existing items have positions
             self.rows[position] = None
-            self.holes += 1
+            self.gaps += 1
             self.size -= len(row.data)
             self.values -= row.values
         # Rebuilding the list takes long, so wait until about half of its positions are empty.
-        if self.holes > len(self.rows) // 2 + _BLOCK:
+        if self.gaps > len(self.rows) // 2 + _BLOCK:
             self.rows = list(self.listed(0, None))
-            self.holes = 0
+            self.gaps = 0
             self.at = {row.id: at for at, row in enumerate(self.rows) if row is not None}
         return True
 
@@ -201,7 +201,7 @@ class _Entry:
         return None if at is None else self.rows[at]
 
     def listed(self, start: int, stop: int | None) -> list[Row]:
-        rows = list(filter(None, self.rows)) if self.holes else self.rows
+        rows = list(filter(None, self.rows)) if self.gaps else self.rows
         return cast("list[Row]", rows[start:stop])
 
 

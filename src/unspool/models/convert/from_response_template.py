@@ -2,8 +2,8 @@ r"""Conversion of a response template (the format description of Hugging Face to
 
 A tokenizer may have a ``response_template`` that describes the output format of its model.  Unlike a dialect,
 a response template may contain regular expressions.  The expressions that tokenizers use consist of
-literals, whitespace, alternatives and named groups.  Each alternative becomes one template with holes.  Any
-other expression is an error when the template is loaded, not when a request arrives.  The reverse
+literals, whitespace, alternatives and named groups.  Each alternative becomes one template with placeholders.
+Any other expression is an error when the template is loaded, not when a request arrives.  The reverse
 conversion is in ``to_response_template.py``.
 """
 
@@ -31,7 +31,7 @@ _FIELD_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTEN
 """Canonical field names, by the names in templates; the field for reasoning has two names."""
 _TOKEN: Final = re.compile(
     r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
-    r"|(?P<hole>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
+    r"|(?P<placeholder>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
     r"|(?P<skipped>\[\^?(?:\\.|[^\]])*\][*+])"
     r"|(?P<end>\\Z|\$)"
     r"|(?P<open>\((?:\?:|\?=|\?P<\w+>))"
@@ -150,7 +150,7 @@ class _Translation:
     def atom(self, token: re.Match[str]) -> str:
         if token["space"]:
             return "\n"
-        if token["hole"]:
+        if token["placeholder"]:
             return f"{{{token['name']}}}"
         return "{_}" if token["skipped"] else token["escaped"] or token["plain"] or ""
 

@@ -33,10 +33,10 @@ from ...dialects._request_facts import ANY
 from ...dialects._templates import (
     PAYLOADS,
     Attributes,
-    Hole,
     LineFeed,
     Literal,
     Piece,
+    Placeholder,
     Space,
     parse_template,
     reading_pieces,
@@ -56,7 +56,7 @@ _NOTATIONS: Final = {
     "loose": "arguments as Python keywords without escapes",
 }
 _TYPED: Final = ("type", "string")
-"""Holes that hold the type of a value."""
+"""Placeholders that hold the type of a value."""
 
 
 class ExportError(UsageError):
@@ -194,7 +194,7 @@ class _Conversion:
         patterns += map(re.escape, dialect.stop)
         for template in dialect.drop:
             if not {"text", "calls"} & {
-                piece.field for piece in parse_template(template) if isinstance(piece, Hole)
+                piece.field for piece in parse_template(template) if isinstance(piece, Placeholder)
             }:
                 patterns.append(_pattern(parse_template(template.strip())))
         unique = sorted(dict.fromkeys(filter(None, patterns)), key=len, reverse=True)
@@ -251,7 +251,7 @@ class _Conversion:
             "transform_each": True,
         }
 
-    def payload(self, payload: Hole) -> dict[str, Any]:
+    def payload(self, payload: Placeholder) -> dict[str, Any]:
         """Return the entries that tell engines how to read the text between a call's markers."""
         if payload.field == "params":
             return {
@@ -271,7 +271,7 @@ class _Conversion:
             "transform": transform,
         }
 
-    def json(self, payload: Hole) -> dict[str, Any]:
+    def json(self, payload: Placeholder) -> dict[str, Any]:
         """Return the options for the engines' JSON reader."""
         notation = payload.notation or self.dialect.args
         if notation in _NOTATIONS:
@@ -295,11 +295,11 @@ class _Conversion:
         first = self.dialect.param[0]
         alike = [each for each in self.dialect.param if "".join(each.split()) == "".join(first.split())]
         pieces = reading_pieces(max(alike, key=len).strip(), exact="value")
-        holes = [piece.field for piece in pieces if isinstance(piece, Hole)]
-        holes += [
+        placeholders = [piece.field for piece in pieces if isinstance(piece, Placeholder)]
+        placeholders += [
             field for piece in pieces if isinstance(piece, Attributes) for field in piece.fields.values()
         ]
-        if {*_TYPED} & {*holes}:
+        if {*_TYPED} & {*placeholders}:
             self.fail("values with their types")
         return _pattern(pieces)
 
@@ -308,7 +308,9 @@ class _Conversion:
         form = split_marks(self.dialect.names.forms[0])[1]
         named = "name" in _groups(head)
         if named and form != "{name}":
-            at = next(i for i, piece in enumerate(head) if isinstance(piece, Hole) and piece.field == "name")
+            at = next(
+                i for i, piece in enumerate(head) if isinstance(piece, Placeholder) and piece.field == "name"
+            )
             refined = _pattern(parse_template(form), before=_after(head[at + 1 :], "{"))
             if "{index}" in form:
                 refined = f"(?P<id>{refined})"
@@ -361,7 +363,7 @@ def _marker(pieces: Sequence[Piece]) -> str:
 
 
 def _groups(pieces: Iterable[Piece]) -> set[str]:
-    return {piece.field for piece in pieces if isinstance(piece, Hole)} | {
+    return {piece.field for piece in pieces if isinstance(piece, Placeholder)} | {
         field for piece in pieces if isinstance(piece, Attributes) for field in piece.fields.values()
     }
 
@@ -398,13 +400,13 @@ def _regexes(pieces: Sequence[Piece], before: str) -> Iterator[str]:
             case Attributes():
                 for key, field in piece.fields.items():
                     yield rf' {key}="(?P<{field}>[^"]*)"'
-            case Hole() if piece.field == "value":
+            case Placeholder() if piece.field == "value":
                 yield "(?P<value>.*?)"
-            case Hole() if piece.field == "index":
+            case Placeholder() if piece.field == "index":
                 yield r"(?P<index>\d+)"
-            case Hole() if piece.field == "_":
+            case Placeholder() if piece.field == "_":
                 yield f"[^{re.escape(_after(pieces[i + 1 :], before))}]*"
-            case Hole():
+            case Placeholder():
                 # A name must not contain a brace or a quote, which start an object or a string.
                 end = "".join(sorted({*_after(pieces[i + 1 :], before), *'{"'}))
                 yield rf"(?P<{piece.field}>[^\s{re.escape(end)}]+)"

@@ -3,7 +3,7 @@ r"""Inference of a dialect from the renderings of a chat template.
 How it works:
 
 1. The template renders two turns that differ in one thing: the name, a key, a value, the number of calls or
-   the content.  Text that changes becomes a hole; the rest of the text is literal.
+   the content.  Text that changes becomes a placeholder; the rest of the text is literal.
 2. The literals are divided among the section, the call, the parameters and the separator.
 3. The resulting dialect must parse every rendering back to the original message.  Otherwise the dialect is
    discarded.
@@ -15,7 +15,8 @@ Calls may have one of four shapes (``Shape``):
 * ``python``: a call in Python's notation;
 * ``params``: a name, and each parameter in its own tags.
 
-In rendered text, a hole is a private-use code point that no template renders (``_NAME``, ``_ARGS``, ...).
+In rendered text, a placeholder is a private-use code point that no template renders (``_NAME``, ``_ARGS``,
+...).
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
 _FIRST: Final = _call(0, _ONE_ARGUMENT)
 _SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
-# -- holes: code points that no template renders
+# -- placeholders: code points that no template renders
 
 _NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX = map(chr, range(0xF0000, 0xF0008))
-_HOLES: Final = {
+_PLACEHOLDERS: Final = {
     _NAME: "{name}",
     _ID: "{id}",
     _ENVELOPE: "{envelope}",
@@ -89,12 +90,12 @@ _MARKER: Final = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
 """Pattern for text that looks like a marker: ``<...>`` or ``[...]``."""
 _MAX_CONFIDENCE: Final = 0.7
 """Confidence in a dialect that parses all renderings; below 1, as a model may write other forms, too."""
-_ANY_HOLE: Final = re.compile(f"[{_NAME}-{_INDEX}]")
+_ANY_PLACEHOLDER: Final = re.compile(f"[{_NAME}-{_INDEX}]")
 
 
 def _template(text: str) -> str:
-    """Convert text with holes to a template for a dialect."""
-    return _ANY_HOLE.sub(lambda hole: _HOLES[hole[0]], text)
+    """Convert text with placeholders to a template for a dialect."""
+    return _ANY_PLACEHOLDER.sub(lambda placeholder: _PLACEHOLDERS[placeholder[0]], text)
 
 
 def infer_dialect(
@@ -123,11 +124,11 @@ class _Layout(NamedTuple):
     opening: str
     """Text before the first call."""
     head: str
-    """Text of a call before the first hole."""
+    """Text of a call before the first placeholder."""
     core: str
-    """Text of a call from the first hole to the last, including the holes."""
+    """Text of a call from the first placeholder to the last, including the placeholders."""
     tail: str
-    """Text of a call after the last hole."""
+    """Text of a call after the last placeholder."""
     separator: str
     """Text between two calls."""
     closing: str
@@ -161,9 +162,9 @@ class _Inference:
     def infer(self) -> Inferred | None:
         if self.shape == "params":
             self.learn_params()
-        first = self.with_holes(self.turn(_FIRST), _FIRST)
-        if first != self.with_holes(self.turn(_SECOND), _SECOND):
-            raise _WrongShape  # text outside the holes differs between the calls
+        first = self.with_placeholders(self.turn(_FIRST), _FIRST)
+        if first != self.with_placeholders(self.turn(_SECOND), _SECOND):
+            raise _WrongShape  # text outside the placeholders differs between the calls
         self.evidence.append(
             f"Turns with different names and arguments differ only in {_SHAPES[self.shape]}."
         )
@@ -189,8 +190,8 @@ class _Inference:
             raise _WrongShape
         return text
 
-    def with_holes(self, text: str, call: ToolCall) -> str:
-        """Replace the name, the arguments and the id of a call with holes."""
+    def with_placeholders(self, text: str, call: ToolCall) -> str:
+        """Replace the name, the arguments and the id of a call with placeholders."""
         arguments = json.loads(call.arguments)
         if self.shape == "envelope":
             start, end, self.envelope = _find_envelope(text, call, arguments)
@@ -217,9 +218,9 @@ class _Inference:
 
     def learn_params(self) -> None:
         """Learn the format of a parameter from a turn with one and a turn with two parameters."""
-        one = self.with_holes(self.turn(_FIRST), _FIRST)
+        one = self.with_placeholders(self.turn(_FIRST), _FIRST)
         pair = _call(0, _ONE_ARGUMENT | _OTHER_ARGUMENT)
-        two = self.with_holes(self.turn(pair), pair)
+        two = self.with_placeholders(self.turn(pair), pair)
         parts = two.split(_KEY)
         if one.count(_VALUE) != 1 or two.count(_VALUE) != 2 or len(parts) not in (3, 5):
             raise _WrongShape
@@ -232,14 +233,14 @@ class _Inference:
             raise _WrongShape
         opener = _opener(gap, before, after)
         closer = gap[: len(gap) - len(opener)]
-        between = self.with_type_hole(between, opener)
+        between = self.with_type_placeholder(between, opener)
         self.param = (opener, between, closer)
         if nested:
             self.values = replace(self.values, nested=True)
         self.evidence.append("A second parameter repeats the markers of the first.")
 
-    def with_type_hole(self, between: str, opener: str) -> str:
-        """Return the text between a key and its value, with a hole for the name of the value's type."""
+    def with_type_placeholder(self, between: str, opener: str) -> str:
+        """Return the text between a key and its value, with a placeholder for the type of the value."""
         text = self.render_turn(Message(tool_calls=(_call(0, _TYPED),))).turn
         others: list[str] = []
         for key, value in list(_TYPED.items())[1:]:
@@ -262,7 +263,7 @@ class _Inference:
         return f"{left}{{type}}{right}"
 
     def fold_params(self, text: str) -> str:
-        """Replace each sequence of parameters with one hole."""
+        """Replace each sequence of parameters with one placeholder."""
         if self.param is None:
             return text
         opener, between, closer = self.param
@@ -283,7 +284,7 @@ class _Inference:
 
     def layout_of_one_call(self, text: str, lead: str, end: str) -> _Layout:
         """Return the layout of a turn with one call; all text around the call is part of the call."""
-        first, last = _ends_of_holes(text)
+        first, last = _ends_of_placeholders(text)
         head = text[:first].removeprefix(lead).lstrip()
         return _Layout("", head, text[first:last], _without_end(text[last:], end), "", "")
 
@@ -294,14 +295,14 @@ class _Inference:
         separator.
         """
         text = self.turn(_FIRST, _SECOND)
-        first = self.with_holes(text, _FIRST)
+        first = self.with_placeholders(text, _FIRST)
         middle = _end_of_first_call(first, _SECOND)
-        second = self.with_holes(first[middle:], _SECOND)
+        second = self.with_placeholders(first[middle:], _SECOND)
         text = first[:middle] + second
-        start, stop = _ends_of_holes(first[:middle])
-        again, last = _ends_of_holes(second)
+        start, stop = _ends_of_placeholders(first[:middle])
+        again, last = _ends_of_placeholders(second)
         core, other = text[start:stop], second[again:last]
-        core, first_index = _with_index_hole(core, other)
+        core, first_index = _with_index_placeholder(core, other)
         self.names = Names(first_index=first_index)
         before = text[:start].removeprefix(lead)
         gap = text[stop : middle + again]
@@ -373,7 +374,7 @@ class _Inference:
     def whitespace_before_calls(self, layout: _Layout) -> str:
         """Return the whitespace between content and calls, and set ``content_with_calls``."""
         text = self.render_turn(Message(content=_CONTENT, tool_calls=(_FIRST,))).turn
-        opening = _ANY_HOLE.split((layout.opening + layout.head).strip())[0]
+        opening = _ANY_PLACEHOLDER.split((layout.opening + layout.head).strip())[0]
         before, found, after = text.partition(_CONTENT)
         glue = after.partition(opening)[0] if opening and opening in after else ""
         # If there is other text between content and calls, content is in a separate turn.
@@ -386,7 +387,7 @@ class _Inference:
         rendered = self.render_turn(Message(reasoning=_REASONING, content=content, tool_calls=(_FIRST,)))
         before, found, after = rendered.turn.partition(_REASONING)
         opening = (layout.opening + layout.head).strip()
-        marker = _CONTENT if _CONTENT in after else _ANY_HOLE.split(opening)[0]
+        marker = _CONTENT if _CONTENT in after else _ANY_PLACEHOLDER.split(opening)[0]
         if found and marker and marker in after:
             closer = after[: after.index(marker)]
             if closer.removesuffix(lead).strip():  # unless nothing else would be left of the closer
@@ -527,24 +528,24 @@ def _envelope(roles: Mapping[_Role, str]) -> Envelope:
 # -- literals
 
 
-def _ends_of_holes(text: str) -> tuple[int, int]:
-    """Return the start of the first hole and the end of the last hole."""
-    holes = [match.start() for match in _ANY_HOLE.finditer(text)]
-    if not holes:
+def _ends_of_placeholders(text: str) -> tuple[int, int]:
+    """Return the start of the first placeholder and the end of the last placeholder."""
+    placeholders = [match.start() for match in _ANY_PLACEHOLDER.finditer(text)]
+    if not placeholders:
         raise _WrongShape
-    return holes[0], holes[-1] + 1
+    return placeholders[0], placeholders[-1] + 1
 
 
 def _end_of_first_call(text: str, second: ToolCall) -> int:
-    """Return the end of the last hole of the first call; the second call must still be without holes."""
-    last = max((match.end() for match in _ANY_HOLE.finditer(text)), default=0)
+    """Return the end of the last placeholder of the first call; the second call must not have any yet."""
+    last = max((match.end() for match in _ANY_PLACEHOLDER.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
         raise _WrongShape
     return last
 
 
-def _with_index_hole(core: str, other: str) -> tuple[str, int]:
-    """Replace a number that counts the calls with a hole; return the new core and the first number.
+def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
+    """Replace a number that counts the calls with a placeholder; return the new core and the first number.
 
     :param core: the core of the first call.
     :param other: the core of the second call.
