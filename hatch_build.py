@@ -29,7 +29,7 @@ CORE = (
     "events",
     "_core/finish_reason",
     "message",
-    "_core/scan/cache_limits",
+    "_core/scan/short_text_cache_limits",
     "_core/scan/character_runs",
     "_core/scan/markers",
     "_core/schema/json_pointer",

@@ -36,7 +36,7 @@ from unspool import (
     register,
     render,
 )
-from unspool.dialects._request_facts import HYBRID
+from unspool.dialects._family_request_facts import HYBRID
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
@@ -312,7 +312,7 @@ def test_frame_without_effect_is_refused(frame: Frame, says: str) -> None:
     assert says in message_of(SpecError, lambda: Dialect("mine", frame=frame))
 
 
-FACTS = RequestFacts(calls_special="no", forced=("native",), eos=("model",), thinking=HYBRID)
+FACTS = RequestFacts(calls_special=False, forced=("native",), eos=(), thinking=HYBRID)
 REFUSED: dict[str, tuple[Dialect, str]] = {
     "no facts": (Dialect("mine", call=CALL), "declare request='hermes'"),
     "facts of nobody": (Dialect("mine", call=CALL, request="hermse"), "did you mean hermes"),
@@ -322,7 +322,7 @@ REFUSED: dict[str, tuple[Dialect, str]] = {
     ),
     "reasoning that is not told of": (Dialect("mine", call=CALL, request="llama3_json"), "reasoning=()"),
     "calls that are not there": (Dialect("mine", request="hermes"), "request='kimi'"),
-    "calls that are not told of": (Dialect("mine", call=CALL, request="kimi"), "calls_special='yes'"),
+    "calls that are not told of": (Dialect("mine", call=CALL, request="kimi"), "calls_special=True"),
     "another opener": (Dialect("mine", call=CALL, reasoning=("(({text}))",), request="ernie45"), "seed=''"),
     "answers in control tokens": (
         Dialect(
@@ -330,7 +330,7 @@ REFUSED: dict[str, tuple[Dialect, str]] = {
             frame=replace(FRAME, routes=(Route("to=me", "reasoning"), Route("to={name}", "{args}"))),
             request=FACTS,
         ),
-        "answers_special='yes'",
+        "answers_special=True",
     ),
 }
 

@@ -21,7 +21,6 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
 import corpus_cases  # noqa: E402
 from unspool import Dialect, Parser, UnspoolError, get_dialect, list_dialects  # noqa: E402
 from unspool.dialects._registry import facts_of  # noqa: E402
-from unspool.dialects._request_facts import MODEL  # noqa: E402
 from unspool.sample_outputs import list_samples  # noqa: E402
 from unspool.sample_outputs import tools as demo_tools  # noqa: E402
 from unspool.wire import ChatStream  # noqa: E402
@@ -153,7 +152,7 @@ def _opener(dialect: Dialect) -> str:
 
 def _without_stop(text: str, dialect: Dialect) -> str:
     """Return the text as an engine passes it on, without the token that ended it."""
-    stops = {*dialect.stop, *(eos for eos in facts_of(dialect).eos if eos != MODEL)}
+    stops = {*dialect.stop, *facts_of(dialect).eos}
     end = "|".join(map(re.escape, sorted(stops, key=len, reverse=True)))
     return re.sub(rf"(?:{end})\Z", "", text) if end else text
 

@@ -22,9 +22,9 @@ from .dialects._declaration import (
     Route,
     Values,
 )
+from .dialects._family_request_facts import RequestFacts, Thinking
 from .dialects._id_format import IdFormat
 from .dialects._registry import get_dialect, list_dialects, register
-from .dialects._request_facts import RequestFacts, Thinking
 from .errors import (
     MalformedOutput,
     ProtocolError,

@@ -35,8 +35,8 @@ from unspool import parse as parse_output
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.render.message import render
 from unspool.chat_templates import ChatTemplate, ChatTemplateError
+from unspool.dialects._family_request_facts import RequestFacts, Thinking
 from unspool.dialects._registry import facts_of
-from unspool.dialects._request_facts import RequestFacts, Thinking
 from unspool.dialects._validation import check_facts
 from unspool.models.convert.python_source import python_source
 from unspool.models.detect.detect_dialect import detect, detect_dialect

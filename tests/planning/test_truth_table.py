@@ -14,8 +14,8 @@ import pytest
 
 from paths import ROOT
 from unspool import Dialect, Prompt, SpecError, get_dialect
+from unspool.dialects._family_request_facts import RequestFacts, Thinking
 from unspool.dialects._registry import built_in_dialects, checkpoint, facts_of, register
-from unspool.dialects._request_facts import RequestFacts, Thinking
 from unspool.dialects._validation import check_facts
 from unspool.planning import plan
 from unspool.planning._truth_table import COLUMNS, row, switch, truth_table
@@ -71,7 +71,7 @@ def test_row_with_a_missing_cell_is_refused(missing: str) -> None:
     }
     with pytest.raises(TypeError, match=missing):
         RequestFacts(**cells)
-    cells[missing] = () if isinstance(getattr(facts, missing), tuple) else ""
+    cells[missing] = ""
     with pytest.raises(SpecError, match=missing):
         RequestFacts(**cells)
 
@@ -100,7 +100,7 @@ def test_facts_can_be_shared_by_name() -> None:
 @pytest.mark.parametrize(
     ("dialect", "wrong"),
     [
-        (replace(get_dialect("hermes"), call=()), "write calls_special='n/a'"),
+        (replace(get_dialect("hermes"), call=()), "write calls_special=None"),
         (replace(get_dialect("hermes"), reasoning=()), "it has no reasoning: .*llama3_json"),
         (replace(get_dialect("glm47"), reasoning=("<thought>{text}</thought>",)), "opens none"),
         (replace(get_dialect("inkling"), prompt=Prompt()), r"add prompt=Prompt\(start=\.\.\.\)"),
@@ -347,11 +347,11 @@ def test_special_tokens_match_the_specification(spec: Specified) -> None:
 @pytest.mark.parametrize("spec", each("reasoning", "both"))
 def test_reasoning_switch_matches_the_specification(spec: Specified) -> None:
     thinking = plan(spec.name, {}).facts.thinking
-    assert plan(spec.name, request(spec)).reasoning is (thinking.default != "n/a" and not is_soft(spec))
+    assert plan(spec.name, request(spec)).reasoning is (thinking.default is not None and not is_soft(spec))
     for kwargs in spec.gate:
         assert not plan(spec.name, {"chat_template_kwargs": kwargs}).reasoning, kwargs
     if not spec.gate and not is_soft(spec):
-        assert thinking.off_when() in ("never", "n/a") or thinking.default == "on"
+        assert thinking.off_when() == "never" or thinking.default == "on"
 
 
 def is_soft(spec: Specified) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..dialects._control_tokens import is_control_token
+from ..dialects._control_token_pattern import is_control_token
 from ..dialects._registry import find
 from .compile_cache import compiled_dialect
 from .compiler.compiled_dialect import CompiledDialect

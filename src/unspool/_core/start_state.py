@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..dialects._control_tokens import CONTROL_TOKEN
+from ..dialects._control_token_pattern import CONTROL_TOKEN
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
 from ..policies import DEFAULTS

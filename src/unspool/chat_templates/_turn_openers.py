@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final
 
-from ..dialects._control_tokens import is_control_token
+from ..dialects._control_token_pattern import is_control_token
 from ..dialects._registry import ends_of_turn, find
 from ..errors import UsageError
 from ._capabilities import PROBED_TOOL, ChatMessage

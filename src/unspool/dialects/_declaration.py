@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
-from ._request_facts import RequestFacts
 
 Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 """Notation of arguments.

@@ -24,7 +24,7 @@ from threading import RLock
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, facts_of_tokenizer
 from ..errors import SpecError, UnknownDialect, UsageError
 from ._declaration import Dialect
-from ._request_facts import ANY, RequestFacts, Thinking
+from ._family_request_facts import RequestFacts, Thinking
 from ._validation import check_facts
 
 GROUP = "unspool.dialects"
@@ -298,6 +298,6 @@ def role_markers() -> frozenset[str]:
 def _role_markers(changes: int) -> frozenset[str]:
     del changes
     known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
-    return frozenset(known - {ANY}).union(
+    return frozenset(known).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ._control_tokens import is_control_token
+from ._control_token_pattern import is_control_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

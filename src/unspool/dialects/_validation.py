@@ -9,7 +9,7 @@ import difflib
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..errors import SpecError
-from ._control_tokens import is_control_token
+from ._control_token_pattern import is_control_token
 from ._declaration import (
     Dialect,
     Envelope,
@@ -20,8 +20,8 @@ from ._declaration import (
     Route,
     Values,
 )
+from ._family_request_facts import RequestFacts
 from ._id_format import IdFormat
-from ._request_facts import HEADER, RequestFacts
 from ._templates import (
     PAYLOADS,
     Attributes,
@@ -381,26 +381,26 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
     reasoning = bool(dialect.reasoning) or "reasoning" in routes
     thinking = facts.thinking
     seeded = any(seeds(template, thinking.seed) for template in dialect.reasoning)
-    if calls and facts.calls_special == "n/a":
-        return "it has calls: write calls_special='yes' if their markers are special tokens, else 'no'"
-    if not calls and (facts.calls_special != "n/a" or "native" in facts.forced):
-        return "it has no calls: write calls_special='n/a' and forced=('json',), as request='kimi' does"
-    if reasoning and thinking.default == "n/a":
+    if calls and facts.calls_special is None:
+        return "it has calls: write calls_special=True if their markers are special tokens, else False"
+    if not calls and (facts.calls_special is not None or "native" in facts.forced):
+        return "it has no calls: write calls_special=None and forced=('json',), as request='kimi' does"
+    if reasoning and thinking.default is None:
         return (
-            f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: "
+            f"thinking.default is None, but it has reasoning {dialect.reasoning!r}: "
             "correct thinking, or write reasoning=()"
         )
-    if not reasoning and thinking.default != "n/a":
+    if not reasoning and thinking.default is not None:
         return "it has no reasoning: declare this in thinking, as request='llama3_json' does"
     if thinking.inside and not seeded:
         return (
             f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
             "write one of their opening markers, or seed='' if the model opens its reasoning itself"
         )
-    if thinking.seed == HEADER and not dialect.prompt.start:
-        return "thinking.seed is 'header', but the start of output is missing: add prompt=Prompt(start=...)"
-    if facts.answers_special == "no" and frame is not None and any(map(is_control_token, frame.open)):
-        return f"answers are in messages that {frame.open[0]!r} opens: write answers_special='yes'"
+    if thinking.in_header and not dialect.prompt.start:
+        return "thinking.in_header is True, but the start of output is missing: add prompt=Prompt(start=...)"
+    if not facts.answers_special and frame is not None and any(map(is_control_token, frame.open)):
+        return f"answers are in messages that {frame.open[0]!r} opens: write answers_special=True"
     return ""
 
 

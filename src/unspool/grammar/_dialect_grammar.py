@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ..dialects._control_tokens import is_control_token
+from ..dialects._control_token_pattern import is_control_token
 from ..dialects._id_format import OPENAI_ID
 from ..dialects._templates import (
     Attributes,

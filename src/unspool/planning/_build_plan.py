@@ -11,7 +11,7 @@ PRE.5  which tokens end the output               ``_decide_eos``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
-The facts about a family's templates and engines are data (``dialects/_request_facts.py``).
+The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).
 The rendered prompt takes precedence over these facts, for two reasons: somebody may have
 edited the template, and the model continues the prompt even if the options contradict it.
 """
@@ -25,8 +25,8 @@ from typing import Final
 from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
+from ..dialects._family_request_facts import Mode, RequestFacts
 from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
-from ..dialects._request_facts import Mode, RequestFacts
 from ..errors import UsageError
 from ..policies import DEFAULTS, Policies
 from ._context import PlanContext

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .._core.token_ids.tokenizer_adapters import as_tokenizer
-from ..dialects._request_facts import MODEL
 from ._context import PlanContext
 
 
@@ -13,7 +12,7 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
     if context.request.ignore_eos:
         context.why["eos"] = "the request ignores the end of the turn"
         return (), ()
-    names = tuple(eos for eos in context.facts.eos if eos != MODEL)
+    names = context.facts.eos
     ids = _special_token_ids(context)
     known_ids = [ids[name] for name in names if name in ids]
     source = f"those of {family} in the vocabulary"

@@ -25,7 +25,7 @@ def decide_switch(context: PlanContext) -> bool:
     """Return whether reasoning is on according to the request, or else by the family's default."""
     family, thinking = context.family, context.thinking
     options, request = context.reasoning_options, context.request
-    if thinking.default == "n/a":
+    if thinking.default is None:
         return _explain(context, False, f"{family} does not reason")
     if not request.separate_reasoning:
         if context.dialect.frame is not None:
@@ -86,7 +86,7 @@ def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputSt
 
 def reads_reasoning(context: PlanContext, *, reasoning: bool) -> bool:
     """Return whether the parser treats reasoning markers as markers; otherwise they are text."""
-    if not context.request.separate_reasoning or context.thinking.default == "n/a":
+    if not context.request.separate_reasoning or context.thinking.default is None:
         return False
     return reasoning or context.thinking.when_off == "read"
 
@@ -97,7 +97,7 @@ def decide_strip(context: PlanContext, *, reasoning: bool) -> str:
     Some models write a reasoning marker even while reasoning is off.
     """
     marker = context.thinking.strip
-    if marker == "n/a":
+    if marker is None:
         context.why["strip"] = f"nothing: output of {context.family} does not need it"
     elif reasoning:
         context.why["strip"] = "nothing: reasoning is on, so the parser reads its markers"

@@ -48,9 +48,9 @@ def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str
             "the tokenizer flags no marker that can occur as special",
         )
     special = {
-        "calls": calls and context.facts.calls_special == "yes",
-        "reasoning": reasoning and context.thinking.special == "yes",
-        "answers": context.facts.answers_special == "yes",
+        "calls": calls and bool(context.facts.calls_special),
+        "reasoning": reasoning and bool(context.thinking.special),
+        "answers": context.facts.answers_special,
     }
     names = " and ".join(name for name, is_special in special.items() if is_special)
     return (

@@ -35,7 +35,7 @@ def _no_calls() -> tuple[ToolOutput, str]:
 
 
 def _optional_calls(context: PlanContext) -> tuple[ToolOutput, str]:
-    if context.facts.calls_special == "n/a":
+    if context.facts.calls_special is None:
         context.warnings.append(
             f"{context.family} has no format for calls, so the model cannot call the tools"
         )

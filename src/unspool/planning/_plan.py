@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
-from ..dialects._request_facts import Mode, RequestFacts
+from ..dialects._family_request_facts import Mode, RequestFacts
 from ..errors import UsageError
 from ..grammar import Grammar, Start, grammar_for, guided_schema
 from ..parser import Parser

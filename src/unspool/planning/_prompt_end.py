@@ -10,8 +10,8 @@ from .._core.start_state import output_start, relevant_tail
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
+from ..dialects._family_request_facts import RequestFacts
 from ..dialects._registry import role_markers
-from ..dialects._request_facts import ANY, MODEL, RequestFacts
 from ..errors import UsageError
 from ._derived_dialects import closer, opener
 from ._plan import OutputStart
@@ -113,14 +113,14 @@ def check_prompt(
     """Return warnings about a prompt; raise an error if no template of the family can have rendered it."""
     text = prompt.rstrip()
     for eos in facts.eos:
-        if eos != MODEL and text.endswith(eos):
+        if text.endswith(eos):
             raise UsageError(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
                 "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
             )
     endings = facts.prompts
     expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
-    if ANY not in endings:
+    if endings:
         bare = _without_seed(text, dialect)
         other = [marker for marker in role_markers() if bare.endswith(marker)]
         if other and not bare.endswith(endings):

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..dialects._request_facts import BOOLEANS, SWITCHES, Thinking
+from ..dialects._family_request_facts import BOOLEANS, SWITCHES, Thinking
 from ..errors import UsageError
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -230,7 +230,7 @@ class _OptionReader:
     def _advice(self) -> str:
         """Return a phrase for error messages about the options that the family supports."""
         thinking = self.thinking
-        if thinking.default == "n/a":
+        if thinking.default is None:
             return f"{self.family} does not reason; leave it out"
         if thinking.default == "always":
             depth = f"; {thinking.effort_name} sets how much" if thinking.switches else ""
@@ -258,7 +258,7 @@ class _OptionReader:
     def _can_turn(self, on: bool, supported: bool) -> bool:
         """Return whether the family's reasoning can be turned on (or off), or is always on (or off)."""
         default = self.thinking.default
-        if default == "n/a":
+        if default is None:
             return not on
         return (supported and default != "always") or (default == "always" and on)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..dialects._declaration import Dialect
+from ..dialects._family_request_facts import Thinking
 from ..dialects._registry import built_in_dialects, facts_of
-from ..dialects._request_facts import MODEL, Thinking
 from ..errors import UsageError
 from ._build_plan import plan
 
@@ -39,6 +39,8 @@ COLUMNS: Final = (
     "ends a turn",
     "stripped",
 )
+
+NOT_APPLICABLE: Final = "n/a"
 
 INTRO: Final = """\
 # Request decisions by model family
@@ -98,22 +100,24 @@ def row(name: str) -> tuple[str, ...]:
         f"`{default.dialect.name}`",
         "strip" if default.skip_special_tokens else "keep",
         "strip" if plan(name, {}).skip_special_tokens else "keep",
-        thinking.default,
-        thinking.off_when(),
-        thinking.when_off if off is None or off.reasoning else _read(off.reads.reasoning, thinking),
+        thinking.default or NOT_APPLICABLE,
+        thinking.off_when() if thinking.default else NOT_APPLICABLE,
+        thinking.when_off or NOT_APPLICABLE
+        if off is None or off.reasoning
+        else _read(off.reads.reasoning, thinking),
         default.start,
-        "n/a" if thinking.default == "n/a" else on.start,
+        on.start if thinking.default else NOT_APPLICABLE,
         after.start,
         _forced(name, "required", default.dialect),
         _forced(name, NAMED, default.dialect),
-        " ".join(eos if eos == MODEL else _code(eos) for eos in facts.eos),
-        "n/a" if off is None or not off.strip else _code(off.strip),
+        " ".join(map(_code, facts.eos)) or "model",
+        NOT_APPLICABLE if off is None or not off.strip else _code(off.strip),
     )
 
 
 def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
     """Return request fields that switch reasoning on or off; None if the family has no switch."""
-    if thinking.default in ("always", "n/a"):
+    if thinking.default in ("always", None):
         return None
     for name in thinking.switches:
         if name == "thinking_budget":
@@ -126,7 +130,7 @@ def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
 
 
 def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
-    return "read" if reasoning or thinking.seed == "header" else "text"
+    return "read" if reasoning or thinking.in_header else "text"
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:

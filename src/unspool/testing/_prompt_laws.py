@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ..dialects._declaration import Dialect
 from ..dialects._registry import facts_of, find
-from ..dialects._request_facts import ANY
 from ..dialects._templates import parse_template, split_at, split_marks
 from ..events import CallStart
 from ..policies import ENGINES, STRICT, Policies, policy_choices
@@ -115,7 +114,7 @@ def _own_turns(spec: Dialect) -> Iterator[TurnFormat]:
     """Yield turn formats like those of the family's own templates, if they are known."""
     facts = facts_of(spec) if spec.request is not None else None
     ends = [*spec.prompt.turn]
-    if facts is not None and ANY not in facts.prompts:
+    if facts is not None:
         ends += facts.prompts
     for end in ends:
         yield TurnFormat("{text}", end + "\n")

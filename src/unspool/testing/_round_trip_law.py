@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
-from ..dialects._control_tokens import CONTROL_TOKEN
+from ..dialects._control_token_pattern import CONTROL_TOKEN
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..dialects._templates import (

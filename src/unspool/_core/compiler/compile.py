@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ...dialects._templates import (
     PAYLOADS,
     is_marker,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..scan.cache_limits import has_room
+from ..scan.short_text_cache_limits import has_room
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect

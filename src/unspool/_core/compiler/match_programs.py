@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ..scan.character_runs import Alphabet
 from ..scan.markers import MarkerSet
 from .codec_base import NamedPayload

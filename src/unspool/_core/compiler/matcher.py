@@ -34,7 +34,7 @@ import html
 import re
 from typing import Final
 
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
 from ..scan.markers import MarkerSet, agreement

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._control_tokens import is_control_token
-from ..scan.cache_limits import has_room
+from ...dialects._control_token_pattern import is_control_token
 from ..scan.markers import MarkerSet
+from ..scan.short_text_cache_limits import has_room
 from .match_programs import ASCII, CALL, DROP, EMPTY_SECTION, FRAME, OPEN_WRAPPER, Program
 from .matcher import Matcher
 

@@ -18,7 +18,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from ..mypyc_types import i64
-from .cache_limits import MANY, has_room
+from .short_text_cache_limits import MANY, has_room
 
 COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """True in the compiled build."""

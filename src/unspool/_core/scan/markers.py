@@ -17,7 +17,6 @@ from os.path import commonprefix
 from typing import Final
 
 from ..mypyc_types import i64
-from .cache_limits import MANY, has_room
 from .character_runs import (
     ASCII,
     COMPILED,
@@ -27,6 +26,7 @@ from .character_runs import (
     flags_of,
     run_over,
 )
+from .short_text_cache_limits import MANY, has_room
 
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 

@@ -1,4 +1,4 @@
-"""Numbers in arguments: the range that all clients can read, and decimal numbers as JSON writes them."""
+"""Numbers in arguments: conversion of text to JSON numbers, and the range that all clients can read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ MOST_DIGITS: Final = 4300
 FINITE_DIGITS: Final = 308
 """A number of at most this many characters without an exponent is finite."""
 _NUMBER: Final = re.compile(r"(?=[+-]?\.?[0-9])([+-]?)([0-9]*+)(\.[0-9]*+)?([eE][+-]?[0-9]++)?")
+_INTEGER_VALUE: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
+_NUMBER_VALUE: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 
 
 def in_range(number: str) -> bool:
@@ -45,3 +47,18 @@ def number_to_json(text: str) -> str | None:
     if fraction == ".":
         fraction = ".0"
     return f"{sign.strip('+')}{whole.lstrip('0') or '0'}{fraction}{exponent}"
+
+
+def schema_number_to_json(text: str, types: frozenset[str]) -> str | None:
+    """Return text as a JSON number if the schema allows its type; otherwise None.
+
+    The rule is stricter than that of ``number_to_json``: text such as ``.5`` or ``5.`` is not a number.  An
+    integer may have a fraction of zeros.
+
+    >>> integer = frozenset({"integer"})
+    >>> schema_number_to_json("5.0", integer), schema_number_to_json("5.5", integer)
+    ('5', None)
+    """
+    if "integer" in types and _INTEGER_VALUE.fullmatch(text):
+        return number_to_json(text.partition(".")[0])
+    return number_to_json(text) if "number" in types and _NUMBER_VALUE.fullmatch(text) else None

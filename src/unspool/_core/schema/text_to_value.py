@@ -16,13 +16,11 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from .null_and_boolean_spellings import LOOSE_WORDS, PYTHON_TO_JSON
-from .numbers import in_range, number_to_json
+from .numbers import in_range, number_to_json, schema_number_to_json
 from .python_to_json import python_to_json
 from .tools import CONTAINERS, ValueType
 
 _WHITESPACE: Final = " \t\n\r\f\v"
-_INTEGER: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
-_NUMBER: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _PADDED: Final = re.compile(r"\+|-?0[0-9]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _KINDS: Final = {
@@ -149,10 +147,9 @@ def _json_value(text: str, kind: ValueType) -> str | None:
         return "true" if word == "1" else "false"
     if "boolean" in types and word in ("true", "false"):
         return word
-    if "integer" in types and _INTEGER.fullmatch(text):
-        return number_to_json(text.partition(".")[0])
-    if "number" in types and _NUMBER.fullmatch(text):
-        return number_to_json(text)
+    number = schema_number_to_json(text, types)
+    if number is not None:
+        return number
     if not text and types <= CONTAINERS:
         return "{}" if "object" in types else "[]"
     return text if _json_kind(text) in types & CONTAINERS else None

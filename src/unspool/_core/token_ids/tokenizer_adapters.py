@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ...errors import UsageError
 from .token_texts import TokenTexts
 

@@ -15,7 +15,7 @@ from typing import Final
 from ...dialects._registry import get_dialect, list_dialects
 from ...errors import UsageError
 from .._cases import TestCase
-from . import arguments, faulty_calls, lookalikes, markers, order, requests, standard, truncation
+from . import answers_like_calls, arguments, faulty_calls, markers, order, requests, standard, truncation
 from .capabilities import Capabilities
 from .scenario import Scenario
 
@@ -23,7 +23,7 @@ GROUPS: Final[dict[str, str]] = {
     "standard": standard.TITLE,
     "order": order.TITLE,
     "arguments": arguments.TITLE,
-    "answers": lookalikes.TITLE,
+    "answers": answers_like_calls.TITLE,
     "truncation": truncation.TITLE,
     **markers.TITLES,
     **faulty_calls.TITLES,
@@ -31,9 +31,28 @@ GROUPS: Final[dict[str, str]] = {
 }
 """Titles of the groups, by name."""
 
+_MODULES: Final = (
+    standard,
+    order,
+    arguments,
+    answers_like_calls,
+    truncation,
+    markers,
+    faulty_calls,
+    requests,
+)
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.full_name: scenario
-    for module in (standard, order, arguments, lookalikes, truncation, markers, faulty_calls, requests)
+    for module in (
+        standard,
+        order,
+        arguments,
+        answers_like_calls,
+        truncation,
+        markers,
+        faulty_calls,
+        requests,
+    )
     for scenario in module.SCENARIOS
 }
 """All scenarios, by full name."""

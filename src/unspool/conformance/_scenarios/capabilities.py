@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of
 from ...dialects._templates import (

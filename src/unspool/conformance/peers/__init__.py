@@ -105,7 +105,6 @@ def dialects() -> dict[str, object]:
     """Return the facts about unspool's dialects with which a peer's program builds requests."""
     from ...dialects._dialect_texts import dialect_texts
     from ...dialects._registry import facts_of, list_dialects
-    from ...dialects._request_facts import MODEL
 
     facts_by_dialect: dict[str, object] = {}
     for dialect in list_dialects():
@@ -119,8 +118,8 @@ def dialects() -> dict[str, object]:
             "closers": of_one_checkpoint([closer.strip() for _, _, closer in wrappers]),
             "seed": facts.thinking.seed if facts.thinking.inside else "",
             "always": facts.thinking.default == "always",
-            "prompt": next((prompt for prompt in facts.prompts if prompt != "any"), ""),
-            "stops": sorted(of_one_checkpoint({*dialect.stop, *(eos for eos in facts.eos if eos != MODEL)})),
+            "prompt": next(iter(facts.prompts), ""),
+            "stops": sorted(of_one_checkpoint({*dialect.stop, *facts.eos})),
             "controls": sorted(set(of_one_checkpoint(marks))),
         }
     return facts_by_dialect

@@ -3,7 +3,7 @@
 from typing import Final
 
 from .._declaration import Dialect, Values
-from .._request_facts import Mode
+from .._family_request_facts import Mode
 
 CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 LLAMA_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end_of_text|>", "<|im_end|>", "</s>")

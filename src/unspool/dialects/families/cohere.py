@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Envelope, Family, Names, Prompt, Values
+from .._family_request_facts import NO_REASONING, RequestFacts, Thinking
 from .._id_format import IdFormat
-from .._request_facts import NO_REASONING, RequestFacts, Thinking
 from ._shared import JSON_FIRST, NATIVE_FIRST
 
 COHERE_EOS = ("<|END_OF_TURN_TOKEN|>",)
@@ -13,13 +13,13 @@ COHERE_REASONING = ("<|START_THINKING|>{text}<|END_THINKING|>",)
 COHERE_CONTENT = ("<|START_RESPONSE|>{text}<|END_RESPONSE|>", "<|START_TEXT|>{text}<|END_TEXT|>")
 COHERE_DROPPED = ("<co>", "</co: {_}>", "<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>")
 COHERE_THINKING = Thinking(
-    special="yes",
+    special=True,
     default="on",
     switches=("reasoning", "enable_thinking", "reasoning_effort"),
     seed="<|START_THINKING|>",
     after_tool="same",
     when_off="read",
-    strip="n/a",
+    strip=None,
 )
 COMMAND3_THINKING = replace(
     COHERE_THINKING, default="off", switches=("enable_thinking", "reasoning_effort"), seed=""
@@ -48,8 +48,8 @@ COHERE = Dialect(
     drop=COHERE_DROPPED,
     prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE_FIRST,
         eos=COHERE_EOS,
         prompts=COHERE_PROMPT,
@@ -76,8 +76,8 @@ COHERE_COFL = Dialect(
     drop=COHERE_DROPPED,
     prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
-        calls_special="no",
-        answers_special="yes",
+        calls_special=False,
+        answers_special=True,
         forced=NATIVE_FIRST,
         eos=COHERE_EOS,
         prompts=COHERE_PROMPT,
@@ -97,7 +97,7 @@ COMMAND_R = Dialect(
     drop=("<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<co: {_}>", "</co: {_}>"),
     prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=JSON_FIRST,
         eos=COHERE_EOS,
         prompts=COHERE_PROMPT,

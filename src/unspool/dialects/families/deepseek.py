@@ -7,19 +7,19 @@ GigaChat.
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Values
-from .._request_facts import RequestFacts, Thinking
+from .._family_request_facts import RequestFacts, Thinking
 from ._shared import NATIVE_FIRST, THINK_INLINE
 
 DEEPSEEK_EOS = ("<｜end▁of▁sentence｜>",)
 DEEPSEEK_PROMPT = ("<｜Assistant｜>",)
 DEEPSEEK_THINKING = Thinking(
-    special="no",
+    special=False,
     default="on",
     switches=("thinking", "enable_thinking", "thinking_mode"),
     seed="<think>",
     after_tool="same",
     when_off="text",
-    strip="n/a",
+    strip=None,
     modes=(("chat", False), ("thinking", True)),
 )
 DEEPSEEK_HYBRID = replace(DEEPSEEK_THINKING, default="off", after_tool="nothing")
@@ -63,7 +63,7 @@ DEEPSEEK_V3 = Dialect(
     drop=DEEPSEEK_RESULTS,
     stop=DEEPSEEK_STOPS,
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,
@@ -90,7 +90,7 @@ DEEPSEEK_V3_1 = Dialect(
     drop=DEEPSEEK_RESULTS,
     stop=DEEPSEEK_STOPS,
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,
@@ -138,7 +138,7 @@ DEEPSEEK_V3_2 = dsml(
         reasoning_aliases=("deepseek_v3_2",),
     ),
     RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,
@@ -157,7 +157,7 @@ DEEPSEEK_V4 = dsml(
         reasoning_aliases=("deepseek_v4", "deepseekv4"),
     ),
     RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,
@@ -176,7 +176,7 @@ DEEPSEEK_V41 = dsml(
         reasoning_aliases=("deepseek_v41",),
     ),
     RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
         eos=DEEPSEEK_EOS,
         prompts=DEEPSEEK_PROMPT,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Prompt, Values
-from .._request_facts import HYBRID, NO_REASONING, RequestFacts
+from .._family_request_facts import HYBRID, NO_REASONING, RequestFacts
 from ._shared import JSON_FIRST
 
 GEMMA4 = Dialect(
@@ -28,11 +28,11 @@ GEMMA4 = Dialect(
     stop=("<turn|>", "<|tool_response>", "<eos>"),
     prompt=Prompt(turn=("<|turn>", "<tool_response|>")),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=("<turn|>", "<eos>", "<|tool_response>"),
         prompts=("<|turn>model",),
-        thinking=replace(HYBRID, special="yes", when_off="read"),
+        thinking=replace(HYBRID, special=True, when_off="read"),
     ),
 )
 
@@ -47,7 +47,7 @@ FUNCTIONGEMMA = Dialect(
     stop=("<end_of_turn>", "<start_function_response>", "<eos>"),
     keep_whitespace=True,
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=("<end_of_turn>", "<start_function_response>"),
         prompts=("<start_of_turn>model",),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family
-from .._request_facts import ALWAYS, NO_REASONING, SEEDED, RequestFacts
+from .._family_request_facts import ALWAYS, NO_REASONING, SEEDED, RequestFacts
 from ._shared import JSON_FIRST
 from .deepseek import dsml
 
@@ -29,7 +29,7 @@ GIGACHAT3 = Dialect(
     stop=GIGACHAT_EOS,
     keep_whitespace=True,
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=GIGACHAT_EOS,
         prompts=GIGACHAT_PROMPT,
@@ -42,7 +42,7 @@ GIGACHAT35 = replace(
         "gigachat35",
         Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),
         RequestFacts(
-            calls_special="yes",
+            calls_special=True,
             forced=JSON_FIRST,
             eos=GIGACHAT_EOS,
             prompts=GIGACHAT_PROMPT,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Prompt, Values
-from .._request_facts import ALWAYS, HYBRID, MODEL, SEEDED, RequestFacts
+from .._family_request_facts import ALWAYS, HYBRID, SEEDED, RequestFacts
 from ._shared import (
     GLM_PARAM,
     JSON_BODY,
@@ -38,7 +38,7 @@ GLM45 = Dialect(
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
     request=RequestFacts(
-        calls_special="no", forced=JSON_FIRST, eos=GLM_EOS, prompts=GLM_PROMPT, thinking=HYBRID
+        calls_special=False, forced=JSON_FIRST, eos=GLM_EOS, prompts=GLM_PROMPT, thinking=HYBRID
     ),
 )
 
@@ -66,7 +66,7 @@ POOLSIDE_V1 = replace(
     stop=("</assistant>", "〈|EOS|〉"),
     prompt=Prompt(turn=("<assistant>",)),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
         eos=("</assistant>",),
         prompts=("<assistant>",),
@@ -95,7 +95,7 @@ GLM47 = Dialect(
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE_FIRST,
         eos=GLM_EOS,
         prompts=GLM_PROMPT,
@@ -115,7 +115,7 @@ LING3 = replace(
         fingerprint=("<|role_end|>", "model_type: bailing"),
     ),
     stop=("<|role_end|>", "<|endoftext|>"),
-    request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=GLM_SEEDED),
+    request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=GLM_SEEDED),
 )
 
 SPARK25 = replace(
@@ -125,7 +125,7 @@ SPARK25 = replace(
         "Spark-X2.5", model_names=("Spark X2.5", "Spark2.5"), fingerprint=("model_type: spark2_5",)
     ),
     stop=("<end>", "<|im_end|>"),
-    request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=HYBRID),
+    request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
 )
 
 IQUEST_Q1 = replace(
@@ -138,7 +138,7 @@ IQUEST_Q1 = replace(
     also_accepts=(),
     stop=("<|iquest_end|>", "<|endoftext|>"),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=("<|iquest_end|>",),
         prompts=("<|iquest_assistant|>",),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family
-from .._request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
 from .qwen import HERMES, QWEN3_CODER, QWEN_SECTION
 
@@ -15,7 +15,7 @@ GRANITE_20B_FC = Dialect(
     call=("<function_call> {envelope}", "<function_call>{envelope}"),
     sep=("",),
     stop=("<|endoftext|>",),
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|endoftext|>",), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|endoftext|>",), thinking=UNSWITCHED),
 )
 
 GRANITE = Dialect(
@@ -44,7 +44,7 @@ GRANITE = Dialect(
     content=("<response>\n{text}\n</response>",),
     stop=("<|end_of_text|>",),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=JSON_FIRST,
         eos=("<|end_of_text|>",),
         prompts=GRANITE_PROMPT,
@@ -62,7 +62,7 @@ GRANITE4 = replace(
     ),
     stop=LLAMA_STOPS,
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=("<|end_of_text|>",),
         prompts=GRANITE_PROMPT,
@@ -83,7 +83,7 @@ GRANITE42 = replace(
     reasoning=THINK_LINES,
     stop=("<|end_of_text|>", "<|im_end|>"),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=JSON_FIRST,
         eos=("<|end_of_text|>", "<|im_end|>"),
         thinking=replace(SEEDED, swap="nothing"),

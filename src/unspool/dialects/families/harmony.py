@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Frame, Names, Prompt, Route
-from .._request_facts import ALWAYS, FRAMED, MODEL, RequestFacts
+from .._family_request_facts import ALWAYS, FRAMED, RequestFacts
 from ._shared import NATIVE
 
 HARMONY_OPENERS = ("<|start|>assistant", "<|start|>", "<|channel|>", "^ to=", "<|message|>")
@@ -48,8 +48,8 @@ HARMONY = Dialect(
     prompt=Prompt(start=FRAME_START),
     stop=("<|endoftext|>",),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE,
         eos=("<|return|>", "<|call|>", "<|endoftext|>"),
         prompts=(FRAME_START,),
@@ -64,9 +64,9 @@ HARMONY_STRIPPED = Dialect(
     reasoning=("^analysis{text}assistantfinal",),
     drop=("assistantfinal",),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=("none",),
-        eos=(MODEL,),
+        eos=(),
         prompts=(FRAME_START,),
         thinking=replace(ALWAYS, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS, seed=""),
     ),
@@ -90,8 +90,8 @@ BEAM = Dialect(
     reasoning=(),
     prompt=Prompt(start=FRAME_START),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE,
         eos=("<|return|>", "<|call|>"),
         prompts=(FRAME_START,),
@@ -127,8 +127,8 @@ MUSE_GLIMMER = Dialect(
     reasoning=(),
     prompt=Prompt(start=FRAME_START),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE,
         eos=("<|eot|>",),
         prompts=(FRAME_START,),

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from .._declaration import Dialect, Family
-from .._request_facts import HYBRID, RequestFacts, Thinking
+from .._family_request_facts import HYBRID, RequestFacts, Thinking
 from ._shared import JSON_FIRST, NATIVE, THINK_INLINE, THINK_LINES
 
 HUNYUAN_A13B = Dialect(
@@ -22,18 +22,18 @@ HUNYUAN_A13B = Dialect(
     content=("<answer>\n{text}\n</answer>",),
     drop=("助手：",),
     stop=("<|eos|>",),
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|eos|>",), thinking=HYBRID),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eos|>",), thinking=HYBRID),
 )
 
 PARAM_LINES = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
 HY_THINKING = Thinking(
-    special="no",
+    special=False,
     default="on",
     switches=("reasoning_effort",),
     seed="<think>",
     after_tool="same",
     when_off="text",
-    strip="n/a",
+    strip=None,
     efforts=(
         *(("no_think", "no_think"), ("none", "no_think"), ("minimal", "low"), ("low", "low")),
         *((word, "high") for word in ("medium", "high", "xhigh", "max")),
@@ -54,7 +54,7 @@ def with_suffixes(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]
 
 
 HY_V4_FACTS = RequestFacts(
-    calls_special="no",
+    calls_special=False,
     forced=NATIVE,
     eos=("<｜hy_eos｜>",),
     prompts=with_suffixes(("<｜hy_Assistant｜>",), *SUFFIXES),

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Names, Prompt, Values
+from .._family_request_facts import HYBRID, UNSWITCHED, RequestFacts
 from .._id_format import IdFormat
-from .._request_facts import HYBRID, MODEL, UNSWITCHED, RequestFacts
 from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
 
 KIMI = Dialect(
@@ -13,10 +13,10 @@ KIMI = Dialect(
     family=Family("Kimi-VL-Thinking and other early Kimi models", model_names=("Kimi VL",)),
     reasoning=("◁think▷{text}◁/think▷",),
     stop=CHATML_STOPS,
-    request=RequestFacts(calls_special="n/a", forced=JSON, eos=(MODEL,), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=None, forced=JSON, eos=(), thinking=UNSWITCHED),
 )
 
-K2_THINKING = replace(HYBRID, special="yes", seed="<think>")
+K2_THINKING = replace(HYBRID, special=True, seed="<think>")
 
 KIMI_K2 = Dialect(
     name="kimi_k2",
@@ -57,11 +57,11 @@ KIMI_K2 = Dialect(
     ),
     stop=CHATML_STOPS,
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE,
         eos=("<|im_end|>", "[EOS]"),
         prompts=("<|im_middle|>",),
-        thinking=replace(HYBRID, special="yes"),
+        thinking=replace(HYBRID, special=True),
         checkpoints=(("kimi_k25", replace(K2_THINKING, written=True)), ("kimi_thinking", K2_THINKING)),
     ),
 )
@@ -100,14 +100,14 @@ KIMI_K3 = Dialect(
     stop=("<|end_of_msg|>",),
     prompt=Prompt(turn=('role="assistant"<|sep|>',)),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE,
         eos=("<|end_of_msg|>",),
         prompts=('role="assistant"<|sep|>',),
         thinking=replace(
             HYBRID,
-            special="yes",
+            special=True,
             seed="<|open|>think<|sep|>",
             when_off="read",
             efforts=tuple((word, word) for word in ("none", "low", "high", "max")),

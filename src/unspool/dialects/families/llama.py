@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route
-from .._request_facts import HEADER, MODEL, NO_REASONING, UNSWITCHED, RequestFacts
+from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from ._shared import (
     GLM_BODY,
     JSON_BODY,
@@ -32,7 +32,7 @@ LLAMA3_JSON = Dialect(
     drop=("<|python_tag|>",),
     stop=LLAMA_STOPS,
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
         eos=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
         thinking=NO_REASONING,
@@ -46,7 +46,7 @@ LLAMA4_JSON = replace(
     section=("^{calls}", "<|python_start|>{calls}<|python_end|>", "<|python_tag|>{calls}"),
     call=("{envelope}",),
     drop=PYTHON_MARKERS,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
 )
 
 PYTHONIC = Dialect(
@@ -74,7 +74,7 @@ PYTHONIC = Dialect(
     args="python",
     drop=PYTHON_MARKERS,
     stop=LLAMA_STOPS,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=UNSWITCHED),
 )
 
 WATT = replace(
@@ -86,7 +86,7 @@ WATT = replace(
     section=("^[{calls}]",),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
 )
 
 XLAM = Dialect(
@@ -103,7 +103,7 @@ XLAM = Dialect(
     sep=(", ",),
     also_accepts=JSON_BODY + QWEN_BODY + GLM_BODY,
     stop=LLAMA_STOPS,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
 FIREFUNCTION = Dialect(
@@ -116,7 +116,7 @@ FIREFUNCTION = Dialect(
     sep=(", ",),
     reasoning=(),
     stop=LLAMA_STOPS,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
 )
 
 FUNCTIONARY = Dialect(
@@ -130,9 +130,7 @@ FUNCTIONARY = Dialect(
     sep=("",),
     reasoning=(),
     stop=LLAMA_STOPS,
-    request=RequestFacts(
-        calls_special="yes", forced=NATIVE_FIRST, eos=FUNCTIONARY_EOS, thinking=NO_REASONING
-    ),
+    request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=FUNCTIONARY_EOS, thinking=NO_REASONING),
 )
 
 FUNCTIONARY_V32 = Dialect(
@@ -155,9 +153,9 @@ FUNCTIONARY_V32 = Dialect(
     prompt=Prompt(start=">>>"),
     stop=LLAMA_STOPS,
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE,
         eos=FUNCTIONARY_EOS,
-        thinking=replace(NO_REASONING, seed=HEADER),
+        thinking=replace(NO_REASONING, in_header=True),
     ),
 )

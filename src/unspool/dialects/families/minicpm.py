@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Values
-from .._request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from .._family_request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER, QWEN_SECTION
 
@@ -20,7 +20,7 @@ MINICPM = Dialect(
     reasoning=("<|thought_start|>{text}<|thought_end|>",),
     stop=CHATML_STOPS,
     request=RequestFacts(
-        calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=replace(UNSWITCHED, special="yes")
+        calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=replace(UNSWITCHED, special=True)
     ),
 )
 
@@ -38,10 +38,10 @@ MINICPM5 = Dialect(
     values=Values(python=True, wrappers=("arguments", "properties")),
     stop=CHATML_STOPS,
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=IM_END,
-        thinking=replace(SEEDED, special="yes", default="model"),
+        thinking=replace(SEEDED, special=True, default="model"),
     ),
 )
 
@@ -60,6 +60,6 @@ MINICPMV = replace(
     reasoning=THINK_LINES,
     drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),
     request=RequestFacts(
-        calls_special="no", forced=JSON_FIRST, eos=IM_END, thinking=replace(HYBRID, when_off="read")
+        calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=replace(HYBRID, when_off="read")
     ),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Prompt, Values
-from .._request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
+from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
 from ._shared import JSON, JSON_FIRST, NATIVE_FIRST
 from .deepseek import DEEPSEEK_THINKING
 
@@ -19,7 +19,7 @@ MINIMAX_M1 = Dialect(
     stop=("<end_of_sentence>",),
     prompt=Prompt(turn=("<beginning_of_sentence>",)),
     request=RequestFacts(
-        calls_special="no", forced=JSON_FIRST, eos=("<end_of_sentence>",), thinking=UNSWITCHED
+        calls_special=False, forced=JSON_FIRST, eos=("<end_of_sentence>",), thinking=UNSWITCHED
     ),
 )
 
@@ -35,7 +35,7 @@ MINIMAX_M2 = Dialect(
     stop=MINIMAX_EOS,
     prompt=Prompt(turn=MINIMAX_PROMPT),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE_FIRST,
         eos=MINIMAX_EOS,
         prompts=MINIMAX_PROMPT,
@@ -56,7 +56,7 @@ MINIMAX_APPEND_THINK = Dialect(
     # The opening marker is in the prompt, but clients of this dialect expect to see it in the output.
     prompt=Prompt(echo="<think>"),
     request=RequestFacts(
-        calls_special="n/a", forced=JSON, eos=MINIMAX_EOS, prompts=MINIMAX_PROMPT, thinking=NO_REASONING
+        calls_special=None, forced=JSON, eos=MINIMAX_EOS, prompts=MINIMAX_PROMPT, thinking=NO_REASONING
     ),
 )
 
@@ -80,12 +80,12 @@ MINIMAX_M3 = Dialect(
     stop=MINIMAX_EOS,
     prompt=Prompt(turn=MINIMAX_PROMPT),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=MINIMAX_EOS,
         prompts=MINIMAX_PROMPT,
         thinking=Thinking(
-            special="yes",
+            special=True,
             default="model",
             switches=("thinking_mode", "thinking", "enable_thinking"),
             seed="<mm:think>",

@@ -3,18 +3,18 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family
+from .._family_request_facts import RequestFacts, Thinking
 from .._id_format import NINE_ALPHANUMERICS
-from .._request_facts import RequestFacts, Thinking
 from ._shared import JSON_FIRST, NATIVE_FIRST
 
 MISTRAL_THINKING = Thinking(
-    special="yes",
+    special=True,
     default="off",
     switches=("reasoning_effort",),
     seed="",
     after_tool="same",
     when_off="read",
-    strip="n/a",
+    strip=None,
 )
 MISTRAL_ARRAY = "[TOOL_CALLS][{calls}]"
 
@@ -40,7 +40,7 @@ MISTRAL_V11 = Dialect(
     stop=("</s>", "[/TOOL_CALLS]"),
     id_format=NINE_ALPHANUMERICS,
     keep_whitespace=True,
-    request=RequestFacts(calls_special="yes", forced=NATIVE_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
+    request=RequestFacts(calls_special=True, forced=NATIVE_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
 MISTRAL_V3 = replace(
@@ -60,7 +60,7 @@ MISTRAL_V3 = replace(
     section=(MISTRAL_ARRAY, "{calls}"),
     call=("{envelope}", "[TOOL_CALLS]{envelope}", "[TOOL_CALLS]{envelope}[/TOOL_CALLS]"),
     sep=(", ",),
-    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 
 MISTRAL = replace(
@@ -77,12 +77,10 @@ MISTRAL = replace(
     call=(*MISTRAL_V11.call, *MISTRAL_V3.call),
     sep=("", ","),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
         eos=("</s>",),
         thinking=MISTRAL_THINKING,
-        checkpoints=(
-            ("magistral", replace(MISTRAL_THINKING, default="always", switches=(), when_off="n/a")),
-        ),
+        checkpoints=(("magistral", replace(MISTRAL_THINKING, default="always", switches=(), when_off=None)),),
     ),
 )

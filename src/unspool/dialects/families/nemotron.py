@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Prompt
-from .._request_facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
+from .._family_request_facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER, QWEN_SECTION
 
@@ -27,7 +27,7 @@ NEMOTRON_JSON = Dialect(
     stop=("<SPECIAL_12>", "<|eot_id|>"),
     prompt=Prompt(turn=("<SPECIAL_11>",)),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=JSON_FIRST,
         eos=("<|eot_id|>", "<SPECIAL_12>"),
         thinking=UNSWITCHED,
@@ -48,6 +48,6 @@ NEMOTRON_V3 = replace(
     section=QWEN_SECTION,
     reasoning=THINK_LINES,
     request=RequestFacts(
-        calls_special="no", forced=JSON_FIRST, eos=IM_END, thinking=replace(SEEDED, strip="<think>")
+        calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=replace(SEEDED, strip="<think>")
     ),
 )

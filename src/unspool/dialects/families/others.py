@@ -3,18 +3,17 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Envelope, Family, Prompt, Values
-from .._id_format import IdFormat
-from .._request_facts import (
+from .._family_request_facts import (
     ALWAYS,
     FRAMED,
     HYBRID,
-    MODEL,
     NO_REASONING,
     SEEDED,
     UNSWITCHED,
     RequestFacts,
     Thinking,
 )
+from .._id_format import IdFormat
 from ._shared import (
     CHATML_STOPS,
     GLM_BODY,
@@ -41,7 +40,7 @@ INTERNLM2 = Dialect(
     ),
     envelope=Envelope(args_keys=("parameters", "arguments")),
     stop=CHATML_STOPS,
-    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=HYBRID),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=HYBRID),
 )
 
 JAMBA = Dialect(
@@ -52,7 +51,7 @@ JAMBA = Dialect(
     sep=(", ",),
     stop=("<|endoftext|>", "<|eom|>"),
     request=RequestFacts(
-        calls_special="yes", forced=JSON_FIRST, eos=("<|endoftext|>", "<|eom|>"), thinking=UNSWITCHED
+        calls_special=True, forced=JSON_FIRST, eos=("<|endoftext|>", "<|eom|>"), thinking=UNSWITCHED
     ),
 )
 
@@ -75,7 +74,7 @@ APRIEL = Dialect(
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=JSON_FIRST,
         eos=("<|end|>",),
         prompts=("<|assistant|>",),
@@ -98,11 +97,11 @@ APERTUS = Dialect(
     reasoning=("<|inner_prefix|>{text}<|inner_suffix|>",),
     stop=("<|assistant_end|>",),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=JSON_FIRST,
         eos=("<|assistant_end|>",),
         prompts=("<|assistant_start|>",),
-        thinking=replace(HYBRID, special="yes", default="off", when_off="read"),
+        thinking=replace(HYBRID, special=True, default="off", when_off="read"),
     ),
 )
 
@@ -114,7 +113,7 @@ PHI4MINI = Dialect(
     sep=(", ",),
     stop=("<|end|>", "<|endoftext|>"),
     request=RequestFacts(
-        calls_special="no", forced=JSON_FIRST, eos=("<|end|>", "<|endoftext|>"), thinking=UNSWITCHED
+        calls_special=False, forced=JSON_FIRST, eos=("<|end|>", "<|endoftext|>"), thinking=UNSWITCHED
     ),
 )
 
@@ -146,8 +145,8 @@ INKLING = Dialect(
     prompt=Prompt(start="<|message_model|>", turn=("<|message_model|>",)),
     stop=("<|content_model_end_sampling|>",),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE,
         eos=("<|content_model_end_sampling|>",),
         prompts=("<|message_model|>",),
@@ -181,7 +180,7 @@ LFM2 = Dialect(
         "{calls}<|tool_call_end|>",
     ),
     stop=CHATML_STOPS,
-    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=IM_END, thinking=UNSWITCHED),
 )
 
 SARASHINA = Dialect(
@@ -193,7 +192,7 @@ SARASHINA = Dialect(
     reasoning=(),
     drop=("<|tool_calls|>",),
     stop=("</s>",),
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("</s>",), thinking=NO_REASONING),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("</s>",), thinking=NO_REASONING),
 )
 
 # -- calls with the name before the arguments
@@ -211,19 +210,19 @@ SOLAR_OPEN = Dialect(
     stop=("<|end|>", "<|calls|>", "<|flush|>"),
     prompt=Prompt(turn=("<|begin|>assistant",)),
     request=RequestFacts(
-        calls_special="yes",
-        answers_special="yes",
+        calls_special=True,
+        answers_special=True,
         forced=NATIVE,
-        eos=(MODEL,),
+        eos=(),
         prompts=("<|begin|>assistant",),
         thinking=Thinking(
-            special="yes",
+            special=True,
             default="on",
             switches=("reasoning_effort",),
             seed="",
             after_tool="same",
             when_off="read",
-            strip="n/a",
+            strip=None,
             efforts=(
                 ("none", "minimal"),
                 *((word, word) for word in ("minimal", "low", "medium", "high")),
@@ -248,10 +247,10 @@ PLAMO3 = Dialect(
     reasoning=("<|plamo:begin_think:plamo|>{text}<|plamo:end_think:plamo|>",),
     stop=("<|plamo:tag|>",),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
-        eos=(MODEL,),
-        thinking=replace(SEEDED, special="yes", seed="<|plamo:begin_think:plamo|>", when_off="read"),
+        eos=(),
+        thinking=replace(SEEDED, special=True, seed="<|plamo:begin_think:plamo|>", when_off="read"),
     ),
 )
 
@@ -265,7 +264,7 @@ DOTS = Dialect(
     sep=("",),
     param=('<parameter name="{key}">{value}</parameter>\n',),
     stop=CHATML_STOPS,
-    request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=HYBRID),
+    request=RequestFacts(calls_special=False, forced=NATIVE, eos=(), thinking=HYBRID),
 )
 
 LONGCAT = Dialect(
@@ -281,7 +280,7 @@ LONGCAT = Dialect(
     reasoning=("<longcat_think>\n{text}\n</longcat_think>\n",),
     stop=("</longcat_s>", "</s>"),
     prompt=Prompt(turn=("ASSISTANT:",)),
-    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
 K2_HORIZON = Dialect(
@@ -309,17 +308,17 @@ K2_HORIZON = Dialect(
     ),
     stop=("<ifm|end>", "<|im_end|>"),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
-        eos=(MODEL,),
+        eos=(),
         thinking=Thinking(
-            special="yes",
+            special=True,
             default="always",
             switches=("reasoning_effort",),
             seed="",
             after_tool="same",
-            when_off="n/a",
-            strip="n/a",
+            when_off=None,
+            strip=None,
             efforts=(("low", "low"), ("medium", "medium"), ("high", "high")),
         ),
     ),

@@ -1,7 +1,7 @@
 """Dialects that do not belong to a family: JSON from any model, and text that is passed on unchanged."""
 
 from .._declaration import Dialect, Envelope, Family
-from .._request_facts import MODEL, NO_REASONING, UNSWITCHED, RequestFacts
+from .._family_request_facts import NO_REASONING, UNSWITCHED, RequestFacts
 from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
 
 GENERIC_JSON = Dialect(
@@ -12,12 +12,12 @@ GENERIC_JSON = Dialect(
     sep=(", ", ";"),
     envelope=Envelope(name_keys=("name", "function")),
     stop=LLAMA_STOPS,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
 PASSTHROUGH = Dialect(
     name="passthrough",
     family=Family("any: everything is content, markup included", aliases=("identity", "plain")),
     reasoning=(),
-    request=RequestFacts(calls_special="n/a", forced=JSON, eos=(MODEL,), thinking=NO_REASONING),
+    request=RequestFacts(calls_special=None, forced=JSON, eos=(), thinking=NO_REASONING),
 )

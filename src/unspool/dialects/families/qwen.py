@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family, Prompt, Values
-from .._request_facts import ALWAYS, HYBRID, MODEL, SEEDED, UNSWITCHED, RequestFacts
+from .._family_request_facts import ALWAYS, HYBRID, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import (
     CHATML_STOPS,
     GLM_BODY,
@@ -52,7 +52,7 @@ HERMES = Dialect(
     also_accepts=QWEN_BODY + GLM_BODY,
     stop=(*CHATML_STOPS, "<sep>"),
     request=RequestFacts(
-        calls_special="yes",
+        calls_special=True,
         forced=NATIVE_FIRST,
         eos=IM_END,
         thinking=HYBRID,
@@ -74,7 +74,7 @@ TRINITY = replace(
         "AFM, Trinity", model_names=("Trinity", "AFM"), fingerprint=("model_type: afmoe", "model_type: arcee")
     ),
     stop=CHATML_STOPS,
-    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=UNSWITCHED),
 )
 
 ERNIE45 = replace(
@@ -86,7 +86,7 @@ ERNIE45 = replace(
     content=("<response>\n{text}\n</response>\n",),
     stop=("</s>",),
     prompt=Prompt(turn=("Assistant:",)),
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("</s>",), thinking=SEEDED),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=("</s>",), thinking=SEEDED),
 )
 
 # -- tagged parameters, with the name in the tag
@@ -117,7 +117,7 @@ QWEN3_CODER = Dialect(
     values=Values(python=True),
     stop=CHATML_STOPS,
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=NATIVE_FIRST,
         eos=CHATML_STOPS,
         thinking=HYBRID,
@@ -141,7 +141,7 @@ MIMO = replace(
     ),
     section=QWEN_SECTION,
     reasoning=THINK_LINES,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=HYBRID),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=(), thinking=HYBRID),
 )
 
 SEED_OSS = replace(
@@ -155,7 +155,7 @@ SEED_OSS = replace(
     stop=("<seed:eos>",),
     prompt=Prompt(turn=("<seed:bos>",)),
     request=RequestFacts(
-        calls_special="no",
+        calls_special=False,
         forced=JSON_FIRST,
         eos=("<seed:eos>",),
         prompts=("<seed:bos>assistant",),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._declaration import Dialect, Family
-from .._request_facts import ALWAYS, MODEL, RequestFacts
+from .._family_request_facts import ALWAYS, RequestFacts
 from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER
 
@@ -21,7 +21,7 @@ STEP3 = Dialect(
     sep=("\n", "<｜tool_sep｜>"),
     param=('<steptml:parameter name="{key}">{value}</steptml:parameter>\n',),
     stop=CHATML_STOPS,
-    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=ALWAYS),
+    request=RequestFacts(calls_special=True, forced=JSON_FIRST, eos=(), thinking=ALWAYS),
 )
 
 STEP3P5 = replace(
@@ -31,5 +31,5 @@ STEP3P5 = replace(
     section=("<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
     sep=("",),
     reasoning=THINK_LINES,
-    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=IM_END, thinking=ALWAYS),
+    request=RequestFacts(calls_special=False, forced=JSON_FIRST, eos=IM_END, thinking=ALWAYS),
 )

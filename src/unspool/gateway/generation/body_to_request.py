@@ -7,7 +7,7 @@ from typing import Final, ParamSpec
 
 import msgspec
 
-from ..conversation.history_repair import list_arguments
+from ..conversation.poisoned_calls import list_arguments
 from ..http.exchange import Exchange
 from ..http.failure import Failure
 from ..http.json_limits import Bounds

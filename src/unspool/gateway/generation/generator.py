@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ...policies import Policies
-from ..conversation.history_repair import count_malformed_calls, without_poisoned_arguments
+from ..conversation.poisoned_calls import count_malformed_calls, without_poisoned_arguments
 from ..http.active_requests import ActiveRequests
 from ..http.exchange import Exchange
 from ..http.request_body import BodyReader

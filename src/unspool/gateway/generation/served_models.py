@@ -17,7 +17,7 @@ from ..telemetry.logs import log
 from ..upstreams.base import Upstream
 from .model import Model
 from .prepare_request import PreparedRequest, prepare_request
-from .reasoning_options import prepare_with_reasoning_options
+from .unsupported_reasoning_options import prepare_with_reasoning_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from ... import ReasoningSplitter
 from ...dialects._declaration import Dialect
+from ...dialects._family_request_facts import Thinking
 from ...dialects._registry import facts_of
-from ...dialects._request_facts import Thinking
 from ...events import FinishReason
 from ...parser import Parser
 from ...planning._derived_dialects import closer, opener

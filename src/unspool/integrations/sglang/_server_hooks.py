@@ -160,7 +160,7 @@ def _would_strip_markers(server: Any) -> bool:
         return bool(stripped_markers(dialect, tokenizer, calls=False, reasoning=reasoning is not None))
     except UsageError:  # unspool cannot read this vocabulary, so the declared facts are used
         facts = facts_of(dialect)
-        return "yes" in (facts.answers_special, facts.thinking.special)
+        return facts.answers_special or bool(facts.thinking.special)
 
 
 def _keep_prompt_after(process: Any) -> Any:

@@ -181,7 +181,7 @@ def _required(cls: type) -> list[str]:
     return [each.name for each in fields(cls) if each.default is MISSING]
 
 
-_SOURCES: Final = ("_declaration.py", "_request_facts.py", "_id_format.py")
+_SOURCES: Final = ("_declaration.py", "_family_request_facts.py", "_id_format.py")
 """The modules of ``unspool.dialects`` that declare the dataclasses."""
 
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ...dialects._declaration import Dialect, Envelope, Family, Values
-from ...dialects._request_facts import MODEL, UNSWITCHED, RequestFacts
+from ...dialects._family_request_facts import UNSWITCHED, RequestFacts
 from ...errors import SpecError
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
@@ -42,7 +42,7 @@ _TOKEN: Final = re.compile(
 _MAX_ALTERNATIVES: Final = 64
 """Maximum number of alternatives in one pattern."""
 _FACTS: Final = RequestFacts(
-    calls_special="yes", forced=("native",), eos=(MODEL,), thinking=replace(UNSWITCHED, special="yes")
+    calls_special=True, forced=("native",), eos=(), thinking=replace(UNSWITCHED, special=True)
 )
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
 

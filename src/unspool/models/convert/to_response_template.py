@@ -26,10 +26,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...dialects._control_tokens import split_at_control_tokens
+from ...dialects._control_token_pattern import split_at_control_tokens
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of, find
-from ...dialects._request_facts import ANY
 from ...dialects._templates import (
     PAYLOADS,
     Attributes,
@@ -157,9 +156,7 @@ class _Conversion:
                 self.fail(reason)
 
     def anchor(self, anchor: str) -> str:
-        anchors = (
-            [anchor] if anchor else [prompt for prompt in facts_of(self.dialect).prompts if prompt != ANY]
-        )
+        anchors = [anchor] if anchor else list(facts_of(self.dialect).prompts)
         if not anchors and _CHATML_STOP in self.dialect.stop[:1]:
             anchors = [_CHATML_TURN]
         if not anchors:

@@ -29,25 +29,23 @@ from ..._core.render.example_output import calls_of
 from ..._core.render.message import render
 from ..._core.start_state import output_start, relevant_tail
 from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history
-from ...dialects._control_tokens import is_control_token
+from ...dialects._control_token_pattern import is_control_token
 from ...dialects._declaration import Dialect
-from ...dialects._registry import combined, find, get_dialect, list_dialects
-from ...dialects._request_facts import (
-    MODEL,
+from ...dialects._family_request_facts import (
     NO_REASONING,
     SWITCHES,
     UNSWITCHED,
-    Answer,
     RequestFacts,
 )
+from ...dialects._registry import combined, find, get_dialect, list_dialects
 from ...dialects._templates import split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import parse
 from ..convert.from_response_template import from_response_template
 from ..sources import Source, read_source
+from .dialect_markers import call_markers, other_markers
 from .infer_dialect import infer_dialect
-from .markers import call_markers, other_markers
 from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning
 from .template_probe import QUESTION, TemplateProbe, message_dict
@@ -498,15 +496,15 @@ def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
     switches = tuple(name for name in reasoning.switches if name in SWITCHES)
     thinking = NO_REASONING
     if dialect.reasoning:
-        special: Answer = "yes" if is_control_token(dialect.reasoning[0]) else "no"
+        special = is_control_token(dialect.reasoning[0])
         thinking = replace(UNSWITCHED, special=special, switches=switches)
         if reasoning.seed:
             thinking = replace(thinking, default="on" if switches else "always", seed=reasoning.seed)
     return RequestFacts(
-        calls_special="yes",
-        answers_special="yes" if dialect.content else "no",
+        calls_special=True,
+        answers_special=bool(dialect.content),
         forced=("native", "json"),
-        eos=dialect.stop[:1] or (MODEL,),
+        eos=dialect.stop[:1],
         thinking=thinking,
     )
 

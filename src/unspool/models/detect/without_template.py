@@ -19,7 +19,7 @@ from ...dialects._declaration import Dialect
 from ...dialects._registry import get_dialect
 from ...errors import UnknownDialect
 from ..sources import Source
-from .markers import call_markers, other_markers
+from .dialect_markers import call_markers, other_markers
 from .model_names import NamedModel, known_model
 from .result import Detection
 

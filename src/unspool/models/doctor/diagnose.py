@@ -15,10 +15,10 @@ from typing import Any
 
 from ..._core.render.example_output import EXAMPLE
 from ..._core.token_ids.tokenizer_adapters import substitute
-from ...dialects._control_tokens import CONTROL_TOKEN
+from ...dialects._control_token_pattern import CONTROL_TOKEN
 from ...dialects._declaration import Dialect
+from ...dialects._family_request_facts import SWITCHES, RequestFacts
 from ...dialects._registry import facts_of, get_dialect
-from ...dialects._request_facts import SWITCHES, RequestFacts
 from ...dialects._templates import Literal as LiteralPiece
 from ...dialects._templates import parse_template, split_marks
 from ...errors import SpecError, UsageError

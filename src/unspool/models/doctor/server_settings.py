@@ -13,8 +13,8 @@ from typing import Final
 
 from ..._core.render.example_output import EXAMPLE, calls_of, example, read_example
 from ...dialects._declaration import Dialect
+from ...dialects._family_request_facts import RequestFacts
 from ...dialects._registry import get_dialect
-from ...dialects._request_facts import RequestFacts
 from ...message import Message
 from ...parser import parse
 from ..detect.result import Reasoning
@@ -98,10 +98,10 @@ class SettingsCheck:
                 kind
                 for kind, special in (
                     ("calls", facts.calls_special),
-                    ("reasoning", facts.thinking.special if self.has_reasoning else "no"),
+                    ("reasoning", self.has_reasoning and facts.thinking.special),
                     ("answers", facts.answers_special),
                 )
-                if special == "yes"
+                if special
             ]
         )
         if not kinds:
