@@ -7,9 +7,9 @@ ends inside reasoning.
 
 from __future__ import annotations
 
+from .._core.machine import OutputStart
 from ..errors import UsageError
 from ._context import PlanContext
-from ._plan import OutputStart
 from ._prompt_end import closes_reasoning
 from ._reasoning_options import read_reasoning_options
 

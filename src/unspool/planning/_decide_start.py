@@ -6,10 +6,11 @@ what the templates of the family usually render, which is wrong for an edited te
 
 from __future__ import annotations
 
+from .._core.machine import OutputStart
 from ..errors import UsageError
 from ._context import PlanContext
 from ._derived_dialects import opener
-from ._plan import OutputStart, ToolOutput
+from ._plan import ToolOutput
 from ._prompt_end import opens_content, start_state, tail
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from .._core.machine import OutputStart
 from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
@@ -18,7 +19,6 @@ from ._derived_dialects import opener
 from ._output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
 from ._planned_parser import NewId, PlannedParser
 
-OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
 ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .._core.compile_cache import compiled_dialect
+from .._core.machine import OutputStart
 from .._core.start_state import output_start, relevant_tail
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
@@ -14,7 +15,6 @@ from ..dialects._family_request_facts import RequestFacts
 from ..dialects._registry import role_markers
 from ..errors import UsageError
 from ._derived_dialects import closer, opener
-from ._plan import OutputStart
 
 _MAX_COMPARED: Final = 65536
 """Maximum number of characters of the message to search for in the prompt."""

@@ -213,7 +213,7 @@ class MarkerSet:
             at += 1
 
 
-class Piece:
+class ValuePiece:
     """Text that is certainly part of a value."""
 
     __slots__ = ("json", "length")
@@ -235,9 +235,9 @@ class ValueMarkerSet(MarkerSet):
         # Finds the first character that may start a literal or must be escaped.
         self._special: Final = re.compile(f"[{re.escape(special)}]").search
         self._special_flags: Final = flags_of(special)
-        self._pieces: Final[dict[str, Piece]] = {}
+        self._pieces: Final[dict[str, ValuePiece]] = {}
 
-    def piece(self, text: str) -> Piece | None:
+    def piece(self, text: str) -> ValuePiece | None:
         """Return the text before the place where a literal may start; None if the text contains a literal.
 
         Results are cached, which saves a fifth of the time for a long value between tags.
@@ -247,7 +247,7 @@ class ValueMarkerSet(MarkerSet):
             at, literal = self.seek(text, 0, False)
             if literal:
                 return None
-            known = Piece(text if at < 0 else text[:at])
+            known = ValuePiece(text if at < 0 else text[:at])
             if has_room(len(self._pieces), text, MANY):
                 self._pieces[text] = known
         return known
