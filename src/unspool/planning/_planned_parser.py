@@ -3,7 +3,7 @@
 ``PlannedParser`` sends the events of the dialect's parser through the stages of the plan.  It also handles
 one difference between backends: if a prompt has opened reasoning and a schema constrains the output, the
 output of some backends begins with JSON, without reasoning.  So the parser holds back the first characters
-until it is clear whether they are JSON. Then the parser starts outside reasoning if they are JSON, and
+until it is clear whether they are JSON.  Then the parser starts outside reasoning if they are JSON, and
 otherwise inside.
 """
 

@@ -35,7 +35,7 @@ class Turn:
         self.responses = responses
         """True if the request belongs to OpenAI's Responses API."""
         self.tag_with_reasoning: Callable[[], Any] | None = None
-        """Function that creates a grammar for reasoning followed by a forced call. It is set if the request
+        """Function that creates a grammar for reasoning followed by a forced call.  It is set if the request
         has a grammar that covers only the call."""
 
     @property

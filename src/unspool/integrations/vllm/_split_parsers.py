@@ -143,7 +143,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     def _closes_first(self, text: str) -> bool:
         """Return whether the text contains a closing reasoning marker without an opening one before it.
 
-        In this case, the prompt must have opened reasoning. vLLM does not pass the prompt to this parser.
+        In this case, the prompt must have opened reasoning.  vLLM does not pass the prompt to this parser.
         """
         start, end = self.reasoning_start_str, self.reasoning_end_str
         if not start or not end:
