@@ -11,22 +11,9 @@ PRE.5  which tokens end the output               ``_decide_eos``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
-PRE.1  may the detokenizer strip special tokens  ``_decide_special_tokens``
-PRE.2  does the model reason                     ``_decide_reasoning``
-PRE.3  where does the output begin               ``_decide_start``
-PRE.4  how are calls enforced and read           ``_decide_tool_output``
-PRE.5  which tokens end the output               ``_decide_eos``
-PRE.6  which marker is stripped from the content ``_decide_reasoning``
-=====  ========================================  ===========================
-
-<<<<<<< HEAD
-The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).
-The rendered prompt takes precedence over these facts, for two reasons: somebody may have
-edited the template, and the model continues the prompt even if the options contradict it.
-=======
-The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).  The rendered
-prompt takes precedence over these facts and over the options in the request: somebody may have edited the
-template, and the model continues the prompt that it gets.
+The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).  The
+rendered prompt takes precedence over these facts and over the options in the request: somebody may have
+edited the template, and the model continues the prompt that it gets.
 """
 
 from __future__ import annotations
