@@ -105,8 +105,7 @@ class _Patterns:
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the index of an incomplete marker at the end of the buffer, or the buffer's end if there is
-    none."""
+    """Return the index of an incomplete marker at the buffer's end; without such a marker, that end."""
     n = len(buf)
     # An incomplete marker can only be in the last `longest - 1` characters.
     at = max(pos, n - markers.longest + 1)

@@ -369,7 +369,7 @@ class JsonValue(Value):
                             continue
                         stack.append("]")
                         state = _ITEM_OR_END
-                        while pos < n and buf[pos] == "[":  # the first item of an array is often another array
+                        while pos < n and buf[pos] == "[":  # often, an array begins with another array
                             stack.append("]")
                             pos += 1
                         continue
@@ -435,8 +435,7 @@ class JsonValue(Value):
         return closer
 
     def _end_number(self, buf: str, begin: i64, end: i64) -> i64:
-        """Check a complete number, and return its end.  If it has too many digits, return the index of the
-        digit limit."""
+        """Check a complete number, and return its end, or the end of its valid part if it is too long."""
         number = self._partial + buf[begin:end]
         self._partial = number
         end = self._limit_number(end)
@@ -446,7 +445,7 @@ class JsonValue(Value):
         return end
 
     def _limit_number(self, end: i64) -> i64:
-        """Return ``end``, or if the number has too many digits, the index of the digit limit."""
+        """Return ``end``, or the end of the number's valid part if the number has too many digits."""
         excess: i64 = len(self._partial) - MOST_DIGITS - (self._partial[0] == "-")
         if excess <= 0:
             return end
@@ -581,8 +580,7 @@ class JsonValue(Value):
         return pos
 
     def _repair_closer(self, char: str, pos: int) -> int:
-        """Add the missing closing brackets in front of a closing bracket that does not match the innermost
-        one."""
+        """Add the closing brackets that are missing in front of the mismatched closing bracket at ``pos``."""
         missing = ""
         while self._stack and self._stack[-1] != char:
             missing += self._close_innermost()

@@ -222,8 +222,7 @@ class NestedParameters(Parameters):
             element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
-        """Output or collect the text of a value from ``pos`` to ``end``, and return the index that was
-        reached.
+        """Output or collect the text of a value up to ``end``, and return the index that was reached.
 
         Whitespace is held back as long as a first child may follow.
         """

@@ -313,8 +313,7 @@ class PythonValue(Value):
         self._held.append("")
 
     def _decide(self, text: str, *, drop: bool = False) -> None:
-        """Replace the last empty entry with ``text``.  If ``drop`` is true, remove it and all output after
-        it."""
+        """Put ``text`` into the last empty entry; if ``drop``, remove this entry and all output after it."""
         mark = self._marks.pop()
         if drop:
             del self._held[mark:]
