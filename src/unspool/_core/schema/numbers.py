@@ -1,4 +1,4 @@
-"""Numbers in arguments: the range that all clients can read, and decimal numbers as JSON writes them."""
+"""Numbers in arguments: the range that all clients can read, and the JSON form of decimal numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_range(number: str) -> bool:
 
 
 def number_to_json(text: str) -> str | None:
-    """Return a decimal number as JSON writes it, or ``None`` if it is not one or is not in range.
+    """Return the JSON form of a decimal number, or ``None`` if it is out of range or not such a number.
 
     >>> number_to_json("+007."), number_to_json("1e999")
     ('7.0', None)
