@@ -31,7 +31,7 @@ class Label(IntEnum):
 
 
 SHARED: Final = 64
-"""Flag of a token that belongs to several parts; the rest of the label is the first of these."""
+"""Flag of a token that belongs to several parts.  The other bits are the label of the first part."""
 BROKEN: Final = 128
 """Flag of a token in a call that is malformed or truncated."""
 KIND: Final = 63
@@ -58,7 +58,7 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
     """Return the labels of an output's text, as consecutive stretches.
 
     :param events: all events of the output.
-    :param shown: the same events after whitespace is trimmed; the trimmed text is labelled as markup.
+    :param shown: the same events without the trimmed whitespace; this whitespace is labelled as markup.
     :param ends: markers that end a turn.
     """
     visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
