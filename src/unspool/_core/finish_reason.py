@@ -19,7 +19,7 @@ class FinishRule:
     the stream contains                         finish reason
     ==========================================  ================================================
     a call that was cut off                     ``length``, whatever the backend reports, so that
-                                                clients do not trust the last call
+                                            clients do not trust the incomplete call
     a complete call                             ``tool_calls``, even if generation was stopped in
                                                 the text after the call; for a forced call, the
                                                 policy ``forced_finish_reason``

@@ -88,9 +88,9 @@ def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDiale
 
 
 def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
-    """Return the place where an output begins, given the relevant tail of the prompt.
+    """Return where an output begins (such as ``content``), given the relevant tail of the prompt.
 
-    Return None if the output begins in dropped text or if the place depends on the output.
+    Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
         return "content"  # the output begins with the echoed text
@@ -104,7 +104,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
 
 def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
-    """Return those events of the prompt that must also be the first events of the output."""
+    """Return the events of the prompt that must be repeated as the first events of the output."""
     if not machine.call_open:
         visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = visible[-1] if visible else None
@@ -121,7 +121,7 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
 
 
 def _reasoning_close() -> Markup:
-    """Return an empty closing marker of reasoning; later stages then remove the whitespace after it."""
+    """Return an empty closing reasoning marker, which makes later stages remove the whitespace after it."""
     return Markup("reasoning_close", "", 0, 0)
 
 
@@ -185,7 +185,7 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
         end = len(text[:start].rstrip())
     if not first:
         return _first_opener(text, prompt.first_openers)
-    # If the sequence starts with a closing marker of reasoning, the template wrote reasoning before it.
+    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before it.
     for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
