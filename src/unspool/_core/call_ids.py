@@ -9,7 +9,7 @@ from ..dialects._id_format import IdFormat
 
 
 class CallIds:
-    """Registry of the call ids of one output, which makes them unique."""
+    """Registry that keeps the call ids of one output unique."""
 
     __slots__ = ("_accepts", "_make", "_taken", "native")
 

@@ -37,7 +37,7 @@ class FinishRule:
         """Create an observer that has not seen any event.
 
         :param for_calls: the finish reason if there is a complete call.
-        :param keep: true if malformed calls are kept among the calls.
+        :param keep: true if malformed calls are reported as calls.
         """
         self._for_calls: FinishReason = for_calls
         self._keep = keep

@@ -284,7 +284,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for a piece of a silent call, as markup or as text."""
+        """Account for part of a silent call, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:

@@ -333,7 +333,7 @@ class Machine:
     # -- input
 
     def feed(self, text: str) -> list[Event]:
-        """Read the next piece of input and return the events that are now certain."""
+        """Read the next chunk of input, and return the events that are now certain."""
         if not text:
             return []
         ledger = self.ledger
@@ -544,8 +544,8 @@ class Machine:
     def _match_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
         """Find out whether a call or other markup begins at the marker at index ``at``; if so, start it.
 
-        First, the programs that are not allowed at this place are ruled out.  Then ``quick_match`` uses the
-        next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
+        First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
+        the next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
         created.  It may need more input, and ``_resume_matcher`` then continues it.
         """
         ledger = self.ledger

@@ -76,7 +76,7 @@ class OpenCall:
         resync: MarkerSet,
         repair: bool,
     ) -> None:
-        """Start after the head of the call.
+        """Create a reader that starts after the head of the call.
 
         :param codec: the codec for the arguments; None if the call has no arguments.
         :param section: the section that the head of this call opened, or None.  If such a call is broken, it

@@ -230,9 +230,9 @@ def begins_turn(text: str, compiled: CompiledDialect) -> bool:
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the last turn of the text, from its first marker on.
+    """Return whether the last turn certainly begins within this text, and the text of this turn.
 
-    The first returned value is true if the turn certainly begins within this text.
+    The text of the turn includes its first marker.
     """
     prompt = compiled.prompt
     border = _end_of_unknown_token(text, compiled)
@@ -267,9 +267,9 @@ def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
 
 
 def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the last message of the text, or an empty string if this message is finished.
+    """Return whether the last message certainly begins within this text, and the text of this message.
 
-    The first returned value is true if the message certainly begins within this text.
+    The text of the message is an empty string if the message is finished.
     """
     dialect = compiled.dialect
     frame = compiled.frame

@@ -105,7 +105,7 @@ class _Patterns:
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the index of an incomplete marker at the buffer's end; without such a marker, that end."""
+    """Return the index at which an incomplete marker ends the buffer, else the buffer's length."""
     n = len(buf)
     # An incomplete marker can only be in the last `longest - 1` characters.
     at = max(pos, n - markers.longest + 1)

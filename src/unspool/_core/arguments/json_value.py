@@ -78,7 +78,7 @@ _FRACTION: Final = 11
 _E: Final = 12
 _SIGN: Final = 13
 _EXPONENT: Final = 14
-# First state inside true, false and null; one state for each of their letters follows.
+# First of the states inside true, false and null.  There is one state for each letter of these words.
 _WORD: Final = 15
 # States that the table does not cover.
 _PYTHON_WORD: Final = 26

@@ -267,7 +267,7 @@ class TaggedParameters(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Return whether the parameter ``key`` may hold all arguments; the tool must not declare ``key``."""
+        """Return whether the parameter ``key`` may hold all arguments; it may not if the tool declares it."""
         if key not in self._syntax.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)

@@ -90,7 +90,7 @@ class ParameterTable:
         call_programs: list[Program],
     ) -> None:
         self.forms: Final = forms
-        """Ways to write a parameter: those in the dialect, and those without the tag that opens the value."""
+        """Ways to write a parameter: as the dialect declares, and without the tag that opens the value."""
         self.head_programs: Final = head_programs
         """Programs for the heads of parameters, those with the longest literals first."""
         self.nested_programs: Final = nested_programs

@@ -425,4 +425,4 @@ ANY: Final = ValueType(schema=True)
 UNKNOWN: Final = ValueType(schema=False)
 """Type of a value without a schema."""
 SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - CONTAINERS)}
-"""``ValueType`` of each scalar JSON type, by the name of the JSON type."""
+"""Map from the name of each scalar JSON type to its ``ValueType``."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...parser import Parser
 
 UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
-"""Kinds of diagnostics that report a cut-off at the end of the output."""
+"""Kinds of diagnostics which report that the output was cut off."""
 
 
 class MessageBuilder:

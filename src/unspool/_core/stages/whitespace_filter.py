@@ -49,7 +49,7 @@ _NEWLINES: Final = "\r\n"
 
 
 class _Channel:
-    """State of one channel, with whitespace that is held back."""
+    """State of one channel, including the whitespace that is held back."""
 
     __slots__ = ("blanks", "join", "lead", "name", "only_breaks", "shown", "start", "sure")
 
