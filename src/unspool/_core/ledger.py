@@ -374,14 +374,14 @@ class Ledger:
             at = max(self._base + at, 0)
             self._deferred.append(Diagnostic(kind, detail, at, at))
 
-    def defer_diagnostics(self, notes: list[tuple[str, str, int]]) -> None:
-        """Store the diagnostics of a codec until the call ends, and empty ``notes``.
+    def defer_diagnostics(self, diagnostics: list[tuple[str, str, int]]) -> None:
+        """Store the diagnostics of a codec until the call ends, and empty ``diagnostics``.
 
         Each note is a tuple of a diagnostic's kind, its detail and an index in the buffer.
         """
-        for kind, detail, at in notes:
+        for kind, detail, at in diagnostics:
             self.defer_diagnostic(kind, detail, max(at, self.position))
-        notes.clear()
+        diagnostics.clear()
 
     def emit_finish(self, reason: FinishReason | None) -> None:
         """Emit the last event of the stream."""

@@ -17,13 +17,13 @@ mode      the machine is in it while                 reads
 ========  =========================================  ======================================
 text      no other mode applies                      text of a channel, up to the next
                                                      marker of the current ``TextState``
-trial     ``_matcher`` is set                        the input after a marker, to find out
+matching  ``_matcher`` is set                        the input after a marker, to find out
                                                      whether a call or other markup begins
 between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
           is not empty                               or directly after the section
-payload,  ``_call`` is set; these are the phases     the open call, see ``open_call.py``
+arguments,``_call`` is set; these are the phases     the open call, see ``open_call.py``
 tail,     of the call
-junk
+recovery
 ========  =========================================  ======================================
 
 In text mode, ``_state`` is a table of the markers to look for, and of the markup that may begin at each
@@ -195,11 +195,11 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # In a trial without a matcher, a complete marker waits in the buffer for the next characters.
+        # In matching mode without a matcher, a complete marker waits in the buffer for the next characters.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
-            return "trial"
+            return "matching"
         return "between" if in_section else "text"
 
     @property
@@ -356,7 +356,7 @@ class Machine:
             codec = self._fast_codec
             length = codec.step(text, 0, False)
             # The end of the arguments, an error or a diagnostic needs the slow path below.
-            if not (codec.done or codec.error or codec.notes):
+            if not (codec.done or codec.error or codec.diagnostics):
                 if length < len(text):
                     ledger.hold(text[length:])
                     if not length and not codec.text:
@@ -930,7 +930,7 @@ class Machine:
             if matcher.args_end >= 0:
                 self.ledger.mark_arguments_end(start + matcher.args_end)
             self.ledger.emit_arguments(envelope.text, 0)
-            self.ledger.defer_diagnostics(envelope.notes)
+            self.ledger.defer_diagnostics(envelope.diagnostics)
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)

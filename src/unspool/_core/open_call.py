@@ -11,9 +11,9 @@ never retracted.  At this point ``Machine`` creates an ``OpenCall``, and passes 
 ========  ======================================  =================================================
 phase     reads                                   ends when
 ========  ======================================  =================================================
-PAYLOAD   the arguments, through a codec          the codec is done (TAIL) or fails (JUNK)
+ARGUMENTS the arguments, through a codec          the codec is done (TAIL) or fails (RECOVERY)
 TAIL      closing markers, each of them optional  no further closing marker follows
-JUNK      the text after the error                a closing marker, or another call's opening marker
+RECOVERY      the text after the error                a closing marker, or another call's opening marker
 ========  ======================================  =================================================
 
 All input that is read here becomes part of ``CallArgs`` events, except the closing markers, which become part
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .scan.markers import MarkerSet
 
-PAYLOAD: Final = 0
+ARGUMENTS: Final = 0
 TAIL: Final = 1
-JUNK: Final = 2
-PHASE_NAMES: Final = ("payload", "tail", "junk")
+RECOVERY: Final = 2
+PHASE_NAMES: Final = ("arguments", "tail", "recovery")
 
 
 class OpenCall:
@@ -96,7 +96,7 @@ class OpenCall:
         # A codec that reads the name itself also records where the arguments start; see `_mark_arguments`.
         self._arguments_started = isinstance(codec, NamedPayload)
         self._trailing_data_reported = False
-        self.phase = PAYLOAD
+        self.phase = ARGUMENTS
         self.has_ended = False
         """True once ``CallEnd`` was emitted."""
         self.closes_section = False
@@ -119,8 +119,8 @@ class OpenCall:
 
     def read(self, final: bool) -> bool:
         """Continue reading the buffer.  Return False if more input is needed."""
-        if self.phase == JUNK:
-            return self._read_junk(final)
+        if self.phase == RECOVERY:
+            return self._recover(final)
         if self.phase == TAIL:
             if self.frame is None:
                 return self._read_tail(final)
@@ -152,8 +152,8 @@ class OpenCall:
         """Emit the JSON text of a codec's step, and choose the next phase."""
         ledger = self._ledger
         self.source = None
-        if codec.notes:
-            ledger.defer_diagnostics(codec.notes)
+        if codec.diagnostics:
+            ledger.defer_diagnostics(codec.diagnostics)
         self._mark_arguments(codec, end)
         ledger.emit_arguments(codec.text, end - ledger.position)
         self._body_is_empty = self._body_is_empty and not codec.text
@@ -223,14 +223,14 @@ class OpenCall:
             if answer == MATCH and codec.close():
                 ledger.emit_arguments(codec.text, 0)
                 ledger.mark_arguments_end(ledger.position)
-                ledger.defer_diagnostics(codec.notes)
+                ledger.defer_diagnostics(codec.diagnostics)
                 self.phase = TAIL
                 return True
         ledger.diagnose("malformed_call", f"expected {codec.error}")
-        self.phase = JUNK
+        self.phase = RECOVERY
         return True
 
-    def _read_junk(self, final: bool) -> bool:
+    def _recover(self, final: bool) -> bool:
         """Skip the rest of a malformed call, up to a marker at which calls end."""
         ledger = self._ledger
         buffer = ledger.buffer
@@ -268,7 +268,7 @@ class OpenCall:
                 return False
             if answer == MATCH:
                 ledger.diagnose("malformed_call", "expected the end of the call after its object")
-                self.phase = JUNK
+                self.phase = RECOVERY
                 return True
         closers = self.form.closers
         if self.form.notation == "json" and self.form.payload in ("args", "envelope"):
@@ -327,7 +327,7 @@ class OpenCall:
         """Skip everything between the arguments and the end of the message that contains this call."""
         ledger = self._ledger
         buffer = ledger.buffer
-        at, literal = frame.borders.seek(buffer, ledger.position, final)
+        at, literal = frame.boundaries.seek(buffer, ledger.position, final)
         if at < 0:
             at = len(buffer)
         gap = buffer[ledger.position : at].strip()

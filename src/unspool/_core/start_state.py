@@ -62,7 +62,7 @@ def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[
     machine.begin_output()
     continued = _continued_events(events, machine)
     # Only calls depend on the tools of the request, so the state after a tail without calls can be saved.
-    if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_framing, events)):
+    if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_format_markup, events)):
         start = machine.save_start(reasoning_just_closed=bool(continued))
         if start is not None:
             saved_starts[tail] = start
@@ -125,7 +125,7 @@ def _reasoning_close() -> Markup:
     return Markup("reasoning_close", "", 0, 0)
 
 
-def _is_framing(event: Event) -> bool:
+def _is_format_markup(event: Event) -> bool:
     """Return whether an event is independent of the tools that the request declares."""
     if isinstance(event, Markup):
         return event.kind in _FRAMING
@@ -161,7 +161,7 @@ def relevant_tail_of(
     :param length: the number of characters or ids in the prompt.
     """
     if not continues:
-        return (_last_framing if compiled.frame is None else _last_header)(end(_NEAR), compiled)
+        return (_last_format_marker if compiled.frame is None else _last_header)(end(_NEAR), compiled)
     find_turn = _last_turn if compiled.frame is None else _last_message
     is_complete, tail = find_turn(end(_NEAR), compiled)
     if not is_complete and length > _NEAR:
@@ -169,13 +169,13 @@ def relevant_tail_of(
     return tail
 
 
-def _last_framing(text: str, compiled: CompiledDialect) -> str:
+def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
     """Return the sequence of opening and closing markers at the end of the text."""
     prompt = compiled.prompt
     start = end = len(text.rstrip())
     first = ""
     while end:
-        literal = next((literal for literal in prompt.framing if text.endswith(literal, 0, end)), "")
+        literal = next((literal for literal in prompt.format_markers if text.endswith(literal, 0, end)), "")
         if not literal:
             break
         first = literal
@@ -235,18 +235,18 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
     The text of the turn includes its first marker.
     """
     prompt = compiled.prompt
-    border = _end_of_unknown_token(text, compiled)
-    for marker in prompt.turn_borders:
+    boundary = _end_of_unknown_token(text, compiled)
+    for marker in prompt.turn_boundaries:
         at = text.rfind(marker)
         if at >= 0:
             # The marker that begins a turn may also open reasoning or content, so it is part of the turn.
             is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
-            border = max(border, at if is_opener else at + len(marker))
-    first, _ = prompt.markers.seek(text, border, True)
-    begin = skip_whitespace(text, border)
+            boundary = max(boundary, at if is_opener else at + len(marker))
+    first, _ = prompt.markers.seek(text, boundary, True)
+    begin = skip_whitespace(text, boundary)
     if any(text.startswith(word, begin) for word in prompt.first_words):
         first = begin
-    return border > 0, text[first:] if first >= 0 else ""
+    return boundary > 0, text[first:] if first >= 0 else ""
 
 
 def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:

@@ -152,7 +152,7 @@ class Values:
     """Words for the ``{type}`` placeholder, one for each JSON type, in the order of the default."""
     unescape: bool = False
     """Whether the values of attributes are XML-escaped."""
-    spelt_breaks: bool = False
+    escaped_newlines: bool = False
     """Whether a line break between tags may be written as a backslash and an ``n``."""
     wrappers: tuple[str, ...] = ()
     """Names of parameters that hold all arguments as one JSON object.

@@ -213,17 +213,17 @@ def _states(spec: Dialect) -> dict[str, str]:
             mode, prefix = parser.mode, text[: index + 1]
             if mode == "text":
                 mode = channel
-            elif mode == "payload" and prefix.endswith("Paris"):
+            elif mode == "arguments" and prefix.endswith("Paris"):
                 mode = "string"
             found.setdefault(mode, prefix)
-            if mode in ("trial", "payload", "between"):  # also keep the longest prefix
+            if mode in ("matching", "arguments", "between"):  # also keep the longest prefix
                 found[f"late {mode}"] = prefix
-    payload = found.get("late payload", "")
-    for fault in _MALFORMING_TEXTS if payload else ():
+    arguments = found.get("late arguments", "")
+    for fault in _MALFORMING_TEXTS if arguments else ():
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
-        parser.feed(payload + fault)
-        if parser.mode == "junk":
-            found["junk"] = payload + fault
+        parser.feed(arguments + fault)
+        if parser.mode == "recovery":
+            found["recovery"] = arguments + fault
             break
     return found
 

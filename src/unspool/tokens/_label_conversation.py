@@ -143,7 +143,7 @@ def _marks(
             )
     decoder = Detokenizer(vocabulary, code_points)
     widths = decoder.measure()
-    text = decoder.whole(ids)
+    text = decoder.decode(ids)
     starts = list(accumulate(widths, initial=0))
     found = [_Mark("system", 0, 0, False, len(ids))]
     # Longer openers are tried first, because an opener may be the beginning of another one.

@@ -204,7 +204,7 @@ class _Extender:
         marks = find_reasoning_markers(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
-        text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
+        text = Detokenizer(self.tokenizer, code_points).decode(self.ids)
         places: list[tuple[int, _Preceding]] = []
         turns = 0
         for preceded_by, header in headers.items():
@@ -309,7 +309,7 @@ class _Extender:
             return  # the same error is reported later, when the whole conversation is rendered
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
-            given = Detokenizer(self.tokenizer, {}).whole(self.ids[: len(expected) + 20])
+            given = Detokenizer(self.tokenizer, {}).decode(self.ids[: len(expected) + 20])
             raise _NoExtension(
                 "The ids do not begin with the prompt that the template writes for these messages.",
                 first_difference(given, prompt.header),

@@ -43,7 +43,7 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
     ]
     decoder = Detokenizer(as_tokenizer(tokenizer), {})
     widths = decoder.measure()
-    text = decoder.whole(there)
+    text = decoder.decode(there)
     ends = accumulate(widths)
     spans = zip(ends, widths, strict=True)
     for id, label in zip(known, labels, strict=True):

@@ -23,7 +23,7 @@ Theory of operation:
 The codec also accepts common mistakes of models: parentheses around the arguments, ``=`` for ``:``,
 JSON strings and keys, single quotes, trailing commas, and missing delimiters.  Numbers that are
 out of range (``schema/numbers.py``) become strings.  If a key is repeated, the output contains
-all of its values, ``notes`` reports the repetition, and clients use the last value.
+all of its values, ``diagnostics`` reports the repetition, and clients use the last value.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class BareKeyObject(Codec):
         if self._state not in (_KEY, _ITEM, _NEXT) or not self._levels:
             return False
         self.text = self._pop(len(self._levels))
-        self.notes.append(("repaired", f"missing {self.text} added", 0))
+        self.diagnostics.append(("repaired", f"missing {self.text} added", 0))
         self.error = ""
         self.done = True
         return True
@@ -281,7 +281,7 @@ class BareKeyObject(Codec):
                 count += 1
             missing = self._pop(count)
             self._out.append(missing)
-            self.notes.append(("repaired", f"missing {missing} added", pos))
+            self.diagnostics.append(("repaired", f"missing {missing} added", pos))
             return self._close_level(pos)
         self._fail()
         return pos
@@ -304,7 +304,7 @@ class BareKeyObject(Codec):
         if level.keys is None:
             level.keys = {key}
         elif key in level.keys:
-            self.notes.append(("duplicate_argument", key[:80], end))
+            self.diagnostics.append(("duplicate_argument", key[:80], end))
         else:
             level.keys.add(key)
         self._kind = level.kind.member(key) if level.kind.types else UNKNOWN

@@ -183,9 +183,9 @@ class EnvelopeCodec(NamedPayload):
 
     def _take_step(self, value: Value, pos: int) -> bool:
         """Process the inner codec's output; return False if that codec failed or needs more input."""
-        if value.notes:
-            self.notes.extend(value.notes)
-            value.notes.clear()
+        if value.diagnostics:
+            self.diagnostics.extend(value.diagnostics)
+            value.diagnostics.clear()
         if value.text:
             self._take_text(value)
         if value.error or not value.done:
@@ -221,7 +221,7 @@ class EnvelopeCodec(NamedPayload):
         if value is not None:
             if self._role != _ARGS_ROLE or not value.close():
                 return False
-            self.notes.extend(value.notes)
+            self.diagnostics.extend(value.diagnostics)
             self._take_text(value)
             self._end_value(-1)
             if self.error == NO_ARGUMENTS:
@@ -231,7 +231,7 @@ class EnvelopeCodec(NamedPayload):
             return False
         if not self._has_args:
             self.text += "{}"
-        self.notes.append(("repaired", "missing } added", 0))
+        self.diagnostics.append(("repaired", "missing } added", 0))
         self.error = ""
         self.done = True
         return True
@@ -264,7 +264,7 @@ class EnvelopeCodec(NamedPayload):
                 return pos
             elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
                 if state == _KEY and not self._python:
-                    self.notes.append(("repaired", "trailing comma removed", pos))
+                    self.diagnostics.append(("repaired", "trailing comma removed", pos))
                 self._end_object()
                 if self.error:
                     return pos
@@ -273,7 +273,7 @@ class EnvelopeCodec(NamedPayload):
             elif char == "{" and state == _OPEN:
                 self._state = _FIRST_KEY
             elif char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
-                self.notes.append(("repaired", "doubled braces", pos))
+                self.diagnostics.append(("repaired", "doubled braces", pos))
                 self._depth = 1
             else:
                 self.error = _EXPECTED[state]
@@ -336,7 +336,7 @@ class EnvelopeCodec(NamedPayload):
             self._has_args = True
             self.args_end = at
             if text:
-                arguments = arguments_in(text, self.notes, at)
+                arguments = arguments_in(text, self.diagnostics, at)
                 if not arguments:
                     self.error = NO_ARGUMENTS
                 if self.committed:
@@ -353,7 +353,7 @@ class EnvelopeCodec(NamedPayload):
         elif role == _ID_ROLE and text[:1] == '"':
             native = _decode_string(text)
             if self.committed:
-                self.notes.append(("late_id", native, at))
+                self.diagnostics.append(("late_id", native, at))
             else:
                 self.id = native
         self._role = _NO_ROLE
@@ -385,7 +385,7 @@ class EnvelopeCodec(NamedPayload):
         elif key != "type":
             self._has_other_member = True
             self.dropped_member = self.dropped_member or self._has_args
-            self.notes.append(("extra_member", key[:80], at))
+            self.diagnostics.append(("extra_member", key[:80], at))
 
 
 class UnnamedArguments(NamedPayload):
@@ -414,8 +414,8 @@ class UnnamedArguments(NamedPayload):
         if not self._held:
             self.args_start = skip_whitespace(buf, pos)
         end = value.step(buf, pos, final)
-        self.notes.extend(value.notes)
-        value.notes.clear()
+        self.diagnostics.extend(value.diagnostics)
+        value.diagnostics.clear()
         self._held.append(value.text)
         self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
         if value.done and not self.error:

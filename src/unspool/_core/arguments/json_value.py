@@ -16,7 +16,7 @@ Theory of operation:
 * A step stops at the first character that JSON does not allow, and sets ``error``.
 * A number that clients cannot read (``schema/numbers.py``) is an error as well.  Otherwise
   clients would run the call with infinity or null instead of the number.
-* A repeated key is reported in ``notes`` and stays in the text.  Clients use its last value.
+* A repeated key is reported in ``diagnostics`` and stays in the text.  Clients use its last value.
 
 With ``repair`` the scanner also accepts common mistakes and outputs valid JSON.  The mistakes are
 trailing commas, single quotes, Python literals, control characters in strings, and missing
@@ -181,7 +181,7 @@ A single key is stored without a set, because objects in deeply nested input rar
 """
 
 
-def is_repeated_key(objects: list[Keys], key: str) -> bool:
+def add_key(objects: list[Keys], key: str) -> bool:
     """Add a key to the innermost open object, and return whether the object already had this key."""
     keys = objects[-1]
     if keys is None:
@@ -303,7 +303,7 @@ class JsonValue(Value):
         self.text = ""
         while self._stack:
             self.text += self._close_innermost()
-        self.notes.append(("repaired", f"missing {self.text} added", 0))
+        self.diagnostics.append(("repaired", f"missing {self.text} added", 0))
         self._held_comma.clear()
         self.error = ""
         self.done = True
@@ -341,7 +341,7 @@ class JsonValue(Value):
                         key = self._decode_key(key)
                     if objects[-1] is None:
                         objects[-1] = key
-                    elif is_repeated_key(objects, key):
+                    elif add_key(objects, key):
                         self._report_repeated_key(key, pos)
                     state = _COLON
                     continue
@@ -425,7 +425,7 @@ class JsonValue(Value):
         return '"' + str(json.loads(f'{key}"')) if "\\" in key else key
 
     def _report_repeated_key(self, key: str, at: int) -> None:
-        self.notes.append(("duplicate_argument", key[1:81], at))
+        self.diagnostics.append(("duplicate_argument", key[1:81], at))
 
     def _close_innermost(self) -> str:
         """Close the innermost object or array and return its closing bracket."""
@@ -498,7 +498,7 @@ class JsonValue(Value):
         if self._held_comma:
             if state != _NEXT and char == self._stack[-1]:
                 self._held_comma.clear()
-                self.notes.append(("repaired", "trailing comma removed", pos))
+                self.diagnostics.append(("repaired", "trailing comma removed", pos))
                 self._out.append(self._close_innermost())
                 self._end_value()
                 return pos + 1
@@ -514,7 +514,7 @@ class JsonValue(Value):
             if char in "}]":
                 return self._repair_closer(char, pos)
         elif char == "'" and state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY):
-            self.notes.append(("repaired", "single quotes replaced", pos))
+            self.diagnostics.append(("repaired", "single quotes replaced", pos))
             self._state = _SINGLE_STRING if state in (_VALUE, _ITEM_OR_END) else _SINGLE_KEY
             self._write_string('"')
             return pos + 1
@@ -539,7 +539,7 @@ class JsonValue(Value):
                 if self._state == _SINGLE_KEY:
                     key = self._decode_key(self._partial)
                     self._partial = ""
-                    if is_repeated_key(self._objects, key):
+                    if add_key(self._objects, key):
                         self._report_repeated_key(key, pos + 1)
                     self._state = _COLON
                 else:
@@ -549,7 +549,7 @@ class JsonValue(Value):
             self._write_string('\\"')
         elif char != "\\":
             self._write_string(escaped(char))
-            self.notes.append(("repaired", "control character inside a string escaped", pos))
+            self.diagnostics.append(("repaired", "control character inside a string escaped", pos))
         elif buf.startswith("'", pos + 1):
             self._write_string("'")
             return pos + 2
@@ -572,7 +572,7 @@ class JsonValue(Value):
             at += 1
         self._word_at = at
         if at == len(word):
-            self.notes.append(("repaired", "Python literal replaced", pos))
+            self.diagnostics.append(("repaired", "Python literal replaced", pos))
             self._out.append(_PYTHON_WORDS[word[0]][1])
             self._end_value()
         elif pos < len(buf):
@@ -585,7 +585,7 @@ class JsonValue(Value):
         while self._stack and self._stack[-1] != char:
             missing += self._close_innermost()
         self._out.append(missing)
-        self.notes.append(("repaired", f"missing {missing} added", pos))
+        self.diagnostics.append(("repaired", f"missing {missing} added", pos))
         if self._stack:
             self._out.append(self._close_innermost())
             pos += 1
@@ -629,9 +629,9 @@ class JsonArguments(Codec):
 
     def resume(self, buf: str, pos: int) -> int:  # noqa: ARG002 - the inner codec has read it
         value = self._value
-        if value.notes:
-            self.notes.extend(value.notes)
-            value.notes.clear()
+        if value.diagnostics:
+            self.diagnostics.extend(value.diagnostics)
+            value.diagnostics.clear()
         self.text = value.text
         self.error = value.error
         self.done = value.done
@@ -641,7 +641,7 @@ class JsonArguments(Codec):
         self.text = ""
         if value.done or value.error:
             written = "".join(self._captured)
-            arguments = arguments_in(written, self.notes, pos) if value.done else ""
+            arguments = arguments_in(written, self.diagnostics, pos) if value.done else ""
             self.text = arguments or written
             if not arguments and not self.error:
                 self.error = NO_ARGUMENTS
@@ -656,13 +656,13 @@ class JsonArguments(Codec):
         return True
 
 
-def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
+def arguments_in(text: str, diagnostics: list[tuple[str, str, int]], at: int) -> str:
     """Return the arguments object that a JSON value represents, or an empty string if there is none.
 
     A string may contain the object, and null represents an empty object.
 
     :param text: a JSON value that is not an object.
-    :param notes: list to which a note is added for each repeated key, with the position ``at``.
+    :param diagnostics: list to which a note is added for each repeated key, with the position ``at``.
     """
     if text == "null":
         return "{}"
@@ -670,7 +670,7 @@ def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
     value = JsonValue()
     if not _is_value(value, inner) or value.kind != "{":
         return "" if inner else "{}"
-    notes.extend((kind, detail, at) for kind, detail, _ in value.notes)
+    diagnostics.extend((kind, detail, at) for kind, detail, _ in value.diagnostics)
     return inner
 
 
@@ -678,7 +678,7 @@ def duplicate_keys(text: str) -> list[str]:
     """Return the keys that occur more than once within an object in this JSON text."""
     value = JsonValue()
     _is_value(value, text)
-    return [detail for _, detail, _ in value.notes]
+    return [detail for _, detail, _ in value.diagnostics]
 
 
 def _beyond_ascii(state: int) -> int:

@@ -21,7 +21,7 @@ The codecs accept more than Python: ``true``, ``false`` and ``null``, leading ze
 string, unknown escapes (copied unchanged), unquoted keys, and unquoted words as strings.  Numbers that
 are out of range (``schema/numbers.py``) become strings.  If an argument is repeated, only its
 first value is output.  If a dict key is repeated, all values are output, and clients use the last one.
-``notes`` reports both kinds of repetition.
+``diagnostics`` reports both kinds of repetition.
 
 ``loose`` is for templates that do not escape strings, so that in ``x='print('a')'`` only the last quote
 closes the string.  In this notation a quote ends a string only if the text after the quote can follow a
@@ -46,7 +46,7 @@ from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..schema.null_and_boolean_spellings import WORDS
 from ..schema.numbers import MOST_DIGITS, number_to_json
-from .json_value import Keys, is_repeated_key
+from .json_value import Keys, add_key
 
 if TYPE_CHECKING:
     from ..schema.tools import Tools
@@ -279,7 +279,7 @@ class PythonValue(Value):
         missing = [_CLOSERS[bracket] for bracket in reversed(self._stack)]
         while self._stack:
             self._close_bracket()
-        self.notes.append(("repaired", f"missing {''.join(missing)} added", 0))
+        self.diagnostics.append(("repaired", f"missing {''.join(missing)} added", 0))
         self.error = ""
         self._flush()
         return True
@@ -521,8 +521,8 @@ class PythonValue(Value):
     def _end_key(self, text: str, at: int) -> None:
         """Record a complete dict key, which is passed as a JSON string."""
         key: str = json.loads(text) if "\\" in text else text[1:-1]
-        if is_repeated_key(self._objects, key):
-            self.notes.append(("duplicate_argument", key[:80], at))
+        if add_key(self._objects, key):
+            self.diagnostics.append(("duplicate_argument", key[:80], at))
 
     def _ends_loose_string(self, buf: str, at: int, final: bool) -> int:
         """Return whether a string in loose notation ends before ``at``, depending on the text at ``at``.
@@ -629,7 +629,7 @@ class PythonValue(Value):
         if self._role == _AS_ARGUMENT and not self._take_positional(pos):
             return self._fail(_NAME)
         if value[0] == '"' and char != ":":
-            self.notes.append(("coerced_to_string", text[:80], pos))
+            self.diagnostics.append(("coerced_to_string", text[:80], pos))
         self._atom.clear()
         self._separate()
         if self._role == _AS_KEY:
@@ -716,7 +716,7 @@ class PythonArguments(PythonValue):
 
     def _begin_argument(self, name: str, pos: int) -> None:
         if name in self._seen:
-            self.notes.append(("duplicate_argument", name, pos))
+            self.diagnostics.append(("duplicate_argument", name, pos))
             self._discards = True
             self._mark()
         self._seen.add(name)

@@ -25,7 +25,7 @@ from ..scan.markers import ValueMarkerSet
 class Codec:
     """Transcoder of the arguments of one call."""
 
-    __slots__ = ("done", "dropped_member", "error", "notes", "text")
+    __slots__ = ("diagnostics", "done", "dropped_member", "error", "text")
 
     def __init__(self) -> None:
         self.text: str = ""
@@ -36,7 +36,7 @@ class Codec:
         """Description of what ``step`` expected at the position of the error; empty if there is no error."""
         self.dropped_member: bool = False
         """True if the object had an unknown member after the arguments, which was removed."""
-        self.notes: list[tuple[str, str, int]] = []
+        self.diagnostics: list[tuple[str, str, int]] = []
         """Diagnostics to report, each with its kind, its detail and an index in the buffer of the last
         step."""
 

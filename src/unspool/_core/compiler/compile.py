@@ -113,7 +113,7 @@ def _split_templates(
             section = SectionForm(template, sections[0].opener if sections else "")
             if options.has_declared_tools or not section.declared:
                 sections.append(section)
-    escaped_newlines = dialect.values.spelt_breaks
+    escaped_newlines = dialect.values.escaped_newlines
     params = [ParamForm(template, escaped_newlines=escaped_newlines) for template in dialect.param]
     frame = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
     return DialectForms(calls, sections, params, frame)
@@ -399,13 +399,13 @@ def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]
     """
     if frame is None:
         return {}
-    borders = [program for program in frame.programs if not program.anchored]
-    borders += [_stop_at_end(stop) for stop in dialect.stop]
+    boundaries = [program for program in frame.programs if not program.anchored]
+    boundaries += [_stop_at_end(stop) for stop in dialect.stop]
     bodies = {
-        into: TextState(channel, borders, closers=frame.ends, body=True)
+        into: TextState(channel, boundaries, closers=frame.ends, body=True)
         for into, channel in _BODY_CHANNELS.items()
     }
-    bodies["{calls}"] = TextState("content", [*calls, *borders], closers=frame.ends, body=True)
+    bodies["{calls}"] = TextState("content", [*calls, *boundaries], closers=frame.ends, body=True)
     return bodies
 
 
@@ -427,7 +427,10 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
     stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
-    framing = {*_framing(dialect), *(mark for mark in dialect.prompt.turn if mark in markers.literals)}
+    format_markers = {
+        *_format_markers(dialect),
+        *(mark for mark in dialect.prompt.turn if mark in markers.literals),
+    }
     templates = [*markers.literals, *dialect.call, *dialect.section, *dialect.param]
     templates += dialect.frame.fields if dialect.frame is not None else ()
     templates.append(dialect.values.quote)
@@ -436,9 +439,9 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     return PromptMarkers(
         markers=markers,
         first_words=frozenset(first_words),
-        turn_borders=(*stops, *dialect.prompt.turn),
+        turn_boundaries=(*stops, *dialect.prompt.turn),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
-        framing=sorted(framing, key=len, reverse=True),
+        format_markers=sorted(format_markers, key=len, reverse=True),
         first_openers=[_around_text(each)[0] for each in dialect.reasoning if "^" in split_marks(each)[0]],
         all_templates="\n".join(templates),
     )
@@ -450,7 +453,7 @@ def _around_text(template: str) -> tuple[str, str]:
     return before.strip(), after.strip()
 
 
-def _framing(dialect: Dialect) -> Iterator[str]:
+def _format_markers(dialect: Dialect) -> Iterator[str]:
     """Yield the opening and closing markers of reasoning and content, except ordinary words."""
     for template in (*dialect.reasoning, *dialect.content):
         if "^" not in split_marks(template)[0]:

@@ -153,11 +153,11 @@ class PromptMarkers:
         "_all_templates",
         "first_openers",
         "first_words",
-        "framing",
+        "format_markers",
         "markers",
         "reasoning_pairs",
         "saved_starts",
-        "turn_borders",
+        "turn_boundaries",
         "usual_tail",
     )
 
@@ -166,9 +166,9 @@ class PromptMarkers:
         *,
         markers: MarkerSet,
         first_words: frozenset[str],
-        turn_borders: Sequence[str],
+        turn_boundaries: Sequence[str],
         reasoning_pairs: Sequence[tuple[str, str]],
-        framing: Sequence[str],
+        format_markers: Sequence[str],
         first_openers: Sequence[str],
         all_templates: str,
     ) -> None:
@@ -176,11 +176,11 @@ class PromptMarkers:
         """All literals that have a meaning in text outside calls."""
         self.first_words: Final = first_words
         """Ordinary words that begin a call or reasoning if they are at the start of an answer."""
-        self.turn_borders: Final = turn_borders
+        self.turn_boundaries: Final = turn_boundaries
         """Literals between two turns of a prompt."""
         self.reasoning_pairs: Final = reasoning_pairs
         """Pairs of an opening and a closing reasoning marker."""
-        self.framing: Final = framing
+        self.format_markers: Final = format_markers
         """Literals that a chat template may write between the last message and the output, longest first."""
         self.first_openers: Final = first_openers
         """Ordinary words that open reasoning at the start of an answer."""

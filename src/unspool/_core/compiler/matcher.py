@@ -405,8 +405,8 @@ class Matcher:
         if not envelope.committed:
             return NEED_MORE
         # Diagnostics from before the commit point are reported at the commit point.
-        if envelope.notes:
-            envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
+        if envelope.diagnostics:
+            envelope.diagnostics = [(kind, detail, 0) for kind, detail, _ in envelope.diagnostics]
         return MATCH
 
     def _take_places(self, envelope: NamedPayload, shift: int) -> None:

@@ -59,7 +59,7 @@ class FrameForm:
         "_fields",
         "_role_openers",
         "_routes",
-        "borders",
+        "boundaries",
         "calls",
         "ends",
         "openers",
@@ -82,11 +82,11 @@ class FrameForm:
         self._cache: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
         self._field_openers: Final = tuple(filter(is_control_token, starts))
-        borders = (opener for opener in self.openers if opener.strip() not in starts)
-        self.stops: Final = MarkerSet((frame.sep, *frame.ends, *borders))
+        boundaries = (opener for opener in self.openers if opener.strip() not in starts)
+        self.stops: Final = MarkerSet((frame.sep, *frame.ends, *boundaries))
         """Literals that end a header.  An opening marker that also starts a field does not end the header."""
         unanchored = (opener for opener in frame.open if opener[0] != "^")
-        self.borders: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
+        self.boundaries: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
         """Literals that end a message."""
         self.words: Final = frozenset(self._words_after_tokens(frame))
         """Words that follow a control token in headers, such as ``analysis``.

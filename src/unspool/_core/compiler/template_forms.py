@@ -311,7 +311,7 @@ class CallForm:
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
-        escaped_newlines = self.payload == "params" and dialect.values.spelt_breaks
+        escaped_newlines = self.payload == "params" and dialect.values.escaped_newlines
         self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
         """Steps for everything before the arguments."""
         if escaped_newlines:

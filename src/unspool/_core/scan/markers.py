@@ -6,7 +6,7 @@ while it is a proper prefix of a literal, or while the next character could rule
 characters held back is therefore at most the length of the longest literal.
 
 The interpreted build uses one regular expression for all literals.  The compiled build uses loops, and
-distinguishes literals with a common beginning by the character at one index (``_telling``).
+distinguishes literals with a common beginning by the character at one index (``_split_index``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MarkerSet:
         "_groups",
         "_next",
         "_reaches",
-        "_telling",
+        "_split_index",
         "_unless",
         "first_character",
         "full",
@@ -86,8 +86,8 @@ class MarkerSet:
         # The first index at which the literals differ.  It is usually 1, but sometimes all literals start
         # with the same two characters.
         shortest = len(found[-1]) if found else 0
-        self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
-        self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
+        self._split_index: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
+        self._groups, self._group_of = _grouped(found, self._split_index, unless) if COMPILED else ([], b"")
 
     def reach(self, text: str) -> i64:
         """Return the number of characters at the start of the text that are certainly not part of a literal.
@@ -141,11 +141,11 @@ class MarkerSet:
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _possible(self, text: str, at: int) -> list[str]:
-        """Return the literals that are possible at ``at``, given the character at index ``_telling``.
+        """Return the literals that are possible at ``at``, given the character at index ``_split_index``.
 
         Only the compiled build uses this method.
         """
-        place = at + self._telling
+        place = at + self._split_index
         if place < len(text):
             return self._groups[self._group_of[min(ord(text[place]), ASCII)]]
         return self._by_first.get(text[at], _NONE)
@@ -175,7 +175,7 @@ class MarkerSet:
         """Search a long text if all literals start with the same character, which is usually rare."""
         while True:
             at = text.find(self.first_character, at)
-            place = at + self._telling
+            place = at + self._split_index
             if at < 0 or place >= len(text) or self._group_of[min(ord(text[place]), ASCII)]:
                 return at
             at += 1
@@ -183,7 +183,7 @@ class MarkerSet:
     def _candidate(self, text: str, at: i64) -> i64:
         """Search a short text with a loop over its characters."""
         n: i64 = len(text)
-        telling: i64 = self._telling
+        telling: i64 = self._split_index
         while True:
             at = run_over(text, at, self._first_flags)
             if at == n:
@@ -202,7 +202,7 @@ class MarkerSet:
             at = self._find(text, at)
             if at < 0:
                 return -1, ""
-            if not final and at + self._telling >= n and text[at:] in self.prefixes:
+            if not final and at + self._split_index >= n and text[at:] in self.prefixes:
                 return at, ""
             for literal in self._possible(text, at):
                 size = agreement(literal, text, at)

@@ -1,4 +1,4 @@
-"""Filter that removes framing whitespace, which belongs to the format, from a stream of events.
+"""Filter that removes formatting whitespace, which belongs to the format, from a stream of events.
 
 Theory of operation
 -------------------
@@ -137,7 +137,7 @@ class _Channel:
 
 
 class WhitespaceFilter:
-    """Filter that removes framing whitespace from the events of a parser.
+    """Filter that removes formatting whitespace from the events of a parser.
 
     Create one with ``parser.tidy()``.  Events can be pushed in lists of any length.
     """

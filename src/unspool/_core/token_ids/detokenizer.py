@@ -186,7 +186,7 @@ class Detokenizer:
         self._length = length
         return text
 
-    def whole(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """Return the text of a complete sequence of ids."""
         return self.feed(ids) + self.finish()
 

@@ -86,7 +86,7 @@ class TokenReader(Detokenizer):
 
     def spell(self, ids: Iterable[int]) -> str:
         """Return the plain text of ids from outside the output, such as ids of a prompt."""
-        return Detokenizer(self._tokenizer, {}).whole(ids)
+        return Detokenizer(self._tokenizer, {}).decode(ids)
 
     def text_of(self, id: int) -> str:
         """Return the text of one token for the machine; incomplete characters become U+FFFD."""
