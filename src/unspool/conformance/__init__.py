@@ -1,6 +1,6 @@
 """Conformance suite for tool call parsers, which tests all dialects with different ways to split the output.
 
-``unspool conformance run`` tests a parser, and ``pytest --unspool-conformance`` tests a parser within another
+``unspool conformance run`` tests a parser, and the plug-in ``unspool.conformance.plugin`` of pytest tests a parser within another
 project's test suite; both are described in ``docs/conformance.md``. In Python:
 
 >>> from unspool.conformance import cases, run_suite, unspool_adapter
