@@ -58,11 +58,11 @@ quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no ne
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
 	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED) $(ARGS)
 
-check: $(DEV) ## lint, formatting, imports, types
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
-	@$(BIN)/lint-imports --no-logo --no-cache
-	@$(BIN)/mypy
+# All tools, whatever the first of them finds.
+check: $(DEV) ## lint, formatting, imports, types, spelling
+	@failed=; for tool in "ruff check" "ruff format --check" "lint-imports --no-logo --no-cache" mypy \
+		"codespell -D - -D .github/words.txt"; do $(BIN)/$$tool || failed="$$failed, $$tool"; done; \
+		test -z "$$failed" || { echo "failed: $${failed#, }"; exit 1; }
 
 stream-picture: $(DEV) ## draw the picture of a stream in the docs
 	@PYTHONPATH=tools $(BIN)/python -m website.stream --write
@@ -268,6 +268,7 @@ $(RELEASE)/.installed: pyproject.toml | $(DEV)
 
 # Here for the running interpreter; the wheels of a release are compiled by .github/workflows/release.yml.
 TRIAL := .peers/trial
+ADDRESSED := pyproject.toml README.md CONTRIBUTING.md CITATION.cff .github docs
 dist: $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release into dist, check and try it; DRAFT=1: without the repository's address
 	@test -n "$(DRAFT)" || ! git grep -nw REPOSITORY -- $(ADDRESSED) || \
 		{ echo "put the repository's address in place of REPOSITORY in these lines; DRAFT=1 builds without"; exit 1; }
