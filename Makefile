@@ -40,7 +40,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 .DELETE_ON_ERROR:
 .PHONY: help test quick compiled check stream-picture slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
-.PHONY: bench hostile soak fuzz lock audit dist site clean
+.PHONY: bench hostile soak fuzz lock audit dist addressed site clean
 .PHONY: playground browser
 
 help: ## list the targets
@@ -268,10 +268,7 @@ $(RELEASE)/.installed: pyproject.toml | $(DEV)
 
 # Here for the running interpreter; the wheels of a release are compiled by .github/workflows/release.yml.
 TRIAL := .peers/trial
-ADDRESSED := pyproject.toml README.md CONTRIBUTING.md CITATION.cff .github docs
-dist: $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release into dist, check and try it; DRAFT=1: without the repository's address
-	@test -n "$(DRAFT)" || ! git grep -nw REPOSITORY -- $(ADDRESSED) || \
-		{ echo "put the repository's address in place of REPOSITORY in these lines; DRAFT=1 builds without"; exit 1; }
+dist: addressed $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release into dist, check and try it; DRAFT=1: without the repository's address
 	@rm -rf dist
 	@$(BIN)/uv build -q --no-build-isolation --python $(BIN)/python
 	@if command -v cc > /dev/null; then UNSPOOL_COMPILE=1 $(BIN)/uv build -q --no-build-isolation --python $(BIN)/python --wheel dist/*.tar.gz -o dist; \
@@ -282,6 +279,10 @@ dist: $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release 
 		$(TRIAL)/bin/unspool --version && $(TRIAL)/bin/unspool conformance run --dialect hermes > /dev/null || exit 1; done
 	@$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/unspool.cdx.json .peers/gateway
 	@ls -l dist
+
+addressed:
+	@test -n "$(DRAFT)" || ! git grep -nw REPOSITORY -- '*.toml' '*.md' '*.cff' .github ':!docs/release.md' || \
+		{ echo "put the repository's address in place of REPOSITORY in these lines; DRAFT=1 builds without"; exit 1; }
 
 # Both builds: what one line of the interpreter hides, a copy of a long text, shows in the compiled one.
 complexity: $(DEV) $(COMPILED)/unspool ## search for outputs that cost more than their length: MINUTES=10 for each build; needs valgrind

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from test_suite import LosesCalls, Sabotage
 
-from paths import ROOT
 from unspool import UsageError
 from unspool.cli import main
 from unspool.conformance import (

@@ -19,7 +19,7 @@ from unspool import UsageError
 from unspool.testing import check_dialect, messages
 
 INSTALL = ROOT / "requirements" / "install"
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def page(name: str) -> str:
@@ -224,7 +224,7 @@ def test_missing_extra_is_named(bare: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_every_extra_has_a_use() -> None:
-    assert {extra for use in USES.values() for extra in use.extras} == EXTRAS.keys()
+    assert {extra for use in USES.values() for extra in use.extras} == PROJECT["optional-dependencies"].keys()
 
 
 @pytest.mark.parametrize("call", [check_dialect, messages])

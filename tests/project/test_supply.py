@@ -6,7 +6,6 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -120,12 +119,13 @@ def test_install_falls_back_to_pip(
 ) -> None:
     log = tmp_path / "log"
     new_uv = tmp_path / "new-uv"
-    programs: dict[Path, dict[str, Any]] = {
-        tmp_path / "python": {"text": PYTHON, "uv": f"cp {new_uv} {tmp_path / 'uv'}" if installed else "exit 1"},
-        new_uv: {"text": UV, "code": code},
+    install_uv = f"cp {new_uv} {tmp_path / 'uv'}" if installed else "exit 1"
+    programs = {
+        tmp_path / "python": PYTHON.format(log=log, uv=install_uv),
+        new_uv: UV.format(log=log, code=code),
     }
-    for path, values in programs.items():
-        path.write_text(values.pop("text").format(log=log, **values), encoding="utf-8")
+    for path, text in programs.items():
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
     command = [ROOT / "requirements" / "install", tmp_path / "python", "--require-hashes", "-r", "x.txt"]
     subprocess.run(command, env={"PATH": "/usr/bin:/bin", **environment}, check=True, capture_output=True)
