@@ -127,7 +127,8 @@ def test_install_falls_back_to_pip(
     for path, text in programs.items():
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
-    command = [ROOT / "requirements" / "install", tmp_path / "python", "--require-hashes", "-r", "x.txt"]
+    command: list[str | Path] = [ROOT / "requirements" / "install", tmp_path / "python"]
+    command += ["--require-hashes", "-r", "x.txt"]
     subprocess.run(command, env={"PATH": "/usr/bin:/bin", **environment}, check=True, capture_output=True)
     calls = log.read_text(encoding="utf-8").splitlines()
     assert [call.partition(" ")[0] for call in calls] == used

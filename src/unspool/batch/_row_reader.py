@@ -29,8 +29,10 @@ from ._input_files import other_values
 
 _TOOL_CACHE_SIZE = 256
 """Maximum number of tool lists in the cache; a dataset usually repeats a few tool lists."""
-_FORMATS: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
-"""Formats of signed integers in a ``memoryview``, by their size in bytes."""
+_SIGNED: Final[Mapping[int, Literal["b", "h", "i", "q"]]] = {1: "b", 2: "h", 4: "i", 8: "q"}
+"""Formats of integers in a ``memoryview``, by their size in bytes."""
+_UNSIGNED: Final[Mapping[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
+"""Formats of integers without a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,10 +348,9 @@ def _lists(found: pa.Array, name: str) -> list[Any]:
 def _integers(found: pa.Array) -> memoryview:
     """Return the memory of a column of integers without nulls; ``to_numpy`` would need NumPy."""
     width = found.type.bit_width // 8
-    code = _FORMATS[width]
+    formats = _UNSIGNED if pa.types.is_unsigned_integer(found.type) else _SIGNED
     start, end = found.offset * width, (found.offset + len(found)) * width
-    memory = memoryview(found.buffers()[1] or b"")[start:end]
-    return memory.cast("B").cast(code.upper() if pa.types.is_unsigned_integer(found.type) else code)
+    return memoryview(found.buffers()[1] or b"")[start:end].cast("B").cast(formats[width])
 
 
 def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> list[Any]:
