@@ -4,8 +4,8 @@ The program reports if ``docs/coming-from.md`` is out of date; ``--write`` regen
 is counted: the parsers of an engine's dialects get the same few outputs in their own format, complete and
 streamed, and so does unspool's parser under the preset of that name.
 
-Needs: the environments of vLLM and SGLang, which it installs (2.5 GB each).
-Takes: 10 minutes, and as long to install.
+Needs: the environments of vLLM and SGLang, which it installs: several GB.
+Takes: minutes for each engine, longer with the first installation.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ selects the candidates: texts with suspicious growth, and some others, run again
 shows copies of long texts, which one line of the interpreter hides.
 
 Needs: valgrind, and the compiled build (``make build/compiled/unspool``) unless ``--build src`` is given.
-Takes: ``--minutes`` for each build, 5 unless given, and 10 minutes more for counting.
+Takes: ``--minutes`` for each build, 5 unless given, and minutes more to count instructions.
 """
 
 from __future__ import annotations

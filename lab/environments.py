@@ -3,7 +3,7 @@
 ``python -m lab.environments`` lists them; with names, it installs these.
 
 Needs: the package index; npm for some.
-Takes: minutes for each environment, and up to 3.4 GB.
+Takes: minutes for each environment, and up to 3.4 GB of disk.
 """
 
 from __future__ import annotations

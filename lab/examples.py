@@ -2,8 +2,8 @@
 
 ``tests/project/test_examples.py`` runs the examples that need nothing else.
 
-Needs: the package index, Java for Spark; it installs 1.5 GB.
-Takes: 2 minutes, and 5 minutes to install.
+Needs: the package index, and Java for Spark.
+Takes: minutes, most of them for the first installation.
 """
 
 from __future__ import annotations

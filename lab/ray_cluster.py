@@ -4,8 +4,8 @@ A table of outputs is parsed by one process, by three processes, and on a cluste
 with a node killed at some point, and with the driver killed and restarted. Every result must
 equal that of the single process, byte for byte. The table goes into ``docs/batch.md``.
 
-Needs: Linux and the package index; it installs 0.6 GB.
-Takes: 5 minutes with the default number of rows.
+Needs: Linux and the package index.
+Takes: minutes with the default number of rows.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ two kinds of outputs: rendered messages, which must parse back unchanged
 (``tests/models/test_response_templates.py``), and the well-formed outputs of the corpus, of which the table
 counts the correct ones.
 
-Needs: the environments of vLLM, SGLang and Transformers, which it installs (5 GB in all).
-Takes: 5 minutes, and 20 minutes to install.
+Needs: the environments of vLLM, SGLang and Transformers, which it installs: several GB.
+Takes: minutes, longer with the first installation.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The packages are TRL, verl (without its training dependencies) and renderers. The program prints the
 differences, and fails if one has no known reason; see ``PREFIX_REASONS``.
 
-Needs: the package index, npm for vocabularies; it installs 0.7 GB.
-Takes: 5 minutes, and as long to install.
+Needs: the package index, and npm for vocabularies; it installs 0.7 GB.
+Takes: minutes, most of them for the first installation.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def verl_tests() -> str:
             del tokenizer
 
         def _parse_xml_function_call(self, text: str, tools: Any) -> Any:
-            calls = ours.read(
+            calls = ours.parse(
                 tokenizer.encode(f"<tool_call>\n<function={text}</function>\n</tool_call>"), tools
             )[1]
             return calls[0] if calls else None

@@ -5,8 +5,8 @@ next prompt keeps the sampled tokens when a tool result, a second round of calls
 appended, with and without reasoning, and which parts ``{% generation %}`` covers. The totals are below the
 table.
 
-Needs: the development environment, and `make templates` unless templates are given.
-Takes: half a minute.
+Needs: ``make templates``, unless templates are given.
+Takes: less than a minute.
 """
 
 from __future__ import annotations

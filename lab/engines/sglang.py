@@ -5,8 +5,8 @@ their outputs from a stand-in for the engine (``sglang_servers.py``); everything
 from the request to the bytes of the answer, is SGLang's code. The table goes into
 ``docs/engines.md``.
 
-Needs: the package index, npm for vocabularies; it installs 2.5 GB.
-Takes: 10 minutes, and as long to install.
+Needs: the package index, and npm for vocabularies; it installs several GB.
+Takes: minutes for all dialects, longer with the first installation.
 """
 
 from __future__ import annotations

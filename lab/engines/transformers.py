@@ -5,8 +5,8 @@ the server starts with it. The model's output is forced (``transformers_serve.py
 client's answers from Chat and Responses, streamed and not, are compared with unspool's result
 for the same text. The table goes into ``docs/engines.md``.
 
-Needs: the package index, npm for vocabularies; it installs 1.2 GB.
-Takes: 2 minutes for each dialect, and 10 minutes to install.
+Needs: the package index, and npm for vocabularies; it installs 1.2 GB.
+Takes: minutes for each dialect, longer with the first installation.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 For each dialect with a recording, the engine starts as users start it, with a model without
 weights. ``cases.py`` has the requests. The table goes into ``docs/engines.md``.
 
-Needs: the package index, npm for vocabularies, 8 GB of memory; it installs 3.4 GB.
-Takes: 2 minutes for each dialect, and 15 minutes to install.
+Needs: the package index, and npm for vocabularies; it installs 3.4 GB.
+Takes: minutes for each dialect, longer with the first installation.
 """
 
 from __future__ import annotations

@@ -57,11 +57,6 @@ PEERS: Final = {
 }
 
 
-def available() -> list[str]:
-    """Return the names of the peers whose environments exist."""
-    return [name for name in PEERS if environments.python(name).exists()]
-
-
 def command(name: str) -> list[str]:
     """Return the command that runs a peer's program, and write the file with facts.
 

@@ -4,8 +4,8 @@ The remaining arguments are those of ``unspool conformance run``::
 
     python -m lab.peers vllm sglang --html report.html
 
-Needs: the package index; npm for vocabularies. It installs 2.5 GB each for vLLM and SGLang.
-Takes: 10 minutes to install, then 5 to 30 minutes for each parser.
+Needs: the package index, and npm for vocabularies; vLLM and SGLang take several GB each.
+Takes: minutes for each parser, longer with the first installation.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ for its mark. At the end, memory and file descriptors are compared with those af
 
 The same ``--seed`` sends the same requests in the same order.
 
-Needs: the development environment.
+Needs: nothing but the development environment.
 Takes: ``--minutes``, 3 unless given, and half a minute more.
 """
 
@@ -84,7 +84,7 @@ class Soak:
         self.gateways.append(Gateway("one process", config))
         flags = ("--workers", "2", "--set", f"store={folder}/kept.sqlite")
         self.gateways.append(Gateway("two workers", config, *flags))
-        if self.options.use_embedded_model:
+        if self.options.embedded:
             self.single = Gateway("embedded", None, "--set", "idle_timeout=30")
             self.gateways.append(self.single)
         self.connect()
