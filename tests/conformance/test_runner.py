@@ -446,7 +446,6 @@ def test_list_show_and_export_work(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--chunking", "slices"], "unknown chunking 'slices'"),
         (["run", "--dialect", "nobody"], "no dialect 'nobody'"),
         (["run", "--scenario", "nothing"], "no scenario matches nothing"),
-        (["run", "--parser", "nobody"], "nobody"),
         (["run", "--factory", "nowhere"], "package.module:name"),
         (["run", "--command", "/nonexistent/parser"], "cannot run"),
     ],

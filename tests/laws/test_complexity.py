@@ -12,7 +12,7 @@ from zlib import crc32
 
 import pytest
 
-from complexity import LENGTHS, MARGIN, counted_instructions
+from lab.complexity import LENGTHS, MARGIN, counted_instructions
 from unspool import (
     CallArgs,
     CallEnd,
@@ -83,7 +83,7 @@ def test_every_state_has_an_output() -> None:
 @counted
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_texts_cost_linear_work(name: str) -> None:
-    """One text for each dialect; ``make complexity`` tries all of them."""
+    """One text for each dialect; ``python -m lab.complexity`` tries all of them."""
     assert_complexity(hostile(name, Random(crc32(name.encode()))), 400)  # noqa: S311 - reproducible
 
 

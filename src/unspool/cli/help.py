@@ -67,7 +67,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "conformance run": (
         Example("unspool conformance run --dialect hermes --scenario order", "run a part of the suite"),
         Example(
-            "unspool conformance run --parser vllm --html report.html", "test vLLM's parser, and write a page"
+            "unspool conformance run --command ./my-parser --html report.html",
+            "test another parser, and write a page",
         ),
         Example("unspool conformance run --command './mine --json'", "test a program that speaks JSON lines"),
     ),

@@ -4,7 +4,7 @@ A hostile text is made for a dialect: a prefix that brings the parser into one o
 and then one unit, repeated. Units are markers, incomplete markers, quotes, brackets,
 backslashes and whitespace. Work is measured in executed lines instead of time, because the
 number of lines does not depend on other programs. Work that C code does inside one line
-(copying or searching a text) is not measured. ``tools/complexity.py``, which is not part of
+(copying or searching a text) is not measured. ``lab/complexity.py``, which is not part of
 the package, measures that, too, by counting instructions.
 """
 

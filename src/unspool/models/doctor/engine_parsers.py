@@ -6,7 +6,7 @@ parsers but builds a grammar from the chat template, so calls that the template 
 that grammar.
 
 ``tests/models/test_engine_parsers.py`` repeats these tests if the engines are installed.
-``tools/coming_from.py`` counts the defects on malformed outputs.
+``lab/coming_from.py`` counts the defects on malformed outputs.
 """
 
 from __future__ import annotations
@@ -257,14 +257,14 @@ CAVEATS: Final = (
 class Defect(NamedTuple):
     """Error in an engine's own parsers that changes or loses a tool call.
 
-    ``tools/coming_from.py`` counts these errors, and fails if the table ``DEFECTS`` is out of date.
+    ``lab/coming_from.py`` counts these errors, and fails if the table ``DEFECTS`` is out of date.
     """
 
     engine: EngineName
     topic: str
     """The topic of the test outputs in which the error occurred."""
     outcomes: tuple[str, ...]
-    """The outcomes of the error, as ``tools/coming_from.py`` names them."""
+    """The outcomes of the error, as ``lab/coming_from.py`` names them."""
     text: str
     """The description for users."""
     whole: frozenset[str]
