@@ -5,8 +5,8 @@ presses Tab, and each of them would be a dependency for a single command.  The g
 a program; they contain the names of the dialects.  The completions of an argument depend on its metavar or
 its choices.
 
-Each script does three things: it determines the command that was typed so far, completes the subcommands,
-options and arguments of this command, and completes the values of options.
+Each script does three things: it determines which command was typed so far, completes the subcommands,
+options and arguments of this command, and completes option values.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ def _command(path: str, parser: argparse.ArgumentParser) -> Command:
             options.append(
                 Option(tuple(action.option_strings), (action.help or "").partition(" (")[0], values)
             )
-        elif (
-            values is not None and arguments.kind != "files"
-        ):  # if one argument takes files, file names are completed for all arguments
+        # If one argument is a file, file names are completed for all arguments.
+        elif values is not None and arguments.kind != "files":
             arguments = values
     _, _, name = path.partition(" ")
     help_text = EXAMPLES[name][0].what if name else ""
@@ -195,7 +194,7 @@ def _zsh_option(option: Option) -> str:
 
 
 def _zsh_values(values: Values) -> str:
-    words = " ".join(values.words).replace(":", "\\:")  # in names such as hy_v3:opensource
+    words = " ".join(values.words).replace(":", "\\:")  # escapes the colon in names such as hy_v3:opensource
     actions = {
         "files": "_files",
         "folders": "_files -/",

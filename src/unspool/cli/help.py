@@ -88,7 +88,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("unspool completion fish > ~/.config/fish/completions/unspool.fish", "permanently"),
     ),
 }
-"""Examples by command; the first example of each command is also in ``unspool --help``."""
+"""Examples, keyed by command; the first example of each command also appears in ``unspool --help``."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Try it": ("demo",),
@@ -98,7 +98,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Data and training": ("batch",),
     "Extend and check": ("export", "conformance", "completion"),
 }
-"""Commands by topic."""
+"""Mapping from topics to commands."""
 
 _SCREEN: Final = 80
 """Assumed width of the terminal, in columns."""
@@ -107,7 +107,7 @@ _NEXT: Final = {
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
     "SHELL": "bash, zsh or fish",
 }
-"""Hints for missing arguments."""
+"""Hints for missing arguments, keyed by the name of the argument."""
 
 
 def front_page() -> str:
