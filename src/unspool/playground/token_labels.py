@@ -115,7 +115,7 @@ class _File:
         return self._added
 
     def to_str(self) -> str:
-        raise NotImplementedError  # not called, because this class has a decoder
+        raise NotImplementedError  # never called, because this class has a decoder
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         del skip_special_tokens
@@ -129,7 +129,7 @@ class _File:
 
 
 def _scored(vocabulary: object) -> list[tuple[str, int]]:
-    """Return a dictionary from tokens to ids for a Unigram vocabulary, a list of tokens with scores."""
+    """Convert a Unigram vocabulary, a list of tokens with scores, to a dictionary from tokens to ids."""
     if not isinstance(vocabulary, list):
         raise UsageError("this tokenizer.json has no vocabulary")
     return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]
