@@ -17,7 +17,7 @@ from ._parsing_laws import difference
 from ._policy_laws import SampleCall
 
 _PART_COUNT: Final = 8
-"""Number of equal parts into which a call is cut; a quotation may end after any of them."""
+"""Number of equal parts into which a call is cut; a quotation may end after any of these parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 
 def _seeds(spec: Dialect) -> list[str]:
-    """Return the texts that a template may add to the end of a prompt: none, or a reasoning opener."""
+    """Return texts that a template may add to the end of a prompt: an empty text, reasoning openers."""
     wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
