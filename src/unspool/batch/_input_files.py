@@ -364,7 +364,7 @@ def _rows(lines: list[bytes], places: list[int], schema: pa.Schema) -> Rows:
 def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
     r"""Yield the offset and the text of each line that starts in a part.
 
-    Only ``\n`` ends a line: JSON allows a carriage return between any two tokens.
+    Only ``\n`` ends a line, because JSON allows a carriage return between any two tokens.
     """
     stop = part.stop or math.inf
     with _open(one) if part.lines is None else io.BytesIO(part.lines) as file:
