@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_megabytes,
         default=32,
         metavar="MB",
-        help="input size per output file (default: 32)",
+        help="megabytes of input per output file (default: 32)",
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of processes (default: 1)")
     parser.add_argument(

@@ -179,7 +179,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _export_template(options: argparse.Namespace) -> int:
     """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
 
-    Transformers, vLLM and SGLang can use the template.  With --into, print the previous template.
+    Transformers, vLLM and SGLang can use the template.  With --into, print the template that was replaced.
     """
     from ..models.convert.to_response_template import install_template, to_response_template
 
