@@ -116,7 +116,7 @@ def _load_built_ins() -> None:
 @_RunOnce
 def _load_entry_points() -> None:
     """Load the dialects of other packages, and warn about each entry point that cannot be loaded."""
-    from importlib.metadata import entry_points  # here because this import is slow and rarely needed
+    from importlib.metadata import entry_points  # imported here, because the import is slow and rarely needed
 
     for point in entry_points(group=GROUP):
         try:
