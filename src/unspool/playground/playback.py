@@ -33,7 +33,7 @@ from ..wire import ChatStream, MessagesStream, ResponsesStream
 from .parse_options import Setup, read_field
 
 _WINDOW: Final = 48
-"""Default for the number of last pieces that are fed one by one."""
+"""Default number of pieces at the end of the arrived text that are fed one by one."""
 _KINDS: Final = [label.name.lower() for label in Label]
 _MODEL: Final = "playground"
 _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | ResponsesStream]]] = {

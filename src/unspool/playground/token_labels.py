@@ -65,7 +65,7 @@ def _tokenizer(text: str) -> Any:
     except ValueError as error:
         raise UsageError(f"the file is not a tokenizer.json: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
-        raise UsageError("this JSON file has no model: drop the file with the name tokenizer.json")
+        raise UsageError("this JSON file has no model: drop the file that is named tokenizer.json")
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -82,7 +82,7 @@ class _Added(NamedTuple):
 
 
 class _Decoder:
-    """Decoder in a tokenizer, which can be pickled like the decoders of the ``tokenizers`` package."""
+    """Decoder of a tokenizer; it can be pickled, like the decoders of the ``tokenizers`` package."""
 
     def __init__(self, value: object) -> None:
         self._value = value
