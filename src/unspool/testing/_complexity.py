@@ -279,7 +279,7 @@ def hostile(dialect: str | Dialect, rng: Random) -> HostileText:
 
 
 def count_lines(work: Callable[[], object]) -> int:
-    """Return the number of the package's lines that a function executes, without compiled code."""
+    """Return the number of the package's lines that a function executes, excluding compiled code."""
     count = 0
 
     def trace_line(_: FrameType, event: str, __: object) -> Any:

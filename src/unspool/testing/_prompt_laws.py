@@ -141,7 +141,7 @@ def _cut_positions(text: str) -> Iterator[int]:
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """Assert that the output resumes a call of the prompt only if its turn is continued and the call is open.
+    """Assert that the output resumes a call of the prompt only if the call is open and its turn is continued.
 
     :param text: the model's output after a prompt that ends with a complete call.
     """
