@@ -130,7 +130,7 @@ class _Mark(NamedTuple):
 def _marks(
     ids: list[int], openers: Openers, tokenizer: AnyTokenizer, ends: frozenset[int]
 ) -> Iterator[_Mark]:
-    """Return the turns in order; all text before the first opener is a turn of the system."""
+    """Return the turns in order; all text before the first opener is a turn with the role ``system``."""
     vocabulary = as_tokenizer(tokenizer)
     code_points = assign_code_points(openers, vocabulary)
     roles = {substitute(opener, code_points): role for opener, role in openers.items()}
