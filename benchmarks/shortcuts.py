@@ -25,7 +25,7 @@ from unspool._core.compiler.matcher import MATCH
 from unspool._core.compiler.text_states import Entry
 from unspool._core.machine import Machine
 from unspool._core.scan import character_runs as scan
-from unspool._core.scan.markers import MarkerSet, Piece, ValueMarkerSet
+from unspool._core.scan.markers import MarkerSet, ValueMarkerSet, ValuePiece
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
 SCENARIOS = ("prose", "typical", "10k", "64 calls")
@@ -80,9 +80,9 @@ def without_reaches() -> None:
 def without_pieces() -> None:
     """Encode each piece of a value as JSON again instead of caching it."""
 
-    def piece(self: ValueMarkerSet, text: str) -> Piece | None:
+    def piece(self: ValueMarkerSet, text: str) -> ValuePiece | None:
         at, literal = self.seek(text, 0, final=False)
-        return None if literal else Piece(text if at < 0 else text[:at])
+        return None if literal else ValuePiece(text if at < 0 else text[:at])
 
     _put(ValueMarkerSet, "piece", piece)
 

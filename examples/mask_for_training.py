@@ -9,7 +9,7 @@ import sys
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from unspool.tokens import KIND, Label, label_tokens
+from unspool.tokens import LABEL_MASK, Label, label_tokens
 
 ROLLOUT = (
     "<think>\nI ask.\n</think>\n\n"
@@ -35,7 +35,7 @@ sampled = tokenizer.encode(ROLLOUT, add_special_tokens=False).ids
 
 reading = label_tokens(sampled, "hermes", tokenizer=tokenizer, finish_reason="stop")
 for label in Label:
-    ids = [id for id, value in zip(sampled, reading.labels, strict=True) if value & KIND == label]
+    ids = [id for id, value in zip(sampled, reading.labels, strict=True) if value & LABEL_MASK == label]
     if ids:
         print(f"{label.name:9} {tokenizer.decode(ids, skip_special_tokens=False)!r}")
 for attempt in reading.attempts:

@@ -12,7 +12,7 @@ from unspool import Message, ToolCall, UsageError, detect, get_dialect, render
 from unspool._core.render.example_output import EXAMPLE_TOOLS
 from unspool.chat_templates import ChatTemplate
 from unspool.dialects._registry import ends_of_turn
-from unspool.tokens import KIND, Label, conversation, turn_openers
+from unspool.tokens import LABEL_MASK, Label, conversation, turn_openers
 from vocabularies import Bytes, bytes_for, real_vocabulary
 
 CHATML = {
@@ -187,7 +187,9 @@ def check_template(name: str, dialect: str) -> None:
     ]
     ids, ours = encode_rounds(rounds, tokenizer)
     reading = conversation(ids, dialect, tokenizer=tokenizer, openers=openers, tools=EXAMPLE_TOOLS)
-    wrong = [at for at, label in enumerate(reading.labels) if (label & KIND != Label.CONTEXT) != ours[at]]
+    wrong = [
+        at for at, label in enumerate(reading.labels) if (label & LABEL_MASK != Label.CONTEXT) != ours[at]
+    ]
     # The token that ends one turn may also begin the next.
     assert all(reading.labels[at] == Label.END for at in wrong), wrong
     assert reading.turns[-1].reading is not None

@@ -27,7 +27,7 @@ from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
 from unspool.testing import mutate
-from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, label_tokens, mask
+from unspool.tokens import LABEL_MASK, Label, LabelFlag, Reading, label_tokens, mask
 from vocabularies import Bytes, bytes_for, real_vocabulary
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -50,7 +50,7 @@ def texts_of(ids: list[int], tokenizer: Bytes, labels: bytes) -> dict[Label, str
     data = dict.fromkeys(Label, b"")
     special = tokenizer.special_tokens()
     for id, label in zip(ids, labels, strict=True):
-        data[Label(label & KIND)] += special[id].encode() if id in special else bytes([id])
+        data[Label(label & LABEL_MASK)] += special[id].encode() if id in special else bytes([id])
     return {label: text_bytes.decode(errors="replace") for label, text_bytes in data.items()}
 
 
@@ -68,7 +68,7 @@ def test_labels_follow_the_message(dialect: str) -> None:
     assert texts[Label.NAME] == "".join(call.name for call in message.tool_calls)
     values = [value for call in message.tool_calls for value in json.loads(call.arguments).values()]
     assert all(str(value) in texts[Label.ARGUMENTS] for value in values)
-    assert not any(label & (SHARED | BROKEN) for label in reading.labels)
+    assert not any(label & (LabelFlag.SHARED | LabelFlag.BROKEN) for label in reading.labels)
     for attempt, call in zip(reading.attempts, message.tool_calls, strict=True):
         assert (attempt.name, attempt.arguments, attempt.status) == (call.name, call.arguments, "complete")
         start, end = attempt.name_span
@@ -90,7 +90,7 @@ def test_every_id_has_a_label_in_any_grouping(dialect: str) -> None:
         assert len(reading.labels) == len(ids)
         assert labels_in_groups(dialect, ids, tokenizer, random) == reading.labels
         broken = [attempt for attempt in reading.attempts if attempt.status != "complete"]
-        flagged = any(label & BROKEN for label in reading.labels)
+        flagged = any(label & LabelFlag.BROKEN for label in reading.labels)
         cut = any(isinstance(event, Markup) and event.kind == "cut" for event in reading.events)
         assert flagged == any(attempt.start < attempt.end for attempt in broken) or cut
         text = mutate(text, random)
@@ -115,10 +115,14 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
     ("widths", "spans", "labels"),
     [
         ([2, 2], [(2, 1), (4, 2)], [1, 2]),
-        ([3, 1], [(2, 1), (4, 2)], [1 + SHARED, 2]),
+        ([3, 1], [(2, 1), (4, 2)], [1 + LabelFlag.SHARED, 2]),
         ([3, 1], [(2, 1), (4, 1)], [1, 1]),
-        ([4, 1], [(1, 1), (2, 1), (3, 2), (5, 2)], [1 + SHARED, 2]),  # the SHARED flag is kept
-        ([4, 1], [(1, 1), (2, 2), (3, 1), (5, 1)], [1 + SHARED, 1]),
+        (
+            [4, 1],
+            [(1, 1), (2, 1), (3, 2), (5, 2)],
+            [1 + LabelFlag.SHARED, 2],
+        ),  # the flag is kept
+        ([4, 1], [(1, 1), (2, 2), (3, 1), (5, 1)], [1 + LabelFlag.SHARED, 1]),
         ([1, 0, 0, 1], [(1, 1), (2, 2)], [1, 1, 1, 2]),  # tokens that are parts of one character
         ([3], [(2, 1)], [1]),  # no span follows
         ([], [(0, 1)], []),
@@ -166,8 +170,8 @@ def test_real_token_is_labelled_by_its_first_character(dialect: str, model: str)
         reading = label_tokens(encoded.ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
         wanted = by_characters(reading, text, ends_of_turn(get_dialect(dialect)))
         for (start, end), label in zip(encoded.offsets, reading.labels, strict=True):
-            assert label & KIND == wanted[start], text[start:end]
-            assert bool(label & SHARED) == (len(set(wanted[start:end])) > 1), text[start:end]
+            assert label & LABEL_MASK == wanted[start], text[start:end]
+            assert bool(label & LabelFlag.SHARED) == (len(set(wanted[start:end])) > 1), text[start:end]
 
 
 # -- text of a token
@@ -207,7 +211,7 @@ def test_tokens_of_a_malformed_call_say_so() -> None:
     tokenizer = bytes_for("hermes")
     text = '<tool_call>{"name": "f", "arguments": {"a": 1'
     reading = label_tokens(tokenizer.encode(text), "hermes", tokenizer=tokenizer, finish_reason="length")
-    assert all(label & BROKEN for label in reading.labels)
+    assert all(label & LabelFlag.BROKEN for label in reading.labels)
     (attempt,) = reading.attempts
     assert (attempt.status, attempt.start, attempt.end) == ("truncated", 0, len(reading.labels))
     (diagnostic,) = reading.diagnostics
@@ -233,7 +237,7 @@ def test_masks_select_labels() -> None:
     reading = label_tokens(tokenizer.encode("<think>a</think>b<|im_end|>"), "hermes", tokenizer=tokenizer)
     assert list(reading.mask()) == [1, 1, 1, 1, 1]
     assert list(reading.mask(Label.CONTENT, Label.END)) == [0, 0, 0, 1, 1]
-    assert list(mask(bytes([Label.CONTENT + SHARED, Label.CONTEXT]))) == [1, 0]
+    assert list(mask(bytes([Label.CONTENT + LabelFlag.SHARED, Label.CONTEXT]))) == [1, 0]
 
 
 def test_prompt_decides_the_start_channel() -> None:

@@ -12,7 +12,7 @@ never retracted.  At this point ``Machine`` creates an ``OpenCall``, and passes 
 phase     reads                                   ends when
 ========  ======================================  =================================================
 PAYLOAD   the arguments, through a codec          the codec is done (TAIL) or fails (JUNK)
-TAIL      closing markers, each of them optional  all were read, or other text follows
+TAIL      closing markers, each of them optional  no further closing marker follows
 JUNK      the text after the error                a closing marker, or another call's opening marker
 ========  ======================================  =================================================
 
@@ -76,7 +76,7 @@ class OpenCall:
         resync: MarkerSet,
         repair: bool,
     ) -> None:
-        """Start after the head of the call.
+        """Create a reader that starts after the head of the call.
 
         :param codec: the codec for the arguments; None if the call has no arguments.
         :param section: the section that the head of this call opened, or None.  If such a call is broken, it
@@ -244,7 +244,7 @@ class OpenCall:
                 self._end("malformed", 0)
             return at < 0 and final
         # If the call opened a section, its raw text includes the section's opening marker.  It must include
-        # the closing marker as well, so that text put back into the content has both.
+        # the closing marker as well, so that both markers are there if the raw text becomes content.
         of_section = self._section.closers if self._section is not None else ()
         closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
         if literal not in closers:
@@ -307,7 +307,8 @@ class OpenCall:
     def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
         """Return the length of a surplus closing bracket at the current position; -1 if more input is needed.
 
-        If no marker closes the call, a ``]`` may close a list of calls, and whitespace may be content.
+        In a call without closing markers, only a ``}`` is surplus, and only without whitespace in front of
+        it: a ``]`` may close a list of calls, and whitespace may be content.
         """
         ledger = self._ledger
         buffer, at = ledger.buffer, ledger.position

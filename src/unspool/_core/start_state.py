@@ -88,9 +88,9 @@ def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDiale
 
 
 def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
-    """Return the place where an output begins, given the relevant tail of the prompt.
+    """Return where an output begins (such as ``content``), given the relevant tail of the prompt.
 
-    Return None if the output begins in dropped text or if the place depends on the output.
+    Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
         return "content"  # the output begins with the echoed text
@@ -104,7 +104,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
 
 def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
-    """Return those events of the prompt that must also be the first events of the output."""
+    """Return the events of the prompt that must be repeated as the first events of the output."""
     if not machine.call_open:
         visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = visible[-1] if visible else None
@@ -121,7 +121,7 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
 
 
 def _reasoning_close() -> Markup:
-    """Return an empty closing marker of reasoning; later stages then remove the whitespace after it."""
+    """Return an empty closing reasoning marker, which makes later stages remove the whitespace after it."""
     return Markup("reasoning_close", "", 0, 0)
 
 
@@ -185,7 +185,7 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
         end = len(text[:start].rstrip())
     if not first:
         return _first_opener(text, prompt.first_openers)
-    # If the sequence starts with a closing marker of reasoning, the template wrote reasoning before it.
+    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before it.
     for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
@@ -230,9 +230,9 @@ def begins_turn(text: str, compiled: CompiledDialect) -> bool:
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the last turn of the text, from its first marker on.
+    """Return whether the last turn certainly begins within this text, and the text of this turn.
 
-    The first returned value is true if the turn certainly begins within this text.
+    The text of the turn includes its first marker.
     """
     prompt = compiled.prompt
     border = _end_of_unknown_token(text, compiled)
@@ -267,9 +267,9 @@ def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
 
 
 def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the last message of the text, or an empty string if this message is finished.
+    """Return whether the last message certainly begins within this text, and the text of this message.
 
-    The first returned value is true if the message certainly begins within this text.
+    The text of the message is an empty string if the message is finished.
     """
     dialect = compiled.dialect
     frame = compiled.frame

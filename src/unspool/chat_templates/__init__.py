@@ -1,13 +1,13 @@
 """Chat templates, rendered as in Hugging Face Transformers.
 
-``ChatTemplate`` renders a model's Jinja template with the sandbox and the filters
-of Transformers.  ``normalise_history`` converts a client's messages to the form that
-a template can read.  Templates differ in the form of arguments, the key for
-reasoning and the number of calls per message, and they do not declare any of this.
-``TemplateCapabilities`` contains the results of probes, which find out.
+``ChatTemplate`` renders a model's Jinja template with the sandbox and the filters of Transformers.
+``normalise_history`` converts a client's messages to the form that a template can read.  Templates differ in
+three things: whether arguments must be an object or JSON text, which key contains reasoning, and how many
+calls a message may have.  A template does not declare these things, so this package renders short test
+conversations (probes) to find out.  ``TemplateCapabilities`` contains the results.
 
-A template is a program from an untrusted source.  It runs in a separate process with
-limits on time and memory.  The process is reused for later renderings.
+A template is a program from an untrusted source.  It runs in a separate process with limits on time and
+memory, and later renderings use the same process again.
 
 This package needs Jinja2: ``pip install 'unspool[template]'``.
 """

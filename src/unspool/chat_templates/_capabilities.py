@@ -1,9 +1,9 @@
 """Capabilities of a chat template, found by rendering probes.
 
-A template does not declare which messages it can read.  Two examples: some templates
-need arguments as an object and others as JSON text, and they look for reasoning under
-different keys.  ``probe_capabilities`` renders short conversations with recognisable
-texts, and searches the results for these texts.
+A template does not declare which messages it can read.  For example, some templates need arguments as an
+object, and others as JSON text.  Some read reasoning from the key ``reasoning_content``, and others from
+``thinking``.  ``probe_capabilities`` renders short conversations that contain unusual texts, and searches the
+renderings for these texts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class TemplateCapabilities:
     """The key for reasoning; ``parts`` if reasoning must be a part of the content; empty if the template
     does not read reasoning."""
     content_before_calls: bool
-    """True if the template writes the content of a message with calls before these calls.
+    """True if the template writes the content of a message before the calls of the same message.
 
-    If False, the content must be in a separate message before the calls.
+    If False, the content must be moved to a separate message, before the message with the calls.
     """
     content_with_reasoning: bool
     """True if a message with calls may have both content and reasoning."""
     empty_content: str | None
-    """The content that a message with calls and no text must have: an empty string or None."""
+    """The value of ``content`` in a message that has calls but no text: an empty string or None."""
     roles_with_parts: frozenset[str]
     """Roles whose content may be a list of parts."""
     roles_with_parts_only: frozenset[str]
@@ -47,7 +47,7 @@ class TemplateCapabilities:
 
 
 class RenderAttempt(Protocol):
-    """Function that renders a conversation with a tool; it returns "" if the template raises an error."""
+    """Function that renders messages with a tool declared; returns "" if the template raises an error."""
 
     def __call__(self, *messages: ChatMessage) -> str: ...
 
@@ -84,8 +84,8 @@ def _probe_call(name: str, arguments: object) -> ChatMessage:
 def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     """Return the capabilities of a template.
 
-    Each probe uses the results of earlier probes.  For example, the probes for calls contain
-    a user message, so it must be known whether the content of user messages must be a list.
+    Each probe uses the results of earlier probes.  For example, the probes for calls contain a user message,
+    so an earlier probe must find out whether the content of user messages must be a list.
     """
     with_parts: set[str] = set()
     with_parts_only: set[str] = set()
@@ -103,7 +103,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
                 with_parts_only.add(role)
 
     def render_turn(content: object, *calls: ChatMessage, **extra: object) -> str:
-        """Return a rendering of one model turn with the results of its calls."""
+        """Render an assistant message, followed by the results of its calls."""
         if calls:
             extra["tool_calls"] = list(calls)
         return attempt(
@@ -114,7 +114,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
         return message("tool", content, tool_call_id=call["id"])
 
     def in_order(text: str) -> bool:
-        """Return whether the content comes before the call in a rendering, as in the model's output."""
+        """Return whether a rendering contains the content before the call, as the model wrote them."""
         return -1 < text.find(_TEXT) < text.find("unspool_first")
 
     probe_parts("user", lambda content: [message("user", content)])
@@ -122,7 +122,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     probe_parts("system", lambda content: [message("system", content), user])
     probe_parts("assistant", lambda content: [user, message("assistant", content)])
     if "user" in with_parts_only:
-        with_parts_only.add("tool")  # a guess; the probe for tool results comes later, because it needs calls
+        with_parts_only.add("tool")  # assumed until tool results are probed, which needs calls
     forms = {"object": _ARGUMENTS, "string": json.dumps(_ARGUMENTS)}
     contents = ("", None)
     rendered = {
@@ -134,7 +134,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
     arguments = _arguments_form(rendered)
     form = "string" if arguments == "string" else "object"
     empties = [content for content in contents if (form, content) in rendered]
-    # Prefer the empty content that renders to less text: some templates write None as the word "None".
+    # Of "" and None, prefer the one that renders to less text: some templates write None as the word "None".
     empty = min(empties, key=lambda content: len(rendered[form, content]), default="")
     first, second = (_probe_call(f"unspool_{name}", forms[form]) for name in ("first", "other"))
     calls = [first] if rendered else []
@@ -158,7 +158,7 @@ def probe_capabilities(attempt: RenderAttempt) -> TemplateCapabilities:
 
 
 def _arguments_form(rendered: Mapping[tuple[str, str | None], str]) -> Literal["object", "string", "either"]:
-    """Return the form of arguments that a template reads, according to its renderings of both forms."""
+    """Return the form of arguments that a template reads, by comparing how it renders the two forms."""
     texts = {form: text for (form, _), text in reversed(tuple(rendered.items()))}
     objects, strings = texts.get("object", ""), texts.get("string", "")
     if objects and objects == strings:
@@ -177,5 +177,5 @@ def _reasoning_key(render_turn: Callable[..., str]) -> str:
 
 
 def _reads_text(text: str) -> bool:
-    """Return whether a rendering contains the text of a part, rather than the part printed as data."""
+    """Return whether a rendering contains a part's text, but not the whole part printed as a dictionary."""
     return _TEXT in text and not re.search(r"""["']type["']: ["']text["']""", text)

@@ -50,7 +50,8 @@ def _plain(value: object) -> Any:
     """Return a copy of a value in plain JSON types, so that a template cannot call methods of our objects."""
     if value is None or type(value) in (str, int, float, bool):
         return value
-    # Convert instances of subclasses, such as enumeration members, because they have more attributes.
+    # Convert instances of subclasses, such as enumeration members, to the plain type: a subclass may have
+    # attributes that a template must not use.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -113,8 +114,10 @@ class ChatTemplate:
 
         :param source: the text of the file ``chat_template.jinja``, or the field
             ``chat_template`` of ``tokenizer_config.json``.
-        :param bos_token: the tokenizer's token for the beginning of a text; None if it has none.
-        :param eos_token: the tokenizer's token for the end of a text; None if it has none.
+        :param bos_token: the tokenizer's token for the beginning of a text; None if the tokenizer has no such
+            token.
+        :param eos_token: the tokenizer's token for the end of a text; None if the tokenizer has no such
+            token.
         :param max_length: maximum length of a rendering, in characters.
         :param max_seconds: maximum processor time for a rendering, in seconds.
         :param max_megabytes: maximum memory for a rendering, in megabytes.
@@ -204,7 +207,7 @@ class ChatTemplate:
         return _spans(self._render(messages, tools, add_generation_prompt, False, kwargs, marked=True))
 
     def _mark_end(self, chat: list[ChatMessage], field: str) -> str:
-        """Append a marker to the text of the last message, and return the text without the marker."""
+        """Append a marker to the text of the last message; return the original text."""
         value = chat[-1].get(field) if chat else None
         if value is None:
             raise UsageError(f"continue_final_message: the last message has no {field!r} to continue")
@@ -235,7 +238,7 @@ class ChatTemplate:
         """Render the template with these variables.
 
         :param variables: the template's variables; None to compile the template without rendering.
-        :param left: the seconds that remain if earlier renderings share the time limit.
+        :param left: the seconds that remain of the time limit, if earlier renderings have used a part of it.
         """
         length, seconds, megabytes = self._limits
         left = min(left, seconds)
@@ -264,7 +267,7 @@ class ChatTemplate:
                 try:
                     return self._run(probe, probing=True, left=until - self._spent)
                 except ChatTemplateLimit:
-                    raise  # a limit is no evidence that the template lacks the capability
+                    raise  # reaching a limit does not show that the capability is missing
                 except ChatTemplateError:
                     continue
             return ""
@@ -273,7 +276,7 @@ class ChatTemplate:
 
 
 def _aliased(message: ChatMessage) -> ChatMessage:
-    """Return a message with its reasoning under every key that templates use, as Transformers does."""
+    """Return a message with its reasoning under both keys that templates read, as in Transformers."""
     reasoning = next((message[key] for key in _ALIASED if message.get(key) is not None), None)
     if reasoning is None:
         return message
@@ -307,7 +310,8 @@ def _cut_end(text: str, final: str) -> str:
             "so the model cannot continue it"
         )
     at = text.rindex(mark)
-    # The marker ends with a space.  If the space is missing, the template trims messages, so trim the text.
+    # The marker ends with a space.  If this space is missing in the rendering, the template has trimmed the
+    # message, so trim the text, too.
     return text[:at] if text[at : at + len(_CONTINUE)] == _CONTINUE else text[:at].rstrip()
 
 

@@ -1,7 +1,7 @@
 """Jinja environment for chat templates, like that of Transformers but with limits on each rendering.
 
-From our package, the child process (``_render_process.py``) imports only this file,
-``_render_job.py`` and ``_render_limits.py``, so that it starts quickly.
+The child process (``_render_process.py``) imports only three modules of our package: this file,
+``_render_job.py`` and ``_render_limits.py``.  So it starts quickly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ RenderMode: TypeAlias = Literal["plain", "probing", "lenient"]
 empty string.  ``lenient`` is like ``probing``, but templates may modify lists, as some engines allow.
 """
 clock: Final = getattr(time, "thread_time", time.process_time)
-"""Function that returns processor time in seconds: the thread's if possible, else the process's."""
+"""Function that returns the processor time of the current thread, in seconds.  On platforms that cannot
+measure it, the function returns the processor time of the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class _Bounds:
 _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
 _marking: ContextVar[bool] = ContextVar("_marking", default=False)
 GENERATION_MARKS: Final = ("\ud800", "\udfff")
-"""Marks around each ``{% generation %}`` block, if requested: unpaired surrogates, which no text contains."""
+"""Characters that mark the start and the end of each ``{% generation %}`` block, if requested.  They are
+unpaired surrogates, which no ordinary text contains."""
 
 
 def _tojson(
@@ -202,7 +204,7 @@ def generate(
     """Return the rendering of a template; raise ``Limit`` if it reaches a limit.
 
     :param marked: put marks around ``{% generation %}`` blocks.
-    :param seconds: the complete time limit, used in the error message.
+    :param seconds: the whole time limit, which is used only in the error message.
     :param left: the seconds that remain of the time limit.
     """
     bounds = _Bounds(length, seconds, clock() + left)

@@ -26,7 +26,8 @@ MALFORMED_KEY: Final = "malformed_arguments"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 """Unpaired surrogates, which cannot be encoded as UTF-8."""
 _MAX_DEPTH: Final = 64
-"""Maximum nesting of arguments, because templates recurse; deeper arguments are treated as malformed."""
+"""Maximum nesting depth of arguments, because templates read them recursively.  Arguments that are nested
+more deeply are treated as malformed."""
 
 
 def normalise_history(
@@ -110,7 +111,7 @@ def _assistant(
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # No check, because the model must see its earlier output even if the parser cannot read it.
+        # Render even what the parser could not read again, because the model must see its earlier output.
         content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
@@ -128,7 +129,7 @@ def _assistant(
 
 
 def _closer(dialect: Dialect) -> str:
-    """Return the closing marker of reasoning; if there is none, a text that no template contains."""
+    """Return the closing reasoning marker; if there is none, return a text that no template contains."""
     if not dialect.reasoning:
         return "\0"
     _, _, after = split_at(parse_template(split_marks(dialect.reasoning[0])[1]), "text")
@@ -218,19 +219,19 @@ def _finite(text: str) -> float:
 
 
 class _Ids:
-    """Converter of call ids to the format of the family; a call and its result get equal ids."""
+    """Converter of call ids to the model family's format; a call and its result get equal ids."""
 
     def __init__(self, form: IdFormat) -> None:
         self._form = form
         self._index = 0
         self._used: set[str] = set()
         self._new_ids: dict[str, str] = {}
-        """New ids by original id."""
+        """The new id for each original id."""
         self._open: dict[str, None] = {}
         """New ids of the calls that have no result yet."""
 
     def call(self, original: object, name: str) -> str:
-        """Return the id of the next call in the format of the family."""
+        """Return an id for the next call, in the model family's format."""
         id = (
             original
             if isinstance(original, str) and self._fits(original, name)
@@ -266,7 +267,7 @@ class _Ids:
     def _make_id(self, original: object, name: str) -> str:
         """Return an id that depends only on the history, so that equal histories render equal prompts."""
         form = self._form
-        # Without a random part in the format, every attempt would produce the same id.
+        # If the format has no random part, every attempt produces the same id, so make only one attempt.
         for attempt in range(len(self._used) + 1 if "{random}" in form.pattern else 1):
             id = form.seeded(f"{original}\0{attempt}")(name, self._index)
             if id not in self._used:
@@ -275,7 +276,7 @@ class _Ids:
 
 
 def _split_calls(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
-    """Yield the messages, with each call in a message of its own, followed by the result of that call."""
+    """Yield the messages, but split a message with several calls: each call is followed by its own result."""
     done: set[int] = set()
     for at, message in enumerate(messages):
         calls = message.get("tool_calls", ())

@@ -1,15 +1,13 @@
-"""Check of prefix stability: that the next prompt begins with the previous prompt and turn.
+"""Check of prefix stability: whether the next prompt begins with the old prompt and the model's turn.
 
-A model writes its turn after a prompt.  Then messages are added, and the template
-renders the whole conversation again.  If the new prompt begins with the old prompt
-and the turn, the token ids of both can be reused, and only a suffix is new.  Some
-templates break this: they remove reasoning after the next question, write an empty
-reasoning block only in prompts, or change the end of a turn.  This module finds the
-place where the old and the new text differ.
+A model writes its turn after a prompt.  Then messages are added, and the template renders the whole
+conversation again.  If the new prompt begins with the old prompt and the turn, the token ids of both can be
+reused, and only a suffix is new.  Some templates break this: they remove reasoning after the next question,
+write an empty reasoning block only in prompts, or change the end of a turn.  This module finds the first
+character at which the old and the new text differ.
 
-The module compares two renderings of a conversation whose last turn is a placeholder: a
-text that is easy to find.  It never renders the model's real output, because no template
-reproduces that output exactly.
+The module compares two renderings of a conversation whose last turn is a placeholder: a text that is easy to
+find.  It never renders the model's real output, because templates do not reproduce that output exactly.
 """
 
 from __future__ import annotations
@@ -35,9 +33,8 @@ TAG: Final = r"(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,}\]|[\[\]]~?!?\w~?[\[\]]|◁[^◁
 """Regular expression for the markers of all families, for use without a vocabulary."""
 _TAGS_AT_END: Final = re.compile(rf"(?:{TAG}\s*)*\Z")
 _TAIL: Final = 1024
-"""Number of characters at the end of a text in which markers are searched.
-
-Without this limit, a long run of markers would take quadratic time.
+"""Markers are searched only in this many characters at the end of a text.  Without this limit, a long run of
+markers would take quadratic time.
 """
 _TAG_AT_END: Final = re.compile(rf"{TAG}\s*\Z")
 _HEADER_AT_END: Final = re.compile(rf"{TAG}[\w =]{{0,40}}{TAG}\s*\Z")
@@ -89,9 +86,9 @@ class ExtendedConversation(NamedTuple):
     header: int
     """Length of the old prompt, including the header of the model's turn."""
     was: str
-    """The old prompt, followed by a placeholder for the model's turn without the end of the turn."""
+    """The old prompt and a placeholder for the model's turn, without the marker that ends the turn."""
     end: str
-    """The end of the model's turn, as the template writes it for the last turn of a conversation."""
+    """The text with which the template ends the model's turn if no message follows."""
     now: str
     """The next prompt."""
 
@@ -102,7 +99,7 @@ class ExtendedConversation(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """The text after the model's text in the next prompt, starting with the end of the model's turn."""
+        """The rest of the next prompt after the model's text; it starts with the text that ends the turn."""
         return self.now[len(self.was) :]
 
     def difference(self, *, closed: bool) -> Difference | None:
@@ -153,11 +150,12 @@ def make_turn(
     thought: bool,
     calls: Sequence[ProbeCall] = (),
 ) -> ChatMessage:
-    """Return an assistant message as a placeholder for the model's turn: calls, or an answer."""
+    """Return an assistant message with placeholder calls or a placeholder answer as the model's turn."""
     text = "" if calls else CONTENT
     key = markers.key if markers is not None and thought else ""
     if thought and markers is not None and not key:
-        # The template reads reasoning under no key, but it may look for reasoning markers in the content.
+        # The template does not read reasoning from any key, but it may look for reasoning markers in the
+        # content.
         text = f"{markers.opener}\n{THOUGHT}\n{markers.closer}\n\n{text}"
     content: object = text or (capabilities.empty_content if calls else "")
     if key == "parts":
@@ -224,10 +222,10 @@ class ConversationRenderer:
     ) -> ExtendedConversation:
         """Return the renderings of the conversation before and after new messages follow the model's turn.
 
-        :param lead: the text before the answer in the turn: an empty reasoning block or an empty
-            string; None if the turn begins with reasoning.
-        :param turn_start: the beginning of the turn as the model wrote it, including the seed at the
-            end of its prompt; None if the turn began with the seed of the current prompt.
+        :param lead: the text before the answer if the turn has no reasoning: an empty reasoning block or an
+            empty string; None if the turn begins with reasoning.
+        :param turn_start: the actual beginning of the turn, including the seed that ended the prompt for this
+            turn; None if that seed was the same as the seed of the current prompt.
         """
         prompt = self.prompt(history)
         seed = prompt.seed if turn_start is None or turn_start.startswith(prompt.seed) else ""
@@ -249,7 +247,7 @@ class ConversationRenderer:
         return seed + opener + THOUGHT
 
     def _end(self, turn: ChatMessage, body: str) -> str:
-        """Return the text that ends the turn, from a rendering in which this turn is the last one."""
+        """Return the text that ends the turn; ``body`` is the rendered turn without later messages."""
         if not turn.get("tool_calls") and CONTENT in body:
             return body[max(body.rfind(text) + len(text) for text in (CONTENT, THOUGHT)) :]
         match = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
@@ -263,7 +261,7 @@ class ConversationRenderer:
 def make_round(
     capabilities: TemplateCapabilities, markers: ReasoningMarkers | None, *, thought: bool, call: ProbeCall
 ) -> list[ChatMessage]:
-    """Return a model turn and the message after it: a call and its result, or an answer and a question."""
+    """Return a model turn and the next message: a call and its result, or an answer and a new question."""
     if capabilities.calls == "none":
         return [
             make_turn(capabilities, markers, thought=thought),
@@ -274,7 +272,7 @@ def make_round(
 
 
 def _border(text: str, at: int) -> int:
-    """Return the offset, or the start of a marker if the offset is inside one.
+    """Return the offset ``at``; if it is inside a marker, return the start of this marker.
 
     Two different markers may begin with the same characters, so texts may differ inside a marker.
     """
@@ -284,7 +282,7 @@ def _border(text: str, at: int) -> int:
 
 
 def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
-    """Return a rendered turn in two parts: the turn itself, and what the template adds after every turn.
+    """Split a rendered turn into the turn itself and the text that the template adds after every turn.
 
     The second part consists of the end of the turn and the header of the next turn.
     """
@@ -304,12 +302,12 @@ def _seed(prompt: str, markers: ReasoningMarkers | None) -> str:
 
 
 def _replace_lead(lead: str, body: str, markers: ReasoningMarkers | None) -> str:
-    """Return a rendered turn without reasoning in which ``lead`` replaces the template's reasoning block."""
+    """Replace the empty reasoning block at the start of a rendered turn with ``lead``."""
     if markers is None:
         return body
     block = re.compile(_block(markers))
     if body.startswith(lead) and not block.match(body, len(lead)):
-        return body  # the rest, up to the answer, is the model's own text
+        return body  # the text between ``lead`` and the answer is the model's own
     return lead + block.sub("", body, count=1) if block.match(body) else lead + body
 
 
@@ -352,7 +350,7 @@ def find_reasoning_markers(template: ChatTemplate) -> ReasoningMarkers | None:
     """Return the markers that a template writes around reasoning; None if no markers are found."""
     capabilities = template.capabilities
     question = make_message(capabilities, "user", QUESTION)
-    # The probes of the capabilities miss templates that write only the last message's reasoning.
+    # Some templates write only the last message's reasoning, so the capability probes find no key for them.
     # For these templates, try all keys.
     for key in [capabilities.reasoning_key] if capabilities.reasoning_key else REASONING_KEYS:
         answer = make_turn(capabilities, ReasoningMarkers("", "", key=key), thought=True)
@@ -377,7 +375,8 @@ def _around(text: str) -> ReasoningMarkers:
     opener = _TAG_AT_END.search(before)
     closer = _TAG_AHEAD.match(after)
     if opener and opener[0].strip() in before[max(0, question - 40) : question]:
-        # This marker ends the header of every message, so use the whole header as the opening marker.
+        # The marker before reasoning ends the header of every message, so use the whole header as the opening
+        # marker.
         opener = _HEADER_AT_END.search(before)
         closer = _HEADER_AHEAD.match(after) or closer
     close = closer[1] if closer else ""

@@ -1,4 +1,4 @@
-"""Render jobs and their results, which are sent between processes.
+"""Render jobs and their results, in the form in which one process sends them to another.
 
 ``TemplateRunner`` runs a job.  It returns errors as results, because an exception
 cannot be sent to another process.
@@ -31,7 +31,8 @@ _MAX_KEPT: Final = 1 << 20
 JOB: Final = struct.Struct("!IddI")
 """Header of a job: size in bytes, seconds, remaining seconds, megabytes."""
 HEADER: Final = struct.Struct("!BBidI")
-"""Header of a result: kind, flag for "process ends now", template line or -1, seconds, size in bytes."""
+"""Header of a result: kind, whether the child process ends now, template line or -1, seconds, size in
+bytes."""
 READY: Final = b"+"
 """Byte that a child process sends before its first job."""
 
@@ -91,7 +92,8 @@ class TemplateRunner:
         self._code: OrderedDict[str, CodeType] = OrderedDict()
         self._length = 0
         self._lock = threading.Lock()
-        """Lock of the cache; it is needed because jobs may run in several threads of the caller's process."""
+        """Lock for the cache, which is needed on platforms where jobs run in the threads of the caller's
+        process."""
 
     def run(self, job: RenderJob) -> RenderResult:
         """Run a job, and return its result; errors are results, too."""

@@ -14,7 +14,8 @@ DEFAULT_MAX_LENGTH: Final = 1 << 24
 DEFAULT_MAX_SECONDS: Final = 10.0
 """Default for the maximum processor time of a rendering, in seconds."""
 DEFAULT_MAX_MEGABYTES: Final = 512
-"""Default for the maximum memory of a rendering in megabytes, without what the process used before."""
+"""Default for the maximum memory of a rendering, in megabytes.  The memory that the process used before the
+rendering does not count."""
 
 MAX_SECONDS: Final = 86_400
 """Largest value of ``max_seconds``."""
@@ -28,7 +29,7 @@ MAX_RANGE: Final = 100_000
 MAX_EXPONENT: Final = 64
 """Maximum exponent for the operator ``**`` in a template."""
 PROBING_RENDERINGS: Final = 5
-"""Time limit for all probes of one template together, in multiples of ``max_seconds``."""
+"""Time limit for all probes of one template together, as a multiple of ``max_seconds``."""
 MAX_GROWTH: Final = 64 << 20
 """Maximum growth of a child process in bytes; a process that has grown more ends after the job."""
 

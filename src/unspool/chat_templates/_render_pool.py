@@ -59,7 +59,8 @@ _KEPT: Final = (
     "DYLD_LIBRARY_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
 )
-"""Environment variables that a child gets: those needed to start and to find the local time, no secrets."""
+"""Environment variables that a child process gets: only those that it needs to start and to find the local
+time, so that it gets no secrets."""
 _TO_START: Final = 60.0
 _PATIENCE: Final = 3.0
 _GRACE: Final = 1.0
@@ -112,7 +113,7 @@ class _RenderProcess:
         self.ready = self._receive(len(READY), time.monotonic() + _TO_START) == READY
 
     def run(self, job: bytes, length: int, until: float) -> tuple[RenderResult, bool]:
-        """Send a job; return its result, and True if the child ends after this job.
+        """Send a job; return its result, and a flag that is True if the child ends after this job.
 
         After ``TimeoutError`` or ``_ProcessEnded`` was raised, the child cannot be used again.
 
@@ -228,7 +229,7 @@ class RenderPool:
         return result
 
     def _child(self) -> tuple[_RenderProcess, float]:
-        """Return an idle or new child process, and the seconds that it took to start."""
+        """Return an idle or a new child process, and the seconds that a new process took to start."""
         with _lock:
             if self._idle:
                 return self._idle.pop(), 0.0
@@ -268,7 +269,7 @@ class RenderPool:
             return
         with _lock:
             if turn not in self._waiting:
-                return  # a place became free just after the timeout
+                return  # another job ended just after the timeout
             self._waiting.remove(turn)
         waited = time.monotonic() - started_at
         raise NoRenderer(f"all template processes were busy for {waited:.1f} seconds: try again later")

@@ -35,7 +35,8 @@ from ._render_limits import MAX_GROWTH, Limit, out_of_memory, out_of_time
 
 _WIRE: Final = 0
 _AGAIN: Final = 0.05
-"""Seconds until ``SIGPROF`` is repeated, because code may catch the error that the first one raised."""
+"""Seconds between two ``SIGPROF`` signals.  The signal is repeated, because other code may catch the error
+that the first signal raised."""
 _GRACE: Final = 0.25
 """Seconds of processor time beyond the limit after which ``SIGVTALRM`` ends the process."""
 
@@ -70,13 +71,14 @@ def main() -> None:
             kind, data = "limit", str(reason).encode()
             leaving = True
         spent = time.process_time() - started_at
-        # A signal may interrupt Python at any point, so its state is unreliable and the process must end.
+        # The signal may have interrupted Python at any point, so the interpreter's state is unreliable and
+        # the process must end.
         leaving = leaving or bool(rung) or _size(sizes) - base > MAX_GROWTH
         _write(HEADER.pack(KINDS.index(kind), leaving, -1 if line is None else line, spent, len(data)) + data)
 
 
 def _load(runner: TemplateRunner) -> None:
-    """Import all modules that renderings would otherwise import later, when files cannot be opened."""
+    """Import all modules that renderings need, because a confined process cannot open files."""
     for name in ("html", "jinja2.constants", "jinja2.debug", "pprint", "random", "textwrap", "unicodedata"):
         importlib.import_module(name)
     source = "{{ strftime_now('%c') }}{{ 1 | tojson(indent=1) }}{{ raise_exception('') }}"
@@ -105,7 +107,7 @@ def _size(sizes: int) -> int:
 
 @contextmanager
 def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]:
-    """Limit time and memory inside the block, and yield a list to which each ``SIGPROF`` is added."""
+    """Limit time and memory inside the ``with`` block; yield a list that records each ``SIGPROF``."""
     rung: list[int] = []
 
     def ring(number: int, _: object) -> NoReturn:

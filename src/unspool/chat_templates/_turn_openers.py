@@ -89,7 +89,7 @@ def _openers(
 
 
 def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[str]) -> list[tuple[str, str]]:
-    """Return pairs of a role and its opener, for all messages except the model's and the first."""
+    """Return pairs of a role and its opener, for all messages except the first one and the model's."""
     openers: list[tuple[str, str]] = []
     end = 0
     for message in messages:
@@ -103,12 +103,12 @@ def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[s
 
 
 def _from_end(gap: str, ends: frozenset[str]) -> str:
-    """Return the text between two turns, starting with the marker that ends the first one."""
+    """Return the text between two turns, starting with the marker that ends the first turn."""
     return gap[max([0, *(gap.rfind(end) for end in ends)]) :].lstrip()
 
 
 def _without_end(opener: str, ends: frozenset[str]) -> str:
-    """Return an opener without the end of the previous turn, if the rest still contains a marker."""
+    """Remove the end of the previous turn from an opener, unless no marker would remain in the opener."""
     opener = opener.lstrip()
     for end in ends:
         rest = opener.removeprefix(end).lstrip()

@@ -62,7 +62,8 @@ _MODULES: Final = {
     "_scenarios": ("cases",),
     "external_program": ("Program",),
 }
-"""Public names that are imported on first use, by module; all other names are in ``_cases``."""
+"""Modules, each with the public names that are imported from it on first use. All other public names are in
+``_cases``."""
 
 
 def __getattr__(name: str) -> object:

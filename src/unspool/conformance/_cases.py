@@ -11,13 +11,13 @@ lists the same parts in the order of the output:
 ``{"content": "text"}``      a segment of content
 ``{"reasoning": "text"}``    a segment of reasoning
 ``{"tool_call": 0}``         the call with that index in ``expected_tool_calls``
-``{"unfinished": {...}}``    a truncated or malformed piece that is not a call
+``{"unfinished": {...}}``    a truncated or malformed part that is not a call
 
 No format specifies the whitespace between two segments of the same channel. ``expected_content`` contains one
 plausible separator. Any other whitespace is accepted, but not the lack of whitespace between two words.
 
-There are several correct ways to handle an *unfinished* piece, because a stream cannot retract what it has
-already sent. The accepted results depend on the kind of the piece:
+There are several correct ways to handle an *unfinished* part, because a stream cannot retract what it has
+already sent. The accepted results depend on the kind of the unfinished part:
 
 ``truncated``  the output ends inside a call. Accepted: nothing; the call with a
                prefix of its arguments; or the complete call if the output
@@ -85,10 +85,8 @@ class ToolCall:
     """Id of the call. In an expected call, None means that any id is accepted; otherwise it is the id that
     the model wrote."""
     verbatim: bool = False
-    """True for an expected call whose arguments the parser must return with unchanged text.
-
-    This is the case if the model wrote the arguments as JSON. Otherwise, only the JSON value of the arguments
-    is compared.
+    """True for an expected call whose arguments the parser must return character for character, because the
+    model wrote them as JSON. Otherwise, only the JSON value of the arguments is compared.
     """
 
     def to_json(self) -> Json:
@@ -114,14 +112,17 @@ class DeltaToolCall:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DeltaToolCall:
-        """Create a delta from flat fields, or from an object with ``function`` as in OpenAI's API."""
+        """Create a delta from JSON; name and arguments may be inside ``function``, as in OpenAI's API."""
         inner = value.get("function") or value
         return cls(value["index"], value.get("id"), inner.get("name"), inner.get("arguments"))
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaMessage:
-    """Part of a message that a parser adds in one step; the order within a delta is unknown."""
+    """Part of a message that a parser adds in one step.
+
+    A delta with content, reasoning and calls does not show in which order the model wrote them.
+    """
 
     content: str | None = None
     reasoning: str | None = None
@@ -148,7 +149,7 @@ class DeltaMessage:
 
 @dataclass(frozen=True, slots=True)
 class TextSegment:
-    """Segment of content or reasoning, in the order of the output."""
+    """Entry for a segment of content or reasoning in ``expected_order``."""
 
     channel: Channel
     text: str
@@ -159,7 +160,7 @@ class TextSegment:
 
 @dataclass(frozen=True, slots=True)
 class CallReference:
-    """Position of a call in the order of the output, with the index of the call."""
+    """Entry for a call in ``expected_order``; ``index`` is the call's index in ``expected_tool_calls``."""
 
     index: int
 
@@ -169,7 +170,7 @@ class CallReference:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Piece of the output that does not form a complete call."""
+    """Truncated or malformed part of the output, which is not a complete call."""
 
     kind: UnfinishedKind
     raw: str
@@ -214,7 +215,8 @@ class ExtractedToolCallInformation:
     finish_reason: str | None = None
     """Finish reason; None if the parser does not determine it."""
     order: tuple[Part, ...] = ()
-    """Parts of the message in order, as far as the order can be derived from the deltas."""
+    """Parts of the message, in the order in which the deltas contain them; parts of one delta have no known
+    order."""
 
     def to_json(self) -> Json:
         return {
@@ -316,7 +318,7 @@ class TestCase:
         return []
 
     def joined_text(self, channel: str) -> str:
-        """Return the text of a channel, joined from the segments in ``expected_order``."""
+        """Return the whole text of a channel, joined from its segments in ``expected_order``."""
         return "".join(
             part.text
             for part in self.expected_order
@@ -439,7 +441,7 @@ class Run:
     detail: str = ""
     """Readable description of the difference."""
     reason: str = ""
-    """Ruling or policy difference because of which the result is acceptable; empty if there is none."""
+    """Ruling or policy difference that makes the result acceptable; empty if there is none."""
 
     def executed(self, actual: ExtractedToolCallInformation | None, error: str = "") -> Run:
         """Return a copy of the run with the parser's answer and the status ``executed``."""
@@ -495,7 +497,7 @@ _PART: Final = {
 
 
 def json_schema() -> Json:
-    """Return the JSON Schema of a line that ``unspool conformance export`` writes."""
+    """Return the JSON Schema of the lines that ``unspool conformance export`` writes."""
     case = _object(
         {
             "scenario_name": _STRING,

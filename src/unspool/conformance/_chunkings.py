@@ -36,7 +36,7 @@ SPLIT_COUNT: Final = 8
 RANDOM_COUNT: Final = 3
 """Number of random variants."""
 MAX_PIECES: Final = 4000
-"""Maximum number of chunks per output, because the run time of some parsers is not linear."""
+"""Maximum number of chunks per output. It is limited, because some parsers take quadratic time."""
 
 _TOKEN: Final = re.compile(r" ?[^\W\d_]{1,6}|\d{1,3}| ?[^\w\s]{1,3}|\s+|_|.", re.DOTALL)
 
@@ -85,7 +85,7 @@ CHUNKINGS: Final[dict[str, Callable[[str], Iterator[Chunks]]]] = {
     "random": _split_randomly,
     "burst": _burst_after_first_token,
 }
-"""Splitting functions, by the name of the chunking."""
+"""Mapping from the name of each chunking to the function that splits an output in this way."""
 
 
 def chunked(text: str, chunking: str) -> Iterator[Chunks]:
@@ -116,7 +116,7 @@ def _tokenize(text: str) -> list[str]:
         try:
             out.append(pending.decode())
         except UnicodeDecodeError:
-            continue  # like a detokenizer, wait for the remaining bytes of the character
+            continue  # incomplete character: wait for its other bytes, as a detokenizer does
         pending = b""
     # If the tokenizer normalized its input, the chunks would not add up to the original text.
     return out if "".join(out) == text else _TOKEN.findall(text)

@@ -3,12 +3,12 @@
 =============  ================================================================
 ``match``      no difference
 ``error``      there is no message: the parser raised an exception, exited, exceeded
-               the time limit, or violated a rule of streams
+               the time limit, or violated a streaming rule
 ``merge``      separate parts were joined: two calls became one, or the whitespace
                between two words is missing
 ``loss``       text or a call is missing
-``leak``       unexpected output: markup in the text, text in the wrong channel
-               or duplicated, a call that the model did not make
+``leak``       unexpected output: markup in the text, duplicated text, text in the
+               wrong channel, or a call that the model did not make
 ``arguments``  the call is right, but its arguments or its id are different
 ``order``      the parts are complete, but their order is different
 ``whitespace`` only whitespace or the formatting of JSON is different
@@ -48,7 +48,7 @@ CLASSES: Final[tuple[DifferenceClass, ...]] = get_args(DifferenceClass)
 
 
 def worse(one: str, other: str) -> str:
-    """Return the more severe one of two classes."""
+    """Return the more severe of two classes of differences."""
     rank: dict[str, int] = {name: number or len(CLASSES) for number, name in enumerate(CLASSES)}
     return min((one, other), key=rank.__getitem__)
 
@@ -77,7 +77,7 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
     actual = stream.message
     alignment = _CallAlignment(case, actual)
     all_differences = [*alignment.differences]
-    sent_as_calls = dict(alignment.sent_as_calls)  # unfinished pieces that the parser returned as calls
+    sent_as_calls = dict(alignment.sent_as_calls)  # unfinished parts that the parser returned as calls
     order: list[tuple[Channel | Literal["call"], str]] = []
     for channel in get_args(Channel):
         all_differences += _TextComparison(case, actual, channel, sent_as_calls).differences
@@ -87,13 +87,13 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
         elif isinstance(part, CallReference) or sent_as_calls.get(number):
             order.append(("call", ""))
     if all(one.name in ("whitespace", "arguments") for one in all_differences):
-        # Extra text comes from unfinished pieces, which may be at any position.
+        # Extra text comes from unfinished parts, and their position is not checked.
         all_differences += (
             _compare_order(order, stream.positions) if not _has_extra_text(case, actual) else []
         )
     finish = case.expected_finish_reason
     if finish == "stop" and actual.finish_reason == "tool_calls" and any(sent_as_calls.values()):
-        finish = "tool_calls"  # correct if the client has received part of a malformed call
+        finish = "tool_calls"  # correct if the client has received a part of a malformed call
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
         all_differences.append(
             Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}")
@@ -105,17 +105,19 @@ def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
 
 
 class _CallAlignment:
-    """Assignment of the actual calls to the expected calls and unfinished pieces.
+    """Assignment of the parser's calls to the expected calls and the unfinished parts of a case.
 
-    Both lists are processed in order. The next actual call is assigned to the next expected call. It is
-    assigned to an unfinished piece only if a stream may send this call for the piece. Otherwise the parser
-    has removed the piece or returned it as text, and the actual call is compared with the next expected part.
+    Both lists are processed in order. If the next expected part is a call, the parser's next call is assigned
+    to it. If the next expected part is unfinished, the parser's next call is assigned to it only if a stream
+    may send this part as this call. Otherwise the parser has removed the unfinished part or returned it as
+    text, and its call is compared with the part after that.
     """
 
     def __init__(self, case: TestCase, message: ExtractedToolCallInformation) -> None:
         self.differences: list[Difference] = []
         self.sent_as_calls: dict[int, bool] = {}
-        """For each unfinished piece, by index in the expected order: True if the parser sent it as a call."""
+        """True for each unfinished part that the parser sent as a call; the keys are indices in the expected
+        order."""
         calls = list(message.tool_calls)
         parts = [
             (number, part)
@@ -142,14 +144,14 @@ class _CallAlignment:
         for extra in calls[at:]:
             self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
         if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
-            # If the number of calls is different, the assignment is a guess, so differences within calls are
+            # If the numbers of calls differ, the assignment may be wrong, so differences within calls are
             # ignored.
             reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
             count_detail = f"{len(calls)} calls, expected {expected_count}"
             self.differences = reliable or [Difference("loss", count_detail)]
 
     def _add_missing(self, expected: ToolCall, calls: Sequence[ToolCall]) -> None:
-        """Record a missing call, as ``merge`` if another call contains its arguments or its name."""
+        """Record a missing call: as ``merge`` if another call contains its name or arguments."""
         inside = expected.function.arguments.strip("{} ")
         merged = inside and any(
             inside in call.function.arguments and call.function.arguments != expected.function.arguments
@@ -187,14 +189,14 @@ class _CallAlignment:
 
 
 def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
-    """Return whether a stream may send this call for an unfinished piece."""
+    """Return whether this call is an acceptable streamed result for an unfinished part of the output."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
     sent, whole = (
         _remove_whitespace(remove_poison(call.function.arguments)),
         _remove_whitespace(part.arguments),
     )
-    if part.kind == "malformed":  # only the text before the error may be sent, not repaired arguments
+    if part.kind == "malformed":  # a stream may send only the text before the error, not repaired arguments
         return (whole.startswith(sent) and sent != whole) or sent in _remove_whitespace(part.raw)
     return whole.startswith(sent)
 
@@ -214,8 +216,8 @@ def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
 def json_value(text: str) -> tuple[str, object]:
     """Parse JSON text to a value that can be compared strictly.
 
-    The values of 1, 1.0, "1" and true are different, and so are objects with another order of keys. Text that
-    is not JSON is only equal to the same text.
+    The values of 1, 1.0, "1" and true are all different. Objects with the same keys in a different order are
+    different, too. Text that is not JSON equals only the same text.
     """
     try:
         # Numbers are compared as text, because floats would lose digits, and Python refuses to parse an
@@ -233,7 +235,7 @@ def json_value(text: str) -> tuple[str, object]:
 
 
 class _Number(str):
-    """Number as the text that was written."""
+    """JSON number, stored as the text that the model wrote."""
 
     __slots__ = ()
 
@@ -272,7 +274,7 @@ class _TextComparison:
     """Comparison of the text in one channel with the expected segments.
 
     The expected segments are searched from left to right. Between two segments, there may be whitespace and
-    the raw text of unfinished pieces; any other text is a leak. A malformed call that the parser did not
+    the raw text of unfinished parts; any other text is a leak. A malformed call that the parser did not
     return as a call must be in the content, at least in part.
     """
 
@@ -318,7 +320,7 @@ class _TextComparison:
         self.differences.append(Difference(name, f"{self.channel}: {detail}"))
 
     def _check_gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
-        """Check that the text between two segments is only whitespace and text of unfinished pieces."""
+        """Check that between two segments, there is only whitespace and text of unfinished parts."""
         rest = gap.strip()
         if not rest:
             if gap and (first or last) and not allowed:
@@ -328,7 +330,7 @@ class _TextComparison:
             self._add("leak", repr(rest))
 
     def _find(self, segment: str, at: int) -> tuple[int, int]:
-        """Return the span of a segment after ``at``; if necessary, accept different whitespace."""
+        """Return the span of a segment after ``at``; if necessary, accept other whitespace in the segment."""
         start = self.text.find(segment, at)
         if start >= 0:
             return start, start + len(segment)
@@ -341,16 +343,16 @@ class _TextComparison:
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:
-    """Return whether text may be the remainder of an unfinished piece."""
+    """Return whether text may be what is left of an unfinished part after a parser removed its markers."""
     rest, raw = _remove_whitespace(text), _remove_whitespace(part.raw)
-    if part.kind == "fragment":  # the parser may have removed some markers in the piece
+    if part.kind == "fragment":  # the parser may have removed some markers
         characters = iter(raw)
         return all(character in characters for character in rest)
     return part.kind == "malformed" and rest in raw
 
 
 def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> bool:
-    """Return whether the parser returned an unfinished piece as text."""
+    """Return whether the parser returned an unfinished part of the output as text."""
     return any(
         count_visible([actual_text or ""]) != count_visible([expected_text or ""])
         for actual_text, expected_text in (
@@ -366,7 +368,7 @@ def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> boo
 def _compare_order(
     parts: Sequence[tuple[Channel | Literal["call"], str]], positions: Sequence[StreamPosition]
 ) -> list[Difference]:
-    """Check that every position of the stream is possible in the expected order of the parts."""
+    """Check that the parts arrived in the expected order; ``positions`` are the counts after each delta."""
     path = [(0, 0, 0)]
     for kind, text in parts:
         content, reasoning, calls = path[-1]
@@ -401,7 +403,7 @@ def _format_position(state: StreamPosition) -> str:
 
 
 def diff(case: TestCase, actual: ExtractedToolCallInformation | None) -> str:
-    """Return a complete diff of the expected and the actual message, with one line for each part."""
+    """Return a complete diff between the expected and the actual message, with one line for each part."""
     actual_lines = order_lines(actual) if actual is not None else []
     if actual is not None and actual.finish_reason is None:
         actual_lines += [line for line in order_lines(case.expected) if line.startswith("finish")]

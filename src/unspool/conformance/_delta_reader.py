@@ -39,7 +39,8 @@ class DecodedStream:
 
     message: ExtractedToolCallInformation
     positions: tuple[StreamPosition, ...]
-    """Positions after each delta that is not empty; the order of the parts within a delta is unknown."""
+    """Position after each delta that is not empty. There is none inside a delta, because the order of its
+    parts is unknown."""
 
 
 def decode_stream(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> DecodedStream:
@@ -105,5 +106,5 @@ def _count_visible(text: str | None) -> int:
 
 
 def count_visible(texts: Sequence[str]) -> int:
-    """Return the total number of characters in these strings, not counting whitespace."""
+    """Return the number of characters in these strings together, not counting whitespace."""
     return sum(map(_count_visible, texts))

@@ -90,7 +90,7 @@ class Identity:
     name: str
     version: str = ""
     dialects: Mapping[str, Any] = field(default_factory=dict)
-    """Dialects that the parser claims to support; the values are details to be shown in the report."""
+    """Dialects that the parser claims to support, each with details that the report shows."""
 
     def to_json(self) -> Json:
         return {"name": self.name, "version": self.version, "dialects": dict(self.dialects)}
@@ -244,7 +244,7 @@ def _plain_parser(request: Request) -> Parser:
 
 
 def _planned_parser(request: Request) -> Parser:
-    """Create a parser for a forced call, which an engine's grammar turns into plain JSON in some families."""
+    """Create a parser for a forced call, which some families write as plain JSON because of a grammar."""
     body: Json = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": list(request.tools),

@@ -58,7 +58,7 @@ def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
 
 
 ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning"
-"""Reason for ignoring the result of a case that many parsers are not designed for."""
+"""Reason for ignoring the result of a case with later reasoning, for which many parsers are not designed."""
 
 
 def _has_late_reasoning(case: TestCase) -> bool:
@@ -77,11 +77,11 @@ def _accepted_reason(difference: Difference) -> str:
     return ""
 
 
-# -- variants
+# -- changed cases
 
 
 def with_order(case: TestCase, order: Iterable[Part]) -> TestCase:
-    """Return the case with another expected order, and adapt its expected calls and texts."""
+    """Return a copy of the case with other expected parts; its expected calls and texts follow from them."""
     calls = []
     parts: list[Part] = []
     for part in order:

@@ -295,7 +295,7 @@ class _Numbering(dict[str, int]):
 def _details(
     results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the details of a dialect's entries, by parser and scenario, without the data in the index."""
+    """Return the details of a dialect's entries that are not in the index, keyed by parser and scenario."""
     tools = _Numbering()
     return {
         "results": {
@@ -330,5 +330,5 @@ def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cuts(chunks: Sequence[str], text: str) -> list[int] | list[str]:
-    """Return the lengths of the chunks; return the chunks themselves if they are abbreviated."""
+    """Return the length of each chunk; if chunks are abbreviated, return the chunks themselves instead."""
     return [len(chunk) for chunk in chunks] if "".join(chunks) == text else list(chunks)

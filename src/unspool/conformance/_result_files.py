@@ -10,7 +10,7 @@ One JSON object::
      "dialects": [{"name": "hermes", "models": "Hermes 2 Pro to 4, Qwen2.5, ..."}],
      "groups": [{"name": "order", "title": "Order and interleaving"}],
      "inapplicable": [{"dialect": "xlam", "scenario": "order/text-call",
-                       "group": "order", "reason": "calls count only where no text came before"}],
+                       "group": "order", "reason": "calls count only if no text precedes them"}],
      "cells": [{"parser": "vllm", "dialect": "hermes", "group": "order",
                 "passed": 40, "failed": 1, "xfailed": 2, "unsupported": 0,
                 "classes": {"match": 40, "loss": 1, "whitespace": 2},
@@ -31,11 +31,11 @@ One JSON object::
                   "minimal": {"output": "...", "chunks": [...]} or null}],
      "cases": {"hermes:order/call-text": {...}}}   # TestCase.to_json(), of every case in "results"
 
-A *cell* is the combination of a parser, a dialect and a group. It contains numbers of cases, not of runs; a
-case passes if it passes in every chunking. ``cells`` contains all cells. ``results`` has an entry for every
-case that did not pass, and for the first passed case of each cell, so that every cell of the report has an
-example. The classes in ``class`` and ``chunkings`` are those of ``_compare.CLASSES``. Texts longer than
-``MAX_CHARACTERS`` are abbreviated in the middle.
+A *cell* is the combination of a parser, a dialect and a group. A cell counts cases, not runs; a case passes
+if it passes in every chunking. ``cells`` contains all cells. ``results`` has an entry for every case that did
+not pass, and for the first passed case of each cell, so that every cell of the report has an example. The
+classes in ``class`` and ``chunkings`` are those of ``_compare.CLASSES``. Texts longer than ``MAX_CHARACTERS``
+are abbreviated in the middle.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def abbreviate_list(items: Sequence[str]) -> list[str]:
 
 
 def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the results of several runs; for each parser, only its last run is used."""
+    """Merge the results of several runs of the suite; for each parser, only its last run is used."""
     unsupported = [result for result in results if result.get("format") != FORMAT]
     if unsupported:
         raise UsageError(f"unsupported result format {unsupported[0].get('format')!r}; run the suite again")

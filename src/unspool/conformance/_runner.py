@@ -184,7 +184,7 @@ def _is_worse(run: Run, previous: Run) -> bool:
 
 
 def _shift_cuts(chunks: Chunks, offset: int) -> Chunks:
-    """Move all chunk boundaries by ``offset``, so that the choices of a request have different chunks."""
+    """Move all chunk boundaries by ``offset`` characters, so that a request's choices have other chunks."""
     if not offset:
         return chunks
     text = "".join(chunks)

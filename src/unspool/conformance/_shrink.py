@@ -133,7 +133,7 @@ def _shorter_texts(text: str) -> Iterator[str]:
 
 
 def _join_chunks(case: TestCase, chunks: Chunks, budget: _Budget) -> Chunks:
-    """Join chunks as long as the case still fails; return the remaining chunks."""
+    """Join adjacent chunks as long as the case still fails; return the resulting chunks."""
     if budget.fails(case, (case.model_output,)):
         return (case.model_output,)
     at = 0

@@ -266,6 +266,6 @@ class Dialect:
         return hash(self.name)
 
     def __post_init__(self) -> None:
-        from ._validation import check_dialect
+        from ._validation import validate_dialect
 
-        check_dialect(self)
+        validate_dialect(self)

@@ -21,6 +21,7 @@ from dataclasses import replace as changed
 from functools import lru_cache
 from threading import RLock
 
+from .._core.compile_cache import compiled_dialect
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, facts_of_tokenizer
 from ..errors import SpecError, UnknownDialect, UsageError
 from ._declaration import Dialect
@@ -81,6 +82,12 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
     # Built-in dialects are registered first, so that their aliases take precedence.
     _load_built_ins()
+    # A declaration that cannot be compiled must fail here, not in the first parser.
+    compiled_dialect(dialect)
+    return _register(dialect, replace=replace)
+
+
+def _register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     facts = facts_of(dialect)
     check_facts(dialect, facts)
     name = plain_name(dialect.name)
@@ -109,7 +116,9 @@ def _load_built_ins() -> None:
 
     for module in pkgutil.iter_modules(families.__path__):
         if not module.name.startswith("_"):
-            found = _register_all(importlib.import_module(f"{families.__name__}.{module.name}"), module.name)
+            found = _register_all(
+                importlib.import_module(f"{families.__name__}.{module.name}"), module.name, _register
+            )
             _built_in.update(plain_name(dialect.name) for dialect in found)
 
 
@@ -120,7 +129,7 @@ def _load_entry_points() -> None:
 
     for point in entry_points(group=GROUP):
         try:
-            _register_all(point.load(), point.name)
+            _register_all(point.load(), point.name, register)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - code of other packages may even exit
@@ -140,10 +149,13 @@ def _first_line(error: BaseException) -> str:
         return "no reason given"
 
 
-def _register_all(source: object, name: str) -> list[Dialect]:
-    """Register and return the dialects in a module, or in the object of an entry point."""
+def _register_all(source: object, name: str, add: Callable[[Dialect], Dialect]) -> list[Dialect]:
+    """Register and return the dialects in a module, or in the object of an entry point.
+
+    :param add: function that registers one dialect; built-in dialects are not compiled before they are used.
+    """
     if isinstance(source, Dialect):
-        return [register(source)]
+        return [add(source)]
     if callable(source):
         source = source()
     values: Iterable[object] = source if isinstance(source, Iterable) else vars(source).values()
@@ -152,7 +164,7 @@ def _register_all(source: object, name: str) -> list[Dialect]:
         raise SpecError(
             f"entry point {name!r} of group {GROUP!r} has no Dialect: refer to a Dialect, or to a module"
         )
-    return [register(dialect) for dialect in found]
+    return [add(dialect) for dialect in found]
 
 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:

@@ -58,7 +58,7 @@ _TUPLES: Final = (
 )
 
 
-def check_dialect(dialect: Dialect) -> None:
+def validate_dialect(dialect: Dialect) -> None:
     """Raise ``SpecError`` if the declaration of a dialect is invalid or contradicts itself."""
     _Check(dialect).run()
 

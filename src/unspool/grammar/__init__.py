@@ -49,8 +49,8 @@ class Grammar:
     def json_schema(self, *, bare: bool = False) -> dict[str, Any]:
         """Return a JSON schema for a list of calls, for backends that can constrain only JSON.
 
-        The dialect ``generic_json`` reads such a list.  The backend must not apply the schema
-        before the reasoning has ended.
+        The dialect ``generic_json`` reads such a list.  If the model reasons, the backend must apply the
+        schema only to the text after the reasoning.
 
         :param bare: for a named function, return the schema of its arguments alone; see ``guided_schema``.
         """

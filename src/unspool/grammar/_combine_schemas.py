@@ -51,8 +51,8 @@ def intersect(one: Mapping[str, Any], other: Schema) -> Schema:
 def merge_into(out: dict[str, Any], schema: Mapping[str, Any]) -> bool:
     """Add the keywords of ``schema``, except ``allOf`` and ``$defs``, to ``out``.
 
-    The properties of ``out`` grow in place, because there may be many schemas to add.
-    Returns False, and adds nothing, if no value has both types.
+    New properties are added to ``out["properties"]`` in place, because copying would be slow for many
+    schemas.  Returns False, and adds nothing, if no type satisfies both schemas.
     """
     if "type" in out and "type" in schema:
         types = _shared_types(_as_names(out["type"]), _as_names(schema["type"]))
@@ -88,13 +88,13 @@ def find_definition(reference: str, root: Schema) -> tuple[str, Schema]:
 
 
 def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, Any]:
-    """Return a schema with its references and ``allOf`` merged into it; contradicting parts are left out."""
+    """Return a schema with its references and ``allOf`` merged into it; conflicting schemas are left out."""
     out: dict[str, Any] = {}
     visited: set[str] = set()
     todo = [schema]
     while todo:
         part = todo.pop()
-        budget.spend(4)  # a schema adds about four parts to the grammar
+        budget.spend(4)  # an estimate: one schema adds about four parts to the grammar
         if isinstance(part, bool):
             continue
         if "$ref" in part:
@@ -111,7 +111,7 @@ def flatten_schema(schema: Schema, root: Schema, budget: Budget) -> dict[str, An
 def find_references(schema: Schema, root: Schema) -> frozenset[str]:
     """Return the names of the definitions to which a schema refers, directly or through other definitions.
 
-    References inside the schema's properties and items are left out.
+    References inside the schemas of properties and items do not count.
     """
     names: set[str] = set()
     todo = [schema]

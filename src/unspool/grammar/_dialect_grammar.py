@@ -1,9 +1,8 @@
 """Construction of a grammar from the templates of a dialect.
 
-A dialect may list several templates of each kind.  The first one is the form
-that the model itself writes, and the only one that the grammar allows.
-The literals of a template become fixed text.  Its placeholders become nodes that are made from
-the tools: the function names, and arguments that satisfy the schemas.
+A dialect may list several templates of each kind.  The first template is the form that the model itself
+writes, and the grammar allows no other form.  The literals of a template become fixed text.  The placeholders
+become nodes for the function names of the tools, and for arguments that satisfy the tools' schemas.
 
 Text that is not quoted or escaped must not contain markup.  A value between
 tags must not contain its closing tag, and reasoning must not contain the
@@ -90,7 +89,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the node for all calls and the markers around them, without the whitespace before them."""
+        """Return the node for all calls and for the markers around them, without whitespace before it."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""
@@ -100,7 +99,7 @@ class GrammarBuilder:
         return seq(opening, Separated(one, separator) if self.parallel else one, closing)
 
     def section(self) -> tuple[str, str]:
-        """Return the fixed text of the section before and after its calls."""
+        """Return the fixed text that the section template contains before the calls, and after them."""
         before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         return _text(before).lstrip("\n"), _text(after)
 
@@ -158,7 +157,7 @@ class GrammarBuilder:
         return NOTHING
 
     def arguments(self, schema: Schema, notation: str) -> Node:
-        """Return the node for arguments in this notation."""
+        """Return the node for a call's arguments in this notation."""
         if notation == "json":
             return SchemaValue(schema)
         if notation == "bare":
@@ -255,7 +254,7 @@ class GrammarBuilder:
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
-                # Text without the trigger cannot contain a form that includes the trigger.
+                # Forms that contain the trigger are left out: text without the trigger cannot contain them.
                 if not trigger or trigger not in template:
                     openers[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
         return tuple(opener for opener in openers if _is_tag(opener))
@@ -315,7 +314,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         else:
             raise UsageError(
                 f"dialect {self.dialect.name!r} has no route with a header for its calls; "
-                "add a header to that route"
+                "add a header to the route for calls"
             )
         if not re.fullmatch(r"[^\s<]+", function.name):
             raise UsageError(f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}")
@@ -357,7 +356,7 @@ class FramedGrammarBuilder(GrammarBuilder):
         return choice(strip_prefix(option, seed) for option in options)
 
     def text_then(self, body: Node) -> Node:
-        """Return the node for the text of a message and its end marker, followed by ``body``."""
+        """Return the node for a message's text and end marker, followed by the node ``body``."""
         if self.end:
             return seq(up_to(self.end, self.boundaries), body)
         return seq(up_to(self.frame.open[0]), strip_prefix(body, self.frame.open[0]))
@@ -387,7 +386,7 @@ def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
 
 
 def _marker(literal: str) -> str:
-    """Return a literal without trailing spaces and ``[``; models sometimes omit this bracket."""
+    """Return a literal without trailing spaces and ``[``, because models sometimes omit the bracket."""
     return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 

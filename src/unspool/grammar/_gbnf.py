@@ -94,7 +94,7 @@ class _Expansion:
 
 
 def format_rules(rules: Mapping[str, Node]) -> str:
-    """Return GBNF text with the rules that the start rule uses, directly or indirectly."""
+    """Return the GBNF text of the start rule and of all rules that it uses, directly or indirectly."""
     used = _reachable(rules, "root")
     return "".join(f"{name} ::= {_alternatives(rules[name])}\n" for name in used)
 

@@ -60,7 +60,7 @@ def guided_schema(
 
 
 def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return a function's schema after moving the definitions in it to ``definitions``."""
+    """Move the definitions in a function's schema to ``definitions``, and return the rest of the schema."""
     own: Mapping[str, Any] = function.parameters
     inner = own.get("$defs", {})
     if any(name in definitions and definitions[name] != inner[name] for name in inner):

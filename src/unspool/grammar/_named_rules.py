@@ -40,9 +40,9 @@ class Rules:
         return Ref(name)
 
     def get_or_add(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
-        """Return a reference to the rule for ``key``; the first call makes the rule.
+        """Return a reference to the rule for ``key``; the first call with this key creates the rule.
 
-        The rule may refer to itself, because the name is reserved before the body is made.
+        The rule may refer to itself, because its name is reserved before ``body`` is called.
         """
         if key not in self._names:
             name = self._names[key] = self.reserve(hint)
@@ -50,9 +50,9 @@ class Rules:
         return Ref(self._names[key])
 
     def get_or_defer(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
-        """Return a reference to the rule for ``key``; ``define_deferred`` makes the rule's body later.
+        """Return a reference to the rule for ``key``; ``define_deferred`` creates the rule's body later.
 
-        Making the body at once would be recursive, and a long chain of rules could overflow the stack.
+        Creating the body at once would be recursive, and a long chain of rules could overflow the stack.
         """
         if key not in self._names:
             name = self._names[key] = self.reserve(hint)
@@ -60,7 +60,7 @@ class Rules:
         return Ref(self._names[key])
 
     def define_deferred(self) -> None:
-        """Make the rule bodies that ``get_or_defer`` postponed."""
+        """Create the rule bodies that ``get_or_defer`` has postponed."""
         while self._deferred:
             name, body = self._deferred.pop()
             self.define(name, body())

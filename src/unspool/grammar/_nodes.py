@@ -88,7 +88,7 @@ class SchemaValue:
     arguments: bool = False
     """True for the arguments of a call, which Python notation writes as keyword arguments."""
     quote: str = '"'
-    """String delimiter in the notation ``bare``."""
+    """String delimiter in ``bare`` notation."""
     without: tuple[str, ...] = ()
     """Markers that must not occur in strings, because the parser would read them as markup."""
 
@@ -112,7 +112,7 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Text to the end of the output, or text up to a trigger and ``then``, which begins with the trigger."""
+    """Text to the end of the output, or text followed by ``then``, which begins with the trigger."""
 
     trigger: str
     then: Node
@@ -194,7 +194,7 @@ def optional(*parts: Node | str) -> Node:
 def up_to(end: str, without: Iterable[str] = ()) -> Node:
     """Return a node for text up to and including a marker; the text must not contain other markers.
 
-    If the marker itself contains one of the others, the text already ends after the contained one:
+    If the marker contains one of the other markers, the text already ends after that shorter marker:
 
     >>> up_to("</city>", ["</"])
     Seq(parts=(TextUpTo(end='</', without=()), Exact(text='city>')))
@@ -202,13 +202,13 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
     others = [other for other in dict.fromkeys(without) if other != end]
     ends = [end.find(other) + len(other) for other in others if other in end]
     cut = min(ends, default=len(end))
-    # An excluded text that contains the marker cannot occur before the marker anyway.
+    # Another marker that contains this marker cannot occur before this marker anyway.
     kept = [other for other in others if end[:cut] not in other]
     return seq(TextUpTo(end[:cut], tuple(kept)), end[cut:])
 
 
 def literal_prefix(node: Node) -> str:
-    """Return the fixed text with which every output of a node begins."""
+    """Return the fixed start of all texts that a node allows."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:

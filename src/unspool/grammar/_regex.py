@@ -33,7 +33,7 @@ MOST: Final = 256
 _DEEPEST: Final = 32
 """Maximum nesting of groups."""
 _HEAVIEST: Final = 4096
-"""Maximum size of a repetition such as ``x{3,5}`` after expansion, because engines expand it."""
+"""Maximum size of a repetition after expansion: engines expand ``x{3,5}`` to five copies of ``x``."""
 
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORD: Final = union(_DIGITS, ((65, 90), (95, 95), (97, 122)))
@@ -64,8 +64,8 @@ class UnsupportedPattern(Exception):
 def parse_pattern(pattern: str) -> Node:
     """Return a node for the strings that match a pattern.
 
-    In JSON Schema a pattern may match anywhere in a string.  So any text may come before
-    a pattern without ``^``, and after a pattern without ``$``.
+    In JSON Schema, a pattern may match any part of a string.  So if a pattern has no ``^``, any text may come
+    before the match; if it has no ``$``, any text may follow.
     """
     reader = _PatternParser(pattern)
     opening = NOTHING if reader.take("^") else Repeat(Chars(EVERYTHING))
@@ -77,10 +77,10 @@ def parse_pattern(pattern: str) -> Node:
 
 
 def apply_escapes(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node:
-    """Return a node in which the characters are escaped as a notation requires.
+    """Return a copy of a node in which the characters are escaped as a notation requires.
 
     :param plain: the characters that need no escape.
-    :param escapes: the escape sequences of other characters.
+    :param escapes: a dictionary from other characters to their escape sequences.
     """
     if isinstance(node, Exact):
         out = ""
@@ -236,7 +236,7 @@ class _PatternParser:
 
 
 def _weight(node: Node) -> int:
-    """Return the number of characters and sets in a node after all repetitions are written out."""
+    """Return the number of characters and character sets in a node after all repetitions are expanded."""
     if isinstance(node, Exact):
         return len(node.text)
     if isinstance(node, Seq):

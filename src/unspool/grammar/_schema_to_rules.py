@@ -1,7 +1,7 @@
 """Grammar rules for values that satisfy a JSON schema, in the notations of the dialects.
 
-The schema determines which values are allowed, and the notation how they are written.
-There is one class per notation: ``JsonValues``, ``PythonValues`` and ``BareValues`` (keys without quotes).
+The schema determines which values are allowed.  The notation determines how they are written.  There is one
+class per notation: ``JsonValues``, ``PythonValues`` and ``BareValues`` (keys without quotes).
 
 The rules enforce types, ``enum``, ``const``, ``required``, declared properties in
 their order, ``additionalProperties`` if present, ``items`` and ``prefixItems`` with
@@ -89,7 +89,7 @@ class JsonValues:
         self._context = (self.notation, self.quote, self.without)
         self._document = json.dumps(self.root, sort_keys=True, default=str)
 
-    # -- how the notation writes strings, keys and whitespace
+    # -- strings, keys and whitespace in this notation
 
     def white_space(self) -> Node:
         """Return the node for the whitespace that may follow a comma or a colon."""
@@ -127,7 +127,7 @@ class JsonValues:
         return seq('"', apply_escapes(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
     def other_key(self, taken: frozenset[str]) -> Node:
-        """Return the node for an identifier that is not in ``taken``; every notation can write such a key."""
+        """Return the node for an identifier that is not in ``taken``; every notation allows it as a key."""
         return seq('"', self._word(taken), '"')
 
     # -- methods for all notations
@@ -194,10 +194,10 @@ class JsonValues:
         return self.rules.get_or_defer(key, name, lambda: self.value(target))
 
     def _with_references(self, schema: Mapping[str, Any]) -> Node:
-        """Return the node for values that satisfy a definition and further keywords.
+        """Return the node for values of a schema that consists of a reference and other keywords.
 
-        The definition may contain this schema again.  The rule's key is the schema's text, so
-        such a recursion refers to the same rule.
+        The referenced definition may contain this schema again.  Rules are stored by the text of their
+        schema, so the inner schema refers to the same rule, and the recursion ends.
         """
         text = json.dumps(schema, sort_keys=True, default=str)
         self.rules.budget.spend(len(text) // 16)
@@ -307,20 +307,20 @@ class JsonValues:
         return properties.items()
 
     def _sequence(self, pairs: Sequence[tuple[Node, bool]], extra: Node) -> Node:
-        """Return the node for members in order, of which some are optional, with commas between them.
+        """Return the node for members in a fixed order, with commas; some of the members may be optional.
 
-        A comma comes before every member except the first one that is present.  So the result
-        has one alternative for each member that may come first; the alternative continues with
-        the members after that one.  The loop runs from the last member to the first, and both
-        lists are in reverse order.  ``tail`` is what may follow the current member, including
-        the commas.  ``heads`` holds the alternatives.  A required member removes the
-        alternatives that begin with a later member, because they would skip the required one.
+        A comma comes before every member except the first one that is present.  So the result has one
+        alternative for each member that may come first, followed by the members after it.  The loop runs from
+        the last member to the first, and the lists ``tail`` and ``heads`` are in reverse order.  ``tail`` is
+        what may follow the current member, including the commas.  ``heads`` holds the alternatives.  A
+        required member removes the alternatives that begin with a later member, because they would skip the
+        required one.
         """
         tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
         heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
-        # The first of a run of required members: only this member of the run can come first in an object.
+        # The first of several adjacent required members: of these, only the first can begin the object.
         needed: Node | None = None
-        needed_tail = 0  # number of nodes in ``tail`` that follow ``needed``
+        needed_tail = 0  # number of nodes in ``tail`` that come after ``needed``
         for member, required in reversed(pairs):
             if required:
                 heads, needed, needed_tail = [], member, len(tail)
@@ -329,7 +329,8 @@ class JsonValues:
             if needed is not None:
                 heads.append(seq(needed, *reversed(tail[:needed_tail])))
                 needed = None
-            # The tail becomes a rule that all alternatives share; copies would make the grammar quadratic.
+            # The tail becomes a rule that all alternatives share; with copies, the grammar would grow
+            # quadratically.
             rest = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
             head = seq(member, rest)
             heads.append(head if heads else optional(head))
@@ -416,7 +417,7 @@ def _python_escape() -> Node:
 
 
 class BareValues(JsonValues):
-    """Values in the notation ``bare``: unquoted keys in alphabetical order, and strings in delimiters."""
+    """Values in ``bare`` notation: unquoted keys in alphabetical order, and strings between delimiters."""
 
     notation = "bare"
     null = choice((Exact("null"), Exact("None")))
@@ -466,7 +467,7 @@ def _implied_type(schema: Mapping[str, Any]) -> str:
 
 
 def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """Return the bounds of a count; the maximum is None if it is missing or too large for engines."""
+    """Return the bounds ``low`` and ``high`` of a schema; the maximum is None if missing or too large."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None
@@ -498,7 +499,7 @@ def _is_number(value: object) -> bool:
 
 
 def integer_range(low: float, high: float) -> Node:
-    """Return the node for integers in an interval; without a bound, they have at most 19 digits."""
+    """Return the node for integers in an interval; without a bound, integers have at most 19 digits."""
     bound = 10**19 - 1
     first = -bound if low == -math.inf else max(int(low), -bound)
     last = bound if high == math.inf else min(int(high), bound)

@@ -49,7 +49,7 @@ class _SchemaCopier:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._suffixes: dict[str, int] = {}  # last number appended to each name, to make it unique
+        self._suffixes: dict[str, int] = {}  # last number that was appended to each name to make it unique
         self._deferred: list[tuple[str, object]] = []
 
     def copy_definitions(self) -> None:
@@ -122,7 +122,7 @@ class _SchemaCopier:
 
 
 def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
-    """Return the alternatives of a union that are valid schemas; the parser ignores the others, too."""
+    """Return the alternatives of a union that are valid schemas; the parser ignores invalid ones, too."""
     return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 

@@ -1,8 +1,8 @@
 """Grammar of call parameters that are written as tags.
 
-Text between tags is not escaped.  A string is written as it is, and any other value as
-JSON.  Dialects with nested values write arrays and objects as nested tags instead of
-JSON.  No value may contain a tag that would end the value.
+Text between tags is not escaped.  A string is written without quotes or escapes, and any other value as JSON.
+Dialects with nested values write arrays and objects as nested tags instead of JSON.  No value may contain a
+tag that would end the value.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ANY_KEY: Final = seq(Chars(char_class("a-zA-Z_")), Repeat(Chars(char_class("a-z
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()
 _DEEPEST: Final = 16
-"""Maximum nesting of ``anyOf`` and ``oneOf``; deeper ones are ignored."""
+"""Maximum nesting of ``anyOf`` and ``oneOf``; keywords that are nested more deeply are ignored."""
 
 
 class TaggedParameters:
@@ -157,12 +157,12 @@ class TaggedParameters:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """Yield each type that a schema allows, with the node for its values; None stands for any text."""
+        """Yield each type that a schema allows, with the node for values of this type (None for any text)."""
         definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
         if definitions & inside:
             raise UsageError(
                 f"dialect {self.dialect.name!r} writes values as nested tags, and the definition "
-                f"{', '.join(sorted(definitions & inside))} contains itself, so the tags have no end; "
+                f"{', '.join(sorted(definitions & inside))} contains itself without a limit; "
                 "use guided_schema()"
             )
         for kind, inner in split_by_type(schema, root, self.budget):
@@ -194,7 +194,7 @@ class TaggedParameters:
     def _raw(self, tail: Node, *, guarded: bool) -> Node:
         """Return the node for any text followed by ``tail``.
 
-        :param guarded: exclude text that begins like an object or an array.
+        :param guarded: True to exclude text that begins like an object or an array.
         """
         closing = literal_prefix(tail)
         marker = closing.rstrip("\n")

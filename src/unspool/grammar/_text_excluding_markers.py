@@ -55,7 +55,7 @@ def add_text_rules(
     :param end: the marker that ends the text; empty for text to the end of the output.
     :param without: markers that must not occur in the text.
     :param plain: the characters that need no escape.
-    :param escape: an escape sequence, which is not part of any marker.
+    :param escape: an escape sequence, which contains no marker.
     """
     markers = [marker for marker in (end, *without) if marker]
     if not markers:
@@ -65,13 +65,13 @@ def add_text_rules(
     alphabet = sorted({char for marker in markers for char in marker})
     for state, name in names.items():
         options: list[Node] = [] if end else [NOTHING]
-        # Group the characters that occur in markers by the state to which they lead.
+        # For each next state, collect the marker characters that lead to it.
         targets: dict[str, list[str]] = {}
         for char in alphabet:
             target = next(suffix for suffix in _suffixes(state + char) if suffix in states)
             if target:
                 targets.setdefault(target, []).append(char)
-        # All other characters lead back to the start.
+        # All other characters lead back to the start state, which is the empty text.
         special = char_set(char for members in targets.values() for char in members)
         options.append(seq(Chars(intersection(plain, complement(special))), Ref(names[""])))
         if escape != NOTHING:

@@ -30,7 +30,7 @@ from ..wire._poisoned_calls import SentCalls
 
 @dataclass(slots=True)
 class CallDelta:
-    """The new part of one call in a step."""
+    """The part of one call that a step adds."""
 
     index: int
     """Index of the call among the calls of the output."""
@@ -39,12 +39,12 @@ class CallDelta:
     name: str | None
     """The name of the function; None except in the first delta of the call."""
     arguments: str
-    """The next piece of the arguments."""
+    """The next fragment of the arguments' JSON text."""
 
 
 @dataclass(slots=True)
 class Delta:
-    """The new text and the new parts of calls in a step."""
+    """The text and the parts of calls that a step adds."""
 
     reasoning: str = ""
     content: str = ""
@@ -74,8 +74,8 @@ class DeltaEncoder:
 
     def push(self, events: Sequence[Event]) -> Delta:
         """Encode the next events, and return them as one delta."""
-        # Fast path: in long outputs, nearly every step has only one event, which adds to the arguments of a
-        # call.
+        # Fast path: in long outputs, nearly every step has only one event, which contains the next part of a
+        # call's arguments.
         if len(events) == 1:
             (event,) = events
             if isinstance(event, CallArgs) and event.json:

@@ -48,5 +48,5 @@ class DiagnosticLog:
 
 
 def diagnostics_in(events: Iterable[Event]) -> list[Diagnostic]:
-    """Return only those events that are diagnostics."""
+    """Return the diagnostics among these events."""
     return [event for event in events if isinstance(event, Diagnostic)]

@@ -1,4 +1,4 @@
-"""Parser names that plug-ins register in an engine, and the engine's own parser names that they replace."""
+"""Parser names that plug-ins add to an engine, and the engine's own parser names that plug-ins replace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from ..dialects._registry import list_dialects
 
 DETECTED: Final = "unspool"
-"""The parser name that means: detect the dialect from the model's chat template and tokenizer."""
+"""The parser name with which the dialect is detected from the model's chat template and tokenizer."""
 REPLACE: Final = "UNSPOOL_REPLACE"
 """The environment variable that lists the engine's own parser names to replace, or contains ``all``."""
 

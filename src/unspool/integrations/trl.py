@@ -35,7 +35,7 @@ def attach(tokenizer: TokenizerT, dialect: str | Dialect | None = None) -> Token
     :param dialect: the dialect; by default, the dialect is detected from the chat template.
     :raises UsageError: if the dialect is not certain; the error message suggests what to do instead.
     """
-    inner: Any = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has an attribute with its tokenizer
+    inner: Any = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has its tokenizer in an attribute
     template = getattr(tokenizer, "chat_template", None) or getattr(inner, "chat_template", None)
     spec = find(dialect, inner) if dialect is not None else detect_served_dialect(inner)[0]
     inner.parse_response = ResponseParser(inner, spec, _reasoning_key(template))
@@ -116,7 +116,7 @@ def _reasoning_key(template: object) -> str:
 
 
 def _schema(tool: Any) -> Any:
-    """Convert a tool to JSON values; for a Python function, Transformers derives them from the docstring."""
+    """Convert a tool to JSON values; for a Python function, Transformers derives the schema."""
     if not callable(tool):
         return tool
     from transformers.utils import get_json_schema

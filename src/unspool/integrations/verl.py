@@ -92,13 +92,13 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
 
 
 def text_without_calls(events: Sequence[Event]) -> str:
-    """Return the text that the model wrote, without complete calls and without the end marker of the turn."""
+    """Return the model's text, without complete calls and without the marker that ends the turn."""
     out: list[str] = []
     for event in events:
         match event:
             case Text(_, text) | Markup("reasoning_open" | "reasoning_close", text):
                 out.append(text)
-            case CallEnd(_, _, raw):  # empty for a complete call
+            case CallEnd(_, _, raw):  # the raw text of a broken call; empty for a complete call
                 out.append(raw)
     return "".join(out).strip("\n")
 

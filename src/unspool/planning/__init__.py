@@ -1,4 +1,4 @@
-"""Plans: the settings that a request requires of the backend, and the parser for the backend's output."""
+"""Plans: the backend settings that a request requires, and the parser for the backend's output."""
 
 from ._build_plan import plan
 from ._plan import Constraint, Plan

@@ -1,4 +1,4 @@
-"""Construction of the plan for one request: the backend's settings, and how the parser reads its output.
+"""Construction of the plan for one request: settings for the backend, and for the parser of its output.
 
 One function makes each decision, and one sentence in ``Plan.why`` explains it:
 
@@ -11,9 +11,9 @@ PRE.5  which tokens end the output               ``_decide_eos``
 PRE.6  which marker is stripped from the content ``_decide_reasoning``
 =====  ========================================  ===========================
 
-The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).
-The rendered prompt takes precedence over these facts, for two reasons: somebody may have
-edited the template, and the model continues the prompt even if the options contradict it.
+The facts about a family's templates and engines are data (``dialects/_family_request_facts.py``).  The
+rendered prompt takes precedence over these facts and over the options in the request: somebody may have
+edited the template, and the model continues the prompt that it gets.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def plan(
     :param dialect: the name of a dialect, a checkpoint or a reasoning parser (``deepseek_r1``,
         ``qwen3_coder+qwen3_thinking``), or a :class:`Dialect`.
     :param request: the body of a chat completion request.
-    :param prompt: the rendered prompt or the end of it, as text or token ids.  It shows where the
-        output begins.  Without it, the plan assumes what the family's templates usually render.
+    :param prompt: the rendered prompt or the end of it, as text or token ids.  The prompt shows where the
+        output begins.  Without a prompt, the plan assumes what the family's templates usually render.
     :param tokenizer: the model's tokenizer, which shows which markers are special tokens.
     :param defaults: the deployment's default template variables.
     :param constraints: the kinds of constraints that the backend supports: ``native`` for grammars
@@ -113,7 +113,7 @@ def plan(
 def _resolve(
     dialect: str | Dialect, tokenizer: AnyTokenizer | None, facts: RequestFacts | None
 ) -> tuple[str, Dialect, RequestFacts]:
-    """Return a name to use in error messages, the dialect, and the request facts.
+    """Return three values: the name for error messages, the dialect, and the request facts.
 
     A checkpoint uses the dialect of its family, but has its own options for reasoning.
     """

@@ -10,7 +10,7 @@ from ._reasoning_options import read_reasoning_options
 
 
 class PlanContext:
-    """The inputs of one plan, and the explanations and warnings so far.
+    """The inputs of one plan, and the explanations and warnings that have been added so far.
 
     Each function that makes a decision returns it, and adds an explanation to ``why``.  It adds
     to ``warnings`` if the caller should change something.
@@ -31,9 +31,8 @@ class PlanContext:
         self.continues = self.request.prefill is not None
         """True if the output continues the last message of the request."""
         self.turn = self._turn()
-        """The model's turn so far, from the prompt or else from the message to be continued.
-
-        None if the request has neither.
+        """The beginning of the model's turn, from the prompt or else from the message that the output
+        continues.  None if there is neither.
         """
         self.template_kwargs = self.reasoning_options.kwargs
         self.why: dict[str, str] = {}
@@ -47,7 +46,7 @@ class PlanContext:
 
     @property
     def needs_vocabulary(self) -> bool:
-        """True if the form of calls depends on the vocabulary, and no tokenizer was passed."""
+        """True if the vocabulary determines the form of calls, but no tokenizer was passed."""
         return self.tokenizer is None and bool(self.dialect.family.variants)
 
     def _turn(self) -> str | None:

@@ -20,7 +20,7 @@ def decide_eos(context: PlanContext) -> tuple[tuple[str, ...], tuple[int, ...] |
         known = source if known_ids else "the backend knows them"
         context.why["eos"] = f"{known}; no generation config was given"
         return names, tuple(known_ids) or None
-    # A token that ends one message of a turn must not stop generation, because the turn goes on.
+    # A token that ends one message of a turn must not stop generation, because more messages may follow.
     ends = context.dialect.frame.ends if context.dialect.frame is not None else ()
     inner = {ids[end]: end for end in ends if end in ids and end not in names}
     wrong = ", ".join(inner[id] for id in inputs.eos_token_ids if id in inner)

@@ -7,9 +7,9 @@ ends inside reasoning.
 
 from __future__ import annotations
 
+from .._core.machine import OutputStart
 from ..errors import UsageError
 from ._context import PlanContext
-from ._plan import OutputStart
 from ._prompt_end import closes_reasoning
 from ._reasoning_options import read_reasoning_options
 
@@ -22,7 +22,7 @@ _DEFAULTS = {
 
 
 def decide_switch(context: PlanContext) -> bool:
-    """Return whether reasoning is on according to the request, or else by the family's default."""
+    """Return whether reasoning is on, as set by the request or else by the family's default."""
     family, thinking = context.family, context.thinking
     options, request = context.reasoning_options, context.request
     if thinking.default is None:
@@ -61,7 +61,7 @@ def _explain(context: PlanContext, on: bool, why: str) -> bool:
 
 
 def _switch_template(context: PlanContext, on: bool) -> None:
-    """Turn reasoning on or off in the template, although the request has no such option."""
+    """Set the template variables that turn reasoning on or off, whatever the request says."""
     options = read_reasoning_options(context.family, context.thinking, {"thinking": on}, {})
     context.template_kwargs = {**context.template_kwargs, **options.kwargs}
 

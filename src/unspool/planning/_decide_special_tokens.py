@@ -1,8 +1,8 @@
 """Decision PRE.1: whether the detokenizer may strip special tokens.
 
-``skip_special_tokens`` removes only those added tokens that the vocabulary flags as
-special: it keeps Qwen's ``<tool_call>`` and removes Llama's ``<|python_tag|>``.  So the
-decision depends on the flag of each token.
+``skip_special_tokens`` removes only those added tokens that the vocabulary flags as special: it keeps Qwen's
+``<tool_call>`` and removes Llama's ``<|python_tag|>``.  So the decision depends on whether the vocabulary
+flags the markers that the parser needs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: 
 
 
 def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str, str]:
-    """Return why special tokens must be kept (empty if not), and why they may be stripped otherwise."""
+    """Return the reason to keep special tokens (empty if there is none), and the reason to strip them."""
     if context.tokenizer is not None:
         tokens = stripped_markers(context.dialect, context.tokenizer, calls=calls, reasoning=reasoning)
         more = ", ..." if len(tokens) > 3 else ""
@@ -85,8 +85,8 @@ class _ListsSkippedTokens(Protocol):
 def skipped_tokens(tokenizer: object) -> frozenset[str]:
     """Return the texts of the tokens that ``skip_special_tokens`` removes.
 
-    If a tokenizer does not flag tokens, all of its special tokens are returned.  So too many
-    tokens may be kept, which does no harm.
+    If a tokenizer does not flag tokens, all of its special tokens are returned.  Then the plan may keep more
+    tokens than necessary, which does no harm.
     """
     for layer in unwrap_tokenizer(tokenizer):
         if isinstance(layer, _ListsSkippedTokens):
@@ -100,7 +100,7 @@ def skipped_tokens(tokenizer: object) -> frozenset[str]:
 
 
 def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
-    """Yield the templates whose markers may occur in an output, optionally with calls and reasoning.
+    """Yield the templates whose markers may occur in an output; those of calls and reasoning if requested.
 
     Message boundaries and stop tokens are left out.  The parser removes them anyway, so the
     detokenizer may strip them.
@@ -120,9 +120,9 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
 
 
 def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
-    """Return the special tokens that the parser needs to see, optionally for calls and reasoning."""
+    """Return the special tokens that the parser needs; those of calls and reasoning if requested."""
     templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
-    # Neither a single character nor whitespace is a marker.
+    # A single character or whitespace is not a marker.
     return tuple(
         token
         for token in sorted(skipped_tokens(tokenizer))

@@ -6,10 +6,11 @@ what the templates of the family usually render, which is wrong for an edited te
 
 from __future__ import annotations
 
+from .._core.machine import OutputStart
 from ..errors import UsageError
 from ._context import PlanContext
 from ._derived_dialects import opener
-from ._plan import OutputStart, ToolOutput
+from ._plan import ToolOutput
 from ._prompt_end import opens_content, start_state, tail
 
 
@@ -61,7 +62,7 @@ def _start_after_tool(context: PlanContext, *, switched_on: bool) -> tuple[Outpu
 
 
 def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputStart, str]:
-    """Return where output usually begins after a prompt from the family's templates."""
+    """Return where output begins if the family's templates have rendered the prompt in their usual way."""
     family, thinking = context.family, context.thinking
     if thinking.inside:
         if not switched_on:
@@ -77,7 +78,7 @@ def _start_by_habit(context: PlanContext, *, switched_on: bool) -> tuple[OutputS
 def parser_prompt(
     context: PlanContext, start: OutputStart, output: ToolOutput, *, reads_reasoning: bool
 ) -> str | None:
-    """Return a prompt for the parser, after which the parser is in the state where the output begins."""
+    """Return a prompt that puts the parser into the state in which the output begins."""
     turn = None if _ignores_prompt(context) else context.turn
     if start == "header":
         return turn

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._core.machine import OutputStart
 from ..dialects._declaration import Dialect
 from ..errors import UsageError
 from ._context import PlanContext
 from ._derived_dialects import guided, without_reasoning
-from ._plan import Constraint, OutputStart, ToolOutput
+from ._plan import Constraint, ToolOutput
 from ._prompt_end import opens_content
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _optional_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 
 
 def _strict_obstacle(context: PlanContext) -> str:
-    """Return why strict tools cannot be enforced while calls are optional; empty if they can."""
+    """Return why strict tools cannot be enforced while calls are optional; empty if there is no obstacle."""
     request = context.request
     if request.json_answer or request.guided:
         return f"{request.guided or 'response_format'} already constrains the output"
@@ -88,7 +89,7 @@ def _required_calls(context: PlanContext) -> tuple[ToolOutput, str]:
 def make_constraint(
     context: PlanContext, output: ToolOutput, *, reasoning: bool, start: OutputStart
 ) -> Constraint:
-    """Return the constraint with which the backend enforces the calls; its kind may be ``none``."""
+    """Return the constraint with which the backend enforces calls; the kind ``none`` enforces nothing."""
     request = context.request
     if request.forced:
         enforced = "native" in context.facts.forced and "native" in context.inputs.constraints
@@ -121,10 +122,10 @@ def output_dialect(context: PlanContext, output: ToolOutput, *, reads_reasoning:
 
 
 def output_stages(context: PlanContext, strip: str, output: ToolOutput) -> tuple[str, ...]:
-    """Return the names of the stages after the parser, in order; see ``_output_stages``."""
+    """Return the names of the plan's stages (see ``_output_stages``), in the order in which they run."""
     request = context.request
     stages = {
-        # In guided output the marker is part of a section template, so the parser itself removes it.
+        # The dialect for guided JSON contains the marker in a section template, so the parser removes it.
         "strip": bool(strip) and output != "guided_json",
         "one_call": not request.parallel and output != "none",
         "answer": context.reasoning_options.force_nonempty_content,

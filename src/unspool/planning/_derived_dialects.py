@@ -1,4 +1,4 @@
-"""Dialects derived from a family's dialect for one request."""
+"""Per-request dialects, which are derived from the dialect of a model family."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def without_reasoning(dialect: Dialect) -> Dialect:
 
 @lru_cache(maxsize=1024)
 def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
-    """Return a dialect for output that a JSON schema constrains, with the family's own reasoning before it.
+    """Return a dialect for JSON that a schema constrains; the family's own reasoning may come before it.
 
     For ``tool_choice=required`` the output is an array of objects with name and arguments.
     For a named function, some engines write such an array, too, but others write only the
@@ -40,7 +40,7 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
     """
     plain = get_dialect("generic_json")
     sections: tuple[str, ...] = ("^{calls}",) if name else plain.section
-    if strip:  # a model may write the opening marker alone, or followed by the closing marker
+    if strip:  # some models write only the opening marker, others the closing marker as well
         leads = (f"^{strip}\n", f"^{strip}\n</{strip[1:]}\n")
         anchored = [section[1:] for section in sections if section.startswith("^")]
         sections += tuple(lead + section for lead in leads for section in anchored)

@@ -1,7 +1,7 @@
-"""Stages after the parser of one choice; each stage takes events and returns events.
+"""Stages that process the events of one choice's parser; a stage takes events and returns events.
 
-The dialect describes how a model writes.  Other rules depend on the request, and each of
-these rules is a stage:
+The dialect describes how a model writes, and the parser implements it.  Rules that depend on the request are
+implemented by stages:
 
 =================  ==============================================================
 LeadStrip          strips a marker from the beginning of the content (PRE.6)
@@ -32,7 +32,8 @@ from ..events import (
 )
 
 MAX_WHITESPACE: Final = 1024
-"""Maximum length of the whitespace before a marker or a JSON document; longer whitespace is content."""
+"""Maximum length of whitespace before a marker or a JSON document.  If there is more whitespace, it is
+content."""
 
 
 class Stage(Protocol):
@@ -81,7 +82,7 @@ class LeadStrip:
         return out
 
     def _strip_length(self, *, final: bool) -> int | None:
-        """Return the number of characters to strip; None if more text is needed to find out."""
+        """Return the number of characters to strip; None if this depends on text that has not arrived yet."""
         text = "".join(event.text for event in self._held)
         lead = len(text) - len(text.lstrip())
         if lead > MAX_WHITESPACE:
@@ -100,7 +101,7 @@ class LeadStrip:
         return None if self._closer.startswith(rest) and not final else end
 
     def _release(self, strip_length: int) -> list[Event]:
-        """Return the events held back so far, with their first ``strip_length`` characters as markup."""
+        """Return the events held back, after turning their first ``strip_length`` characters into markup."""
         self._decided = True
         out: list[Event] = []
         for event in self._held:
@@ -117,7 +118,7 @@ class LeadStrip:
 class OneCall:
     """Stage that keeps only the first call.
 
-    Each further call becomes markup, and a diagnostic with the name of that call.
+    Each further call is replaced by markup and by a diagnostic that contains the name of the call.
     """
 
     __slots__ = ("_offset", "_raw", "pending")
@@ -125,12 +126,12 @@ class OneCall:
     def __init__(self) -> None:
         self.pending = 0
         self._raw: list[str] = []
-        """Raw output after the end of the last event."""
+        """Raw output that no event covers yet."""
         self._offset = 0
         """Offset of ``_raw`` in the output."""
 
     def add_raw(self, text: str) -> None:
-        """Take raw output before its events arrive, because call events do not contain their raw text."""
+        """Store raw output before its events are pushed, because call events do not contain raw text."""
         self._raw.append(text)
 
     def push(self, events: list[Event]) -> list[Event]:
@@ -165,7 +166,7 @@ class ReasoningAsAnswer:
     def __init__(self, *, strict: bool) -> None:
         self.pending = 0
         self._strict = strict
-        """True if whitespace after the end of reasoning is treated as an answer."""
+        """True if text after the end of reasoning is an answer even if the text is only whitespace."""
         self._held: list[Event] = []
         self._holding = True
         self._reasoning_closed = False

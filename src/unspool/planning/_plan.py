@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from .._core.machine import OutputStart
 from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ..dialects._declaration import Dialect
@@ -18,14 +19,13 @@ from ._derived_dialects import opener
 from ._output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
 from ._planned_parser import NewId, PlannedParser
 
-OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
 ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Constraint with which the backend enforces the calls of a request.
+    """Constraint with which the backend enforces the form of the calls in an output.
 
     The methods build the grammar or the schema each time they are called.
     """
@@ -45,7 +45,7 @@ class Constraint:
     """The channel that the prompt has opened; ``message`` if it has opened none."""
 
     def grammar(self) -> Grammar:
-        """Return the grammar of the dialect's markup; its methods return it in an engine's format."""
+        """Return the grammar of the dialect's markup; its methods write it in the format of an engine."""
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -99,7 +99,7 @@ class Plan:
     facts: RequestFacts
     """The request facts of the model's family."""
     reads: Dialect
-    """The parser's dialect: the model's, a copy of it without reasoning, or a dialect for JSON."""
+    """The dialect for the parser: the model's dialect, a copy without reasoning, or a dialect for JSON."""
     tools: tuple[Mapping[str, object], ...]
     """The tools that the model may call."""
     n: int
@@ -119,7 +119,8 @@ class Plan:
     """Where the output begins: in content, in reasoning, in the header of a message,
     or inside a call that the prompt has begun."""
     tool_output: ToolOutput
-    """The form of calls: ``none``, ``native`` (the dialect's markup) or ``guided_json`` (JSON)."""
+    """The form of calls: ``native`` (the dialect's markup), ``guided_json`` (JSON), or ``none`` if there are
+    no calls."""
     constraint: Constraint
     """The constraint with which the backend enforces the calls."""
     forced: bool
@@ -134,7 +135,7 @@ class Plan:
     """The marker to strip from the beginning of the content; empty if there is none."""
 
     why: Mapping[str, str]
-    """One sentence for each decision, by the name of the plan's attribute."""
+    """One sentence for each decision; the keys are names of the plan's attributes, such as ``start``."""
     warnings: tuple[str, ...]
     """Problems that the caller should fix."""
 
@@ -220,7 +221,7 @@ class Plan:
 
 
 def _switches_only(request: Mapping[str, object]) -> dict[str, object]:
-    """Return only those fields of a request that contain switches or numbers, not text."""
+    """Return a copy of a request with only those fields that contain switches or numbers, not text."""
     return {
         name: value
         for name, value in request.items()

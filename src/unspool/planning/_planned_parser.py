@@ -1,10 +1,10 @@
 """Parser of one choice of a planned request.
 
-``PlannedParser`` sends the events of the dialect's parser through the stages of
-the plan.  It also handles one difference between backends: if a prompt has opened
-reasoning and the backend enforces JSON, some backends write the JSON at once, without
-reasoning.  So the parser holds back the first characters until it is clear whether they
-are JSON, and then starts outside or inside reasoning.
+``PlannedParser`` sends the events of the dialect's parser through the stages of the plan.  It also handles
+one difference between backends: if a prompt has opened reasoning and a schema constrains the output, the
+output of some backends begins with JSON, without reasoning.  So the parser holds back the first characters
+until it is clear whether they are JSON.  Then the parser starts outside reasoning if they are JSON, and
+otherwise inside.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class PlannedParser(Parser):
         return max(max_pending, 2 * MAX_WHITESPACE) if self._openers is not None else max_pending
 
     def feed(self, text: str) -> list[Event]:
-        """Feed the next piece of output, of any length, and return its events."""
+        """Feed the next chunk of output, of any length, and return the new events."""
         if not isinstance(text, str) or self._tokenizer is not None or self._finished:
-            return super().feed(text)  # raises the right error
+            return super().feed(text)  # raises the error for this wrong use
         self._add_raw(text)
         if self._openers is not None:
             self._first += text
@@ -98,7 +98,7 @@ class PlannedParser(Parser):
         return self._pass_on(super().feed(text))
 
     def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
-        """Feed the next tokens, and return their events.
+        """Feed the next tokens, and return the new events.
 
         Needs ``tokenizer``; spans are offsets in the decoded text.
         """
@@ -156,7 +156,7 @@ class PlannedParser(Parser):
         return events
 
     def _beginning_is_clear(self, text: str) -> bool:
-        """Return whether the beginning of the output is clear; if it is JSON, start outside reasoning."""
+        """Return whether it is clear how the output begins; if with JSON, start outside reasoning."""
         first = text.lstrip()
         openers = self._openers
         assert openers is not None  # noqa: S101 - the callers check it
@@ -168,7 +168,8 @@ class PlannedParser(Parser):
             return False
         self._openers = None
         if first[0] in "[{" and not first.startswith(tuple(openers)):
-            # After an empty prompt, a parser starts outside reasoning.  No text has been fed yet.
+            # Initialize the parser again, with an empty prompt, so that it starts outside reasoning.  It has
+            # not been fed yet.
             super().__init__(
                 self.dialect,
                 tools=self._tools,

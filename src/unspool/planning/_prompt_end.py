@@ -1,4 +1,4 @@
-"""Functions that examine the end of a prompt: where the output begins, and if the prompt fits the dialect."""
+"""Functions that examine a prompt's end: where the output begins, and whether the prompt fits the dialect."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .._core.compile_cache import compiled_dialect
+from .._core.machine import OutputStart
 from .._core.start_state import output_start, relevant_tail
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
@@ -14,10 +15,9 @@ from ..dialects._family_request_facts import RequestFacts
 from ..dialects._registry import role_markers
 from ..errors import UsageError
 from ._derived_dialects import closer, opener
-from ._plan import OutputStart
 
 _MAX_COMPARED: Final = 65536
-"""Maximum number of characters of the message to search for in the prompt."""
+"""Maximum number of characters that are compared at the end of a message and of the prompt."""
 
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
@@ -34,15 +34,15 @@ def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> Ou
 
 
 def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
-    """Return the part at the end of a prompt that affects the parser."""
+    """Return the end of a prompt, as far back as it affects the parser."""
     return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
 
 
 def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
-    """Return the part at the end of a prompt that contains the turn to be continued, and no earlier turn.
+    """Return the end of a prompt, from the beginning of the turn that the output continues.
 
-    In some families the header of a turn is ordinary text, not a marker.  There, the turn can be
-    found only by the text of its message.
+    In some families the header of a turn is ordinary text, not a marker.  In these families, only the text of
+    the message shows where the turn begins.
 
     :param prefill: the text of the message that is to be continued.
     """

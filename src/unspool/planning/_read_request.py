@@ -1,7 +1,7 @@
 """Reader of the request fields on which a plan depends.
 
-Requests are in the format of OpenAI's Chat Completions, with the extensions of common
-engines.  A request that contradicts itself is an error, before any decision is made.
+Requests are in the format of OpenAI's Chat Completions, with the extensions of common engines.  If fields of
+a request contradict each other, an error is raised before any decision is made.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Request:
     json_answer: bool
     """True if ``response_format`` demands a JSON answer."""
     overruled: str
-    """The request field that has no effect because a call is required; empty if there is none."""
+    """The name of the request field that has no effect because a call is required; empty if there is none."""
     guided: str
-    """The request field that contains a client's own constraint; empty if there is none."""
+    """The name of the request field that contains the client's own constraint; empty if there is none."""
     skip_special_tokens: bool | None
     ignore_eos: bool
     stop: tuple[str, ...]
@@ -116,7 +116,7 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
         return ()
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
         raise UsageError(f"tools is a {type(value).__name__}; pass the request's list of tools")
-    Tools(value)  # only to raise an error if an item is not a tool
+    Tools(value)  # a check: raises an error if an item is not a tool
     return tuple(value)
 
 

@@ -42,7 +42,8 @@ _OTHER_VARIABLES: Final = frozenset(
         "truncate_history_thinking",
     }
 )
-"""Template variables for the reasoning of earlier turns, or for its depth; they are not checked."""
+"""Template variables that affect the depth of reasoning, or the reasoning of earlier turns.  They are not
+checked."""
 _OWN_OPTIONS: Final = frozenset({"force_nonempty_content"})
 
 
@@ -65,8 +66,8 @@ def read_reasoning_options(
 ) -> ReasoningOptions:
     """Return a request's options for reasoning as one decision, with variables for the family's template.
 
-    :param defaults: the deployment's default template variables; options for reasoning in it are
-        used only if the request has none.
+    :param defaults: the deployment's default template variables; its options for reasoning are used only if
+        the request has no such option.
     """
     warnings: list[str] = []
     variables = _Variables()
@@ -85,7 +86,7 @@ class _Variables:
         self._sources: dict[str, str] = {}
 
     def read(self, request: Mapping[str, object], thinking: Thinking, warnings: list[str]) -> None:
-        """Collect the variables from all fields of a request that may hold them."""
+        """Collect the template variables from all fields of a request that may contain such variables."""
         for source in ("chat_template_kwargs", "chat_template_args"):
             variables = request.get(source)
             if variables is None:
@@ -109,7 +110,8 @@ class _Variables:
         self._check_spelling(request)
 
     def _check_spelling(self, request: Mapping[str, object]) -> None:
-        # Engines have more fields for reasoning, so a field is an error only if it is close to a known one.
+        # Engines have more fields for reasoning, so an unknown field is an error only if its name is similar
+        # to a known name.
         for key in request:
             if key in SWITCHES or request[key] is None or not _LOOKS_LIKE_OPTION.search(str(key)):
                 continue
@@ -158,14 +160,14 @@ class _Variables:
 
 
 def _normal(value: object) -> object:
-    """Return an option's value in a form in which ``True``, ``1``, ``"on"`` and so on are equal."""
+    """Normalize an option's value, so that ``True``, ``1`` and ``"on"`` become equal."""
     if isinstance(value, str):
         return _WORDS.get(value.lower(), value.lower())
     return bool(value) if value in (0, 1) else value
 
 
 def near_efforts(word: object) -> tuple[str, ...]:
-    """Return the other efforts that do not turn reasoning off, the closest one first.
+    """Return all other efforts except those that turn reasoning off, the closest effort first.
 
     >>> near_efforts("max")[:2]
     ('xhigh', 'high')
@@ -195,7 +197,7 @@ class _OptionReader:
         self.warnings = warnings
 
     def read(self) -> ReasoningOptions:
-        """Read all options, set those of the template, and return the result."""
+        """Read all options, set those that the family's template reads, and return the result."""
         for key in self.kwargs:
             self._check_known(key)
         force_nonempty_content = self.kwargs.get("force_nonempty_content", False)
@@ -228,7 +230,7 @@ class _OptionReader:
         raise UsageError(f"unknown reasoning option {key!r}: {hint}")
 
     def _advice(self) -> str:
-        """Return a phrase for error messages about the options that the family supports."""
+        """Return a phrase for error messages that says which options the family supports."""
         thinking = self.thinking
         if thinking.default is None:
             return f"{self.family} does not reason; leave it out"

@@ -134,7 +134,7 @@ def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
-    """Return the kind of constraint that enforces a call, with the alternatives in parentheses."""
+    """Return a table cell: the kind of constraint that enforces a call, with alternatives in parentheses."""
     kinds: list[str] = []
     for constraints in (("native", "json"), ("json",), ("native",)):
         try:

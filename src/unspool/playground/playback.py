@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
-from .._core.token_ids.labels import BROKEN, KIND, Label, Stretch, stretches
+from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag, Stretch, stretches
 from ..dialects._registry import ends_of_turn
 from ..errors import MalformedOutput, UsageError, caret
 from ..events import (
@@ -246,7 +246,7 @@ def _join_spans(labelled: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]
     for end, label in labelled:
         if end <= start:
             continue
-        kind, broken = _KINDS[label & KIND], bool(label & BROKEN)
+        kind, broken = _KINDS[label & LABEL_MASK], bool(label & LabelFlag.BROKEN)
         if spans and spans[-1][2:] == (kind, broken):
             spans[-1] = (spans[-1][0], end, kind, broken)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
+from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
 from ..tokens._label_tokens import label_tokens
@@ -39,9 +39,9 @@ def labels(request: Mapping[str, Any]) -> dict[str, Any]:
             {
                 "id": id,
                 "text": text,
-                "kind": Label(label & KIND).name.lower(),
-                "shared": bool(label & SHARED),
-                "broken": bool(label & BROKEN),
+                "kind": Label(label & LABEL_MASK).name.lower(),
+                "shared": bool(label & LabelFlag.SHARED),
+                "broken": bool(label & LabelFlag.BROKEN),
             }
             for id, text, label in pieces(ids, reading.labels, tokenizer)
         ]

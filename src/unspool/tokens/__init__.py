@@ -4,7 +4,7 @@
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP
 """
 
-from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
+from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
 from ..chat_templates._turn_openers import turn_openers
 from ._label_conversation import Conversation, Turn, conversation
 from ._label_tokens import CallSpan, Reading, TokenDiagnostic, label_tokens, mask
@@ -13,13 +13,12 @@ from ._reasoning_end import ReasoningCounter, ReasoningIds
 from ._show_labels import to_ansi, to_html
 
 __all__ = [
-    "BROKEN",
-    "KIND",
-    "SHARED",
+    "LABEL_MASK",
     "CallSpan",
     "Conversation",
     "Extension",
     "Label",
+    "LabelFlag",
     "Reading",
     "ReasoningCounter",
     "ReasoningIds",

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
-from .._core.token_ids.labels import SHARED, Label
+from .._core.token_ids.labels import Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, assign_code_points, substitute
 from ..chat_templates._turn_openers import turn_openers
 from ..dialects._declaration import Dialect
@@ -50,7 +50,7 @@ class Conversation:
     """Labels and turns of a conversation; :func:`conversation` returns it."""
 
     labels: bytes
-    """A :class:`Label` for each id; a label may have the flags ``SHARED`` and ``BROKEN``."""
+    """A :class:`Label` for each id, with flags (:class:`LabelFlag`) added."""
     turns: tuple[Turn, ...]
     """The turns, in order and without padding."""
 
@@ -98,7 +98,7 @@ def conversation(
             beginning = b"\0"
         opener = bytearray(beginning * bool(mark.length) + bytes(mark.length)[1:])
         if mark.shared and opener:
-            opener[-1] |= SHARED
+            opener[-1] |= LabelFlag.SHARED
         labels += opener
         if mark.role != "assistant":
             labels += bytes(end - len(labels))

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from .._core.token_ids.labels import BROKEN, KIND, WRITTEN, Label, labels_of, stretches
+from .._core.token_ids.labels import LABEL_MASK, WRITTEN, Label, LabelFlag, labels_of, stretches
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import ends_of_turn
@@ -75,7 +75,7 @@ class Reading:
         self.message = message
         """The parsed message."""
         self.labels = labels
-        """A :class:`Label` for each id; a label may have the flags ``SHARED`` and ``BROKEN``."""
+        """A :class:`Label` for each id, with flags (:class:`LabelFlag`) added."""
         self.events = events
         """The parser's events; offsets refer to the decoded text of the ids, including special tokens."""
         self._widths = widths
@@ -155,7 +155,9 @@ def mask(labels: bytes, *which: Label, broken: bool = True) -> bytes:
     [0, 1, 1, 1, 0]
     """
     wanted = frozenset(which or WRITTEN)
-    counts = bytes(label & KIND in wanted and (broken or not label & BROKEN) for label in range(256))
+    counts = bytes(
+        label & LABEL_MASK in wanted and (broken or not label & LabelFlag.BROKEN) for label in range(256)
+    )
     return labels.translate(counts)
 
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Final
 
 from .._core.token_ids.detokenizer import Detokenizer
-from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
+from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..errors import UsageError
 from ._label_tokens import Ids, as_ids
@@ -23,6 +23,8 @@ _WORDS: Final = {
     Label.END: "end of turn",
     Label.PADDING: "padding",
 }
+_FLAGS: Final = {LabelFlag.SHARED: ("and the next part", "s"), LabelFlag.BROKEN: ("broken", "b")}
+"""Description and CSS class of each flag."""
 # Background colours, in the order of the labels: numbers of the 256 terminal colours, and pairs of hue and
 # saturation for the HTML page.
 _ANSI: Final = (238, 22, 54, 94, 24, 60, 240, 88, 234)
@@ -36,14 +38,16 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
     known = as_ids(ids)
     if len(known) != len(labels):
         raise UsageError(f"got {len(known)} ids and {len(labels)} labels: pass one label for each id")
-    there = [id for id, label in zip(known, labels, strict=True) if id >= 0 or label & KIND != Label.PADDING]
+    there = [
+        id for id, label in zip(known, labels, strict=True) if id >= 0 or label & LABEL_MASK != Label.PADDING
+    ]
     decoder = Detokenizer(as_tokenizer(tokenizer), {})
     widths = decoder.measure()
     text = decoder.whole(there)
     ends = accumulate(widths)
     spans = zip(ends, widths, strict=True)
     for id, label in zip(known, labels, strict=True):
-        if id < 0 and label & KIND == Label.PADDING:
+        if id < 0 and label & LABEL_MASK == Label.PADDING:
             yield id, "", label
         else:
             end, width = next(spans)
@@ -57,7 +61,7 @@ def to_ansi(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
     """
     out: list[str] = []
     for _, text, label in pieces(ids, labels, tokenizer):
-        style = f"48;5;{_ANSI[label & KIND]}" + (";4" if label & BROKEN else "")
+        style = f"48;5;{_ANSI[label & LABEL_MASK]}" + (";4" if label & LabelFlag.BROKEN else "")
         shown = (text or _BEGUN).replace("\n", "⏎\x1b[0m\n")
         out.append(f"\x1b[{style}m{shown}\x1b[0m")
     legend = [
@@ -70,12 +74,12 @@ def to_html(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "T
     """Return a self-contained HTML page that shows the tokens in colour, with a tooltip for each token."""
     body: list[str] = []
     for id, text, label in pieces(ids, labels, tokenizer):
-        kind = Label(label & KIND)
-        flags = [word for flag, word in ((SHARED, "and the next part"), (BROKEN, "broken")) if label & flag]
-        said = ", ".join((f"{id}: {_WORDS[kind]}", *flags))
-        classes = f"t{int(kind)}" + (" b" if label & BROKEN else "") + (" s" if label & SHARED else "")
+        kind = Label(label & LABEL_MASK)
+        flags = [flag for flag in LabelFlag if label & flag]
+        title_text = ", ".join((f"{id}: {_WORDS[kind]}", *(_FLAGS[flag][0] for flag in flags)))
+        classes = " ".join((f"t{int(kind)}", *(_FLAGS[flag][1] for flag in flags)))
         shown = _html.escape(text or _BEGUN).replace("\n", "⏎<br>")
-        body.append(f'<span class="{classes}" title="{_html.escape(said, quote=True)}">{shown}</span>')
+        body.append(f'<span class="{classes}" title="{_html.escape(title_text, quote=True)}">{shown}</span>')
     legend = "".join(
         f'<li><span class="t{int(label)}">{words}</span> {count}</li>'
         for label, words, count in _counted(labels)
@@ -90,7 +94,7 @@ def to_html(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "T
 
 
 def _counted(labels: bytes) -> list[tuple[Label, str, int]]:
-    counts = Counter(label & KIND for label in labels)
+    counts = Counter(label & LABEL_MASK for label in labels)
     return [(label, _WORDS[label], counts[label]) for label in Label if counts[label]]
 
 

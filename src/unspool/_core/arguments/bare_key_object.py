@@ -1,4 +1,6 @@
-"""Codec that converts bare objects to JSON.  They have unquoted keys, and delimiters around strings.
+"""Codec that converts bare objects to JSON.
+
+A bare object has unquoted keys, and a special delimiter around each string, such as ``<|"|>``:
 
 ``{city:<|"|>Paris<|"|>,days:[1,2],dry:true}`` becomes ``{"city": "Paris", "days": [1, 2], "dry": true}``.
 
@@ -55,8 +57,8 @@ _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in rang
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
-# States, named after what the codec expects next.  Plain integers, because compiled code keeps them in
-# registers.
+# States, each named after the input that the codec expects next.  Plain integers, because compiled code keeps
+# them in registers.
 _START: Final = 0
 _KEY: Final = 1
 _VALUE: Final = 2
@@ -72,7 +74,7 @@ _EXPECTED: Final = (
     "a value or ']'",
     "',' or a closing bracket",
 )
-# Results of a look-ahead.  _MORE: the answer depends on input that has not arrived.
+# Results of a look-ahead.  _MORE means that the result depends on input that has not arrived.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
@@ -95,7 +97,7 @@ class _Patterns:
         """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
-        """Pattern of text without delimiters, up to a character that may end it."""
+        """Pattern of text without delimiters, up to a character that may end this text."""
         self.whitespace: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
         """Pattern of whitespace in text without delimiters."""
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
@@ -103,7 +105,7 @@ class _Patterns:
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the end of the text before an incomplete marker, or the end of the buffer."""
+    """Return the index at which an incomplete marker ends the buffer, else the buffer's length."""
     n = len(buf)
     # An incomplete marker can only be in the last `longest - 1` characters.
     at = max(pos, n - markers.longest + 1)
@@ -137,15 +139,15 @@ class _Level:
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level to use after the arguments, where ``call:`` of the next call looks like a key."""
+"""Level for the text after the arguments, where the ``call:`` of another call looks like a key."""
 
 
 class BareKeyObject(Codec):
-    """Codec for a bare object, which has unquoted keys, and delimiters around strings.
+    """Codec for a bare object: an object with unquoted keys and with special delimiters around strings.
 
     :param quote: the delimiter of strings.
-    :param ends: markers that may follow the object.  If a marker appears before the closing bracket,
-        after a string or in text without delimiters, the model forgot the bracket.
+    :param ends: markers that may follow the object.  If a marker appears after a string, or in text without
+        delimiters, although an object is still open, the model forgot the closing bracket.
     :param kind: type of the arguments, according to the schema.  The text of a string parameter stays
         a string even if it looks like a number.
     """

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ...events import Status
 
 _WHITESPACE: Final = " \t\r\n"
-# States, and after them the roles of values.  Plain integers, because compiled code keeps them in registers.
+# The first group are the states, the second group the roles of values.  Plain integers, because compiled code
+# keeps them in registers.
 _OPEN: Final = 0
 _FIRST_KEY: Final = 1
 _KEY: Final = 2
@@ -52,7 +53,7 @@ _KEY_ROLE: Final = 4
 
 
 class EnvelopeForm:
-    """Format of a dialect's envelopes, which is prepared once and used for all calls."""
+    """Keys and options of a dialect's envelopes.  One instance is used for all calls."""
 
     __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
@@ -112,11 +113,11 @@ class EnvelopeCodec(NamedPayload):
         self._held: list[str] = []
         self._has_args = False
         self._skipped = 0
-        self._may_nest = False  # the last key may hold another envelope
+        self._may_nest = False  # the value of the last key may be another envelope
 
     @property
     def partial_name(self) -> str:
-        """Part of the function's name that has arrived so far."""
+        """Beginning of the function's name, as far as it has arrived."""
         if self.committed or self._role != _NAME_ROLE:
             return self.name
         return "".join(self._captured)[1:]
@@ -292,7 +293,7 @@ class EnvelopeCodec(NamedPayload):
         self._value = PythonValue() if self._python else self._json.restart()
 
     def _end_object(self) -> None:
-        """Process the closing brace of the envelope, or of an object that contains it."""
+        """Process the closing brace of the envelope, or of an object around the envelope."""
         self._state = _NEXT
         if self._depth:
             self._depth -= 1
@@ -390,7 +391,7 @@ class EnvelopeCodec(NamedPayload):
 class UnnamedArguments(NamedPayload):
     """Codec for the arguments of a call without a name, whose function is identified by the argument keys.
 
-    This requires all keys, so the arguments are held back until the object is complete.
+    All keys are needed to identify the function, so the arguments are held back until the object is complete.
     """
 
     __slots__ = ("_held", "_json")

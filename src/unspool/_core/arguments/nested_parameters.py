@@ -5,10 +5,10 @@
 Theory of operation:
 
 * A list holds the open elements, so that only memory limits the nesting.
-* The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a
-  scalar (``_TEXT``), and a child makes it an object or a list.  An attribute or the schema determines
-  which of the two it is.  Without these, the name of the child does: the items of a list have the name
-  ``list_key`` of the dialect.
+* The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a scalar
+  (``_TEXT``), and a child makes it an object or a list.  An attribute or the schema determines whether the
+  element is an object or a list.  If neither does, the child's name decides: the dialect's ``list_key`` is
+  the name of list items.
 * Whitespace before the first content is held back, because it is part of the value only in a scalar.
 * As in ``tagged_parameters``, a closing tag ends a value only if the text after the tag can follow a
   value, and strings are output as they arrive.
@@ -52,7 +52,7 @@ class _Element:
         self.slot = slot
         """Conversion of the element's text, if the element is a scalar."""
         self.discards = discards
-        """True if the parameter is a repetition, so that its value is read but not output."""
+        """True if the parameter repeats an earlier one, so that its value is read but not output."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
@@ -222,9 +222,9 @@ class NestedParameters(Parameters):
             element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
-        """Output or collect text of a value, and return its end.
+        """Output or collect the text of a value up to ``end``, and return the index that was reached.
 
-        Whitespace is held back if it may be whitespace before the first child.
+        Whitespace is held back as long as a first child may follow.
         """
         text = buf[pos:end]
         if not text:

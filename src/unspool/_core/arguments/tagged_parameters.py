@@ -16,7 +16,7 @@ call.  Three rules determine where a value ends:
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
 2. A value without a closing tag ends at the next parameter, if the function declares this parameter
    and the call does not have it yet, or at a marker that certainly ends the call.
-3. All tags of a call that the value quotes are data.  ``_level`` tracks such calls.
+3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
 output as it arrives; any other value is held back until its end.  A literal that may end a value is
@@ -76,7 +76,7 @@ class TaggedParameters(Parameters):
         self._form: ParamForm = syntax.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
-        self._discards = False  # the parameter is a repetition, so its value is read but not output
+        self._discards = False  # the parameter repeats an earlier one, so its value is not output
         self._at_start = True
         # The literal at which the last step stopped because it may end the value, or an empty string.
         self._closer = ""
@@ -84,11 +84,11 @@ class TaggedParameters(Parameters):
         # Nesting depth in calls that the value quotes.  Between the parameters of a quoted call the depth is
         # odd; inside a value it is even.
         self._level = 0
-        # Text that the model uses for line breaks between tags, such as a backslash and an n.  It is an empty
-        # string until the model has written one; until then, the same text inside a value is data.
+        # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
+        # is empty until the model has written such a text; before that, the same text inside a value is data.
         self._spelled_break = ""
-        # Key and attributes of a parameter that may hold all arguments, and the codec for the arguments once
-        # the parameter is known to hold them.
+        # Key and attributes of a parameter that may hold all arguments.  Once it is known that the parameter
+        # holds them, `_all_arguments` is the codec that reads them.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
@@ -162,7 +162,8 @@ class TaggedParameters(Parameters):
     def _end_params(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Process text between parameters that does not begin a parameter.
 
-        The text ends the arguments, is an error, or is a marker that the end of the input has truncated.
+        The text either ends the arguments, or is an error, or is a marker that is incomplete at the end of
+        the input.
         """
         follow = self._syntax.follow
         closing = final and follow.call_closers.pending(buf, pos)
@@ -193,7 +194,7 @@ class TaggedParameters(Parameters):
         return self._all_arguments is None and self._lacks(self._seen)
 
     def _stop_at_cut(self, pos: int) -> int:
-        """Stop at a marker that the end of the input has truncated, and return its position."""
+        """Stop at a marker that is incomplete at the end of the input, and return its position."""
         self._cut = True
         self._held = True
         return pos
@@ -266,7 +267,7 @@ class TaggedParameters(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Return whether the parameter ``key`` may hold all arguments; the tool must not declare ``key``."""
+        """Return whether the parameter ``key`` may hold all arguments; it may not if the tool declares it."""
         if key not in self._syntax.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)
@@ -370,9 +371,9 @@ class TaggedParameters(Parameters):
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
         """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
 
-        ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at
-        the closing tag of a parameter.  At the closing marker of a call, ``_level`` returns to its value
-        before that call.
+        ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at the
+        closing tag of a parameter.  The closing marker of a quoted call resets ``_level`` to its value before
+        this call.
         """
         syntax = self._syntax
         marker = literal.lstrip("\n")

@@ -1,8 +1,8 @@
-"""Search for markers: the places where one of several literals starts or may start.
+"""Search for markers: the positions at which one of several literals starts or may start.
 
 Thanks to this search, the time for a whole output grows linearly.  A scan at the speed of ``str.find`` skips
-all text in which no marker can start.  Each remaining place is examined once.  Text is held back only while
-it is a proper prefix of a literal, or while the next character could rule a literal out. The number of
+all text in which no marker can start.  Each remaining position is examined once.  Text is held back only
+while it is a proper prefix of a literal, or while the next character could rule a literal out.  The number of
 characters held back is therefore at most the length of the longest literal.
 
 The interpreted build uses one regular expression for all literals.  The compiled build uses loops, and
@@ -75,7 +75,8 @@ class MarkerSet:
         self.first_character: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
         """Character that all literals start with; empty if they differ."""
         self._reaches: Final[dict[str, int]] = {}
-        # A character that occurs in every literal, as early as possible, and its highest index in a literal.
+        # Of the characters that occur in every literal, the one that occurs earliest, and its highest index
+        # in a literal.
         in_all = set(found[0]).intersection(*found) if found else set()
         latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
         self._common_at, self._common = min(latest, default=(0, ""))
@@ -92,8 +93,8 @@ class MarkerSet:
         """Return the number of characters at the start of the text that are certainly not part of a literal.
 
         Return -1 if the text contains a complete literal.  Results for short strings are cached, which saves
-        up
-        to a third of the time if the markers start with different characters (``benchmarks/shortcuts.py``).
+        up to a third of the time if the markers start with different characters
+        (``benchmarks/shortcuts.py``).
         """
         if (
             COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0
@@ -111,8 +112,7 @@ class MarkerSet:
         """Return the index of the next literal from ``at`` on, and the literal.
 
         If the text ends with the beginning of a literal, or with a literal that may still become a longer
-        one, return the index of this place and an empty string.  If the text is final, only complete literals
-        are found.
+        one, return its index and an empty string.  If the text is final, only complete literals are found.
         The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
@@ -213,7 +213,7 @@ class MarkerSet:
             at += 1
 
 
-class Piece:
+class ValuePiece:
     """Text that is certainly part of a value."""
 
     __slots__ = ("json", "length")
@@ -235,10 +235,10 @@ class ValueMarkerSet(MarkerSet):
         # Finds the first character that may start a literal or must be escaped.
         self._special: Final = re.compile(f"[{re.escape(special)}]").search
         self._special_flags: Final = flags_of(special)
-        self._pieces: Final[dict[str, Piece]] = {}
+        self._pieces: Final[dict[str, ValuePiece]] = {}
 
-    def piece(self, text: str) -> Piece | None:
-        """Return the text before the place where a literal may start; None if the text contains a literal.
+    def piece(self, text: str) -> ValuePiece | None:
+        """Return the text before the point where a literal may start; None if the text contains a literal.
 
         Results are cached, which saves a fifth of the time for a long value between tags.
         """
@@ -247,7 +247,7 @@ class ValueMarkerSet(MarkerSet):
             at, literal = self.seek(text, 0, False)
             if literal:
                 return None
-            known = Piece(text if at < 0 else text[:at])
+            known = ValuePiece(text if at < 0 else text[:at])
             if has_room(len(self._pieces), text, MANY):
                 self._pieces[text] = known
         return known
@@ -275,10 +275,10 @@ def agreement(literal: str, text: str, start: int) -> int:
 
 
 def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
-    """Group literals by the character at index ``place``.
+    """Group literals by the character at index ``place``, for look-ups by character code.
 
-    Return the groups and a table.  The first group is empty.  The table contains the number of a group for
-    each character code; its last entry is for all characters outside ASCII.
+    Return the groups and a table.  The first group is empty.  For each character code, the table contains the
+    index of a group; the last entry is for all characters outside ASCII.
     """
     lone = [literal for literal in literals if len(literal) <= place]
     groups: list[list[str]] = [[], lone]
@@ -304,7 +304,8 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
 
     Only a complete string sets a group.
 
-    :param excluded: a look-ahead pattern for characters after which an empty string does not match.
+    :param excluded: a negative look-ahead pattern for the characters that must not follow an empty string in
+        ``rests``.
     """
     branches: dict[str, list[str]] = {}
     for rest in filter(None, rests):

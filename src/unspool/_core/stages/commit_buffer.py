@@ -54,7 +54,7 @@ class CommitBuffer:
         return out
 
     def _release(self, end: CallEnd) -> list[Event]:
-        """Return the events for a call that has ended: those of the call, or text, or removed markup."""
+        """Return the events for a call that has ended: a call, or text or removed markup in its place."""
         start = self._held[0]
         assert isinstance(start, CallStart)  # noqa: S101 - `push` starts with it
         notes: list[Event] = [
@@ -64,7 +64,8 @@ class CommitBuffer:
             policy = self._policies.for_broken(end.status)
             if policy not in ("keep", "error"):
                 return self._replace(start, end, notes, as_text=policy != "drop")
-        # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
+        # A model may write the id after the arguments.  The id can still be used, because `CallStart` was
+        # held back.
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]

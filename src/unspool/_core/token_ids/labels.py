@@ -1,6 +1,6 @@
 """Labels of tokens.  A label is one byte, and its values are the same in all versions of this library."""
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Final
 
 from ...events import CallEnd, CallStart, Event, Markup, Text
@@ -30,16 +30,21 @@ class Label(IntEnum):
     PADDING = 8
 
 
-SHARED: Final = 64
-"""Flag of a token that belongs to several parts; the rest of the label is the first of these."""
-BROKEN: Final = 128
-"""Flag of a token in a call that is malformed or truncated."""
-KIND: Final = 63
-"""Mask that removes the flags: ``label & KIND`` is a :class:`Label`."""
+class LabelFlag(IntFlag):
+    """Flags that are added to the :class:`Label` of a token."""
+
+    SHARED = 64
+    """The token belongs to several parts; the label is that of the first part."""
+    BROKEN = 128
+    """The token is in a call that is malformed or truncated."""
+
+
+LABEL_MASK: Final = 63
+"""Mask that removes the flags: ``Label(value & LABEL_MASK)``."""
 WRITTEN: Final = tuple(label for label in Label if label not in (Label.CONTEXT, Label.PADDING))
 """Labels of the tokens that the model wrote."""
 _CALL_ROLES: Final = frozenset({"call", "separator", "cut"})
-# Plain integers, because compiled code adds these without boxing, unlike members of an IntEnum.
+# Plain integers, because compiled code adds these without boxing, unlike members of an enum.
 _CONTENT: Final = int(Label.CONTENT)
 _REASONING: Final = int(Label.REASONING)
 _NAME: Final = int(Label.NAME)
@@ -47,6 +52,8 @@ _ARGUMENTS: Final = int(Label.ARGUMENTS)
 _CALL: Final = int(Label.CALL)
 _MARKUP: Final = int(Label.MARKUP)
 _END: Final = int(Label.END)
+_SHARED: Final = int(LabelFlag.SHARED)
+_BROKEN: Final = int(LabelFlag.BROKEN)
 
 _ALIKE: Final = [bytes([label]) for label in range(256)]
 
@@ -58,7 +65,7 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
     """Return the labels of an output's text, as consecutive stretches.
 
     :param events: all events of the output.
-    :param shown: the same events after whitespace is trimmed; the trimmed text is labelled as markup.
+    :param shown: the same events without the trimmed whitespace; this whitespace is labelled as markup.
     :param ends: markers that end a turn.
     """
     visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
@@ -81,13 +88,13 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
             if event.text in ends:
                 out.append((event.end, _END))
             elif event.kind in _CALL_ROLES:
-                out.append((event.end, _CALL + (BROKEN if event.kind == "cut" else 0)))
+                out.append((event.end, _CALL + (_BROKEN if event.kind == "cut" else 0)))
             else:
                 out.append((event.end, _MARKUP))
         elif isinstance(event, CallStart):
             head = event
         elif isinstance(event, CallEnd) and head is not None:
-            broken = 0 if event.status == "complete" else BROKEN
+            broken = 0 if event.status == "complete" else _BROKEN
             name = [(head.name_start, _CALL + broken), (head.name_end, _NAME + broken)]
             arguments = [(event.args_start, _CALL + broken), (event.args_end, _ARGUMENTS + broken)]
             # The offsets must ascend, but some models write the arguments before the name.
@@ -119,8 +126,8 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
             continue
         last = end
         if shared >= 0:
-            if shared & ~SHARED != label:
-                shared |= SHARED
+            if shared & ~_SHARED != label:
+                shared |= _SHARED
             if start > end:
                 continue  # this stretch ends in the same token as the one before it
             out.append(_ALIKE[shared])

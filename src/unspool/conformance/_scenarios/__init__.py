@@ -1,7 +1,8 @@
 """Scenarios of the suite, which are declared once and rendered in every dialect.
 
 To add a scenario, edit the module of its group. :func:`cases` renders every scenario in every dialect. If a
-dialect cannot express a scenario, it yields an :class:`Inapplicable` with the reason instead.
+dialect cannot express a scenario, :func:`cases` yields an :class:`Inapplicable` with the reason instead of a
+case.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GROUPS: Final[dict[str, str]] = {
     **faulty_calls.TITLES,
     **requests.TITLES,
 }
-"""Titles of the groups, by name."""
+"""Names of the groups, each with its title."""
 
 _MODULES: Final = (
     standard,
@@ -55,7 +56,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     )
     for scenario in module.SCENARIOS
 }
-"""All scenarios, by full name."""
+"""Mapping from the scenarios' full names to the scenarios."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def _append_call(draft: Draft) -> None:
 
 
 def _replace_calls(draft: Draft, calls: Sequence[Call]) -> None:
-    """Replace the content of the draft with these calls."""
+    """Replace everything in the draft with these calls."""
     other = make_draft(calls, draft.capabilities)
     draft.pieces, draft.order = other.pieces, other.order
 
@@ -87,7 +87,7 @@ _ESCAPED: Final = {
 
 
 def _insert_marker(which: int) -> DraftEdit:
-    """Return an edit that puts one of the dialect's own markers into the value."""
+    """Return an edit that puts one of the dialect's own markers into an argument value."""
 
     def edit(draft: Draft) -> str | None:
         found = _own_markers(draft.capabilities)
@@ -139,7 +139,7 @@ def _nested_value(depth: int) -> Any:
 
 
 def _require_typed_values(draft: Draft) -> str | None:
-    """Reject dialects in which lists and objects cannot be recovered without a schema."""
+    """Reject dialects in which a parser cannot recover lists and objects without the tool's schema."""
     nested = draft.capabilities.dialect.values.nested
     return "nested values have no types without a schema" if nested else None
 

@@ -67,7 +67,7 @@ class Capabilities:
         """Marker that ends a call or the section of calls; empty if there is none."""
         self.has_reasoning: Final = ("reasoning" in into) if self.framed else bool(dialect.reasoning)
         self.missing: Final = self._find_missing(template)
-        """Reasons by name of the capability, for all capabilities that the dialect lacks."""
+        """Names of the capabilities that the dialect lacks, each with the reason."""
 
     def _find_missing(self, template: str) -> dict[str, str]:  # noqa: C901 - independent checks in a row
         dialect = self.dialect
@@ -150,7 +150,7 @@ class Capabilities:
         )
 
     def opener(self, wrappers: Sequence[str]) -> str:
-        """Return the opening marker of a wrapper, with the whitespace that the template writes after it."""
+        """Return the opening marker of a wrapper, including whitespace that the template writes after it."""
         before, _, _ = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
         return "".join(piece.text for piece in before if not isinstance(piece, Placeholder))
 

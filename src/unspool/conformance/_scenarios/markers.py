@@ -3,7 +3,7 @@
 The rules (see also docs/policies.md and docs/rulings.md):
 
 - Reasoning without a closer continues until the next call.
-- A complete call is valid without its closer at the end of the output or before the next call.
+- A complete call without its closer is valid if it is followed by the next call or by the end of the output.
 - Calls outside a section are accepted if the dialect declares this form.
 - A stray closer of reasoning is removed. A stray closer of calls is removed if it follows a call or is a
   control token; otherwise it is text.
@@ -55,7 +55,7 @@ def _remove_pieces(pieces: list[RenderedPiece], kind: str, part: int) -> list[Re
 
 
 def _remove_marker(kind: str, part: int, *other_kinds: str) -> DraftEdit:
-    """Return an edit that removes the pieces of these kinds from a part."""
+    """Return an edit that removes all rendered pieces of these kinds (such as ``tail``) from one part."""
 
     def edit(draft: Draft) -> str | None:
         text_before = draft.text
@@ -100,7 +100,7 @@ def _remove_inner_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_closer(draft: Draft) -> str | None:
-    """Remove the reasoning closer, and expect the following text as reasoning, too."""
+    """Remove the reasoning closer, and expect that the following text is reasoning, too."""
     if draft.capabilities.framed:
         return "the header of the next message ends reasoning"
     marked = draft.capabilities.marked or section_markers(draft.capabilities)[0]
@@ -110,7 +110,7 @@ def _remove_reasoning_closer(draft: Draft) -> str | None:
     text = draft.pieces[closing].text
     whitespace = text[len(text.rstrip()) :] or "\n"
     draft.pieces[closing] = RenderedPiece("close", whitespace, 0)
-    if not draft.capabilities.wrapped:  # the opening marker of an answer would end the reasoning
+    if not draft.capabilities.wrapped:  # otherwise the opening marker of the answer ends the reasoning
         draft.order = [
             TextSegment("reasoning", part.text) if isinstance(part, TextSegment) else part
             for part in draft.order
@@ -119,7 +119,7 @@ def _remove_reasoning_closer(draft: Draft) -> str | None:
 
 
 def _remove_reasoning_opener(draft: Draft) -> str | None:
-    """Remove the reasoning opener, and expect the text before the closer as content."""
+    """Remove the reasoning opener, and expect that the text before the closer is content."""
     opening = draft.find("open", 0)
     if draft.capabilities.framed or opening < 0:
         return "reasoning is a message with a header"

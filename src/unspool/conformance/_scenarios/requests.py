@@ -189,7 +189,7 @@ def _replace_with_json(
 
 
 def _as_json(part: ExpectedPart, *, named: bool, indent: int) -> ExpectedPart:
-    """Convert an expected call to the call that is expected from guided JSON, which has no id."""
+    """Adapt an expected call to guided JSON, in which calls have no ids; return other parts unchanged."""
     if not isinstance(part, ExpectedCall):
         return part
     call = part.call

@@ -14,7 +14,7 @@ class Call:
     name: str
     arguments: dict[str, Any]
     spelling: str = ""
-    """JSON text of the arguments, if the model does not format it in the usual way."""
+    """JSON text of the arguments, if the model formats this text in an unusual way."""
 
     @property
     def json(self) -> str:
@@ -30,7 +30,7 @@ class Reasoning:
 
 
 ScenarioPart: TypeAlias = str | Reasoning | Call
-"""Part of a scenario, where a string is content."""
+"""Part of a scenario; a plain string stands for content."""
 
 
 def weather(city: str, **more: str) -> Call:

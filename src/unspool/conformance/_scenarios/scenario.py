@@ -1,14 +1,15 @@
 """Scenarios, and drafts that render a scenario in one dialect.
 
 A scenario consists of the parts of a message in order, and optionally of an *edit* that introduces a fault. A
-draft consists of the rendered output, divided into labelled pieces, and of the expected parts. The edit
-changes both. This module does not run a parser.
+draft consists of the rendered output and of the expected parts. The rendered output is a list of pieces, each
+labelled with its kind (such as ``open`` or ``payload``). An edit may change the output and the expected
+parts. This module does not run a parser.
 
 The expected result is derived from the parts with these rules:
 
 - Calls, reasoning and content are returned unchanged and in order.
-- Two segments of a channel are separated by whitespace: here by one newline, but the comparison accepts any
-  whitespace.
+- Two segments of a channel are separated by whitespace. The expected text contains one newline, but the
+  comparison accepts any whitespace.
 - If the prompt contains the beginning of the answer, the expected text starts with it (``echo``).
 - The finish reason is ``tool_calls`` if there is a complete call; otherwise it is the finish reason that the
   backend reports.
@@ -78,7 +79,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces)
 
     def call_text(self, part: int) -> str:
-        """Return the text of a call, including separators and section markers next to it."""
+        """Return the text of a call, including the separators and closing section markers after it."""
         numbers = [i for i, piece in enumerate(self.pieces) if piece.part == part]
         first, last = numbers[0], numbers[-1]
         while last + 1 < len(self.pieces) and self.pieces[last + 1].kind in ("separator", "section_close"):
@@ -86,7 +87,7 @@ class Draft:
         return "".join(piece.text for piece in self.pieces[first : last + 1])
 
     def find(self, kind: str, part: int | None = None) -> int:
-        """Return the index of the first piece of a kind, in one part or in all parts; -1 if there is none."""
+        """Return the index of the first piece of a kind, in one part or in all parts; -1 if none is found."""
         for number, piece in enumerate(self.pieces):
             if piece.kind == kind and part in (None, piece.part):
                 return number

@@ -88,7 +88,7 @@ def _with_end(call: Call, end_marker: str) -> Call:
 
 
 def _cut_inside(draft: Draft, word: str, kept: int) -> str:
-    """Truncate the output inside the last ``word``; return the remaining text of the last call."""
+    """Truncate the output inside the last occurrence of ``word``; return what remains of the last call."""
     text = draft.text
     cut = text.rindex(word) + kept
     last = max(i for i, piece in enumerate(draft.pieces) if piece.kind in ("tail", "payload"))
@@ -117,7 +117,7 @@ def _cut_in_name(draft: Draft) -> None:
 
 
 def break_value(draft: Draft) -> None:
-    """Insert an unexpected word in place of a JSON value or before the parameters."""
+    """Break a call: replace a JSON value with a bare word, or insert the word in front of a parameter."""
     standard_tools(draft)
     at, call = next(
         (i, part.call)

@@ -30,11 +30,15 @@ _TEXT: Final = "Let me look."
 _SECOND: Final = weather("Reykjavik")
 
 CutPosition = Callable[[Draft], tuple[int, int] | None]
-"""Function that returns the position of a cut: the index of a piece, and the number of characters to keep."""
+"""Function that returns where to cut: the index of a rendered piece, and how many of its characters to
+keep."""
 
 
 def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
-    """Return a position inside a piece; with a share of 0.0, before the piece; with 1.0, after the piece."""
+    """Return a function that finds a cut inside a rendered piece.
+
+    :param share: the share of the piece to keep: 0.0 cuts before the piece, 1.0 after it.
+    """
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         number = draft.find(kind, part)
@@ -48,7 +52,7 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
 
 
 def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
-    """Return a position after a word in a part, shifted by ``offset`` characters."""
+    """Return a function that finds a cut after a word in a part; ``offset`` moves the cut by characters."""
 
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
@@ -104,7 +108,7 @@ def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[Expec
 
 
 def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
-    """Return the expected part for each part of the scenario, by index."""
+    """Return a dictionary from the index of each part of the scenario to the expected part."""
     order = iter(draft.order)
     parts = sorted({piece.part for piece in draft.pieces})
     return {part: next(order, None) for part in parts}
@@ -144,8 +148,8 @@ def _call_before_cut(
 def _sendable_arguments(call: Call, capabilities: Capabilities, text: str) -> str:
     """Return the longest arguments that a stream may have sent before the cut.
 
-    In a notation without escapes, a character after a value may be part of the value or the start of the
-    closing tag.
+    For example, if a parameter is cut after ``Paris<``, the ``<`` may belong to the value or to the closing
+    tag. So a stream may have sent it or not.
     """
     arguments = expected_arguments(call, capabilities)
     for value in reversed(list(call.arguments.values())):

@@ -102,7 +102,7 @@ def command(name: str) -> list[str]:
 
 
 def dialects() -> dict[str, object]:
-    """Return the facts about unspool's dialects with which a peer's program builds requests."""
+    """Return the facts about unspool's dialects that a peer's program needs to build its requests."""
     from ...dialects._dialect_texts import dialect_texts
     from ...dialects._registry import facts_of, list_dialects
 

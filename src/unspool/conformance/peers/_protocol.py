@@ -38,15 +38,16 @@ class Facts:
     closers: list[str]
     """Markers that close reasoning, in the same order as ``openers``."""
     seed: str
-    """Text at the end of a prompt with which the template opens reasoning; empty if it does not."""
+    """Text with which the template opens reasoning at the end of a prompt; empty if the template leaves this
+    to the model."""
     always: bool
     """True if reasoning cannot be disabled."""
     prompt: str
-    """End of a prompt, without the seed."""
+    """Usual end of a prompt, without ``seed``."""
     stops: list[str]
     """Markers that end generation."""
     controls: list[str]
-    """Markers that are a single token."""
+    """Markers, each of which is a single token in the model's vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,9 @@ class ProtocolRequest:
 
     @property
     def has_control_token_in_string(self) -> bool:
-        """True if a control token is inside a JSON string.
+        """True if a JSON string in the output contains the text of a control token.
 
-        In a JSON string, a model writes the text of the token with ordinary tokens, which have other ids.
+        A model writes this text with ordinary tokens, whose ids differ from the id of the control token.
         """
         controls = [mark for mark in self.facts.controls if mark.startswith(("<|", "<｜", "["))]
         strings = re.findall(r'"(?:[^"\\]|\\.)*"', self.text)
@@ -132,7 +133,8 @@ class ProtocolRequest:
     def tail(self) -> str:
         """End of the prompt.
 
-        If reasoning is off, a template that opens reasoning in the prompt also closes it there.
+        If reasoning is off, a template that would open reasoning in the prompt writes an empty reasoning
+        block.
         """
         if self.prompt is not None:
             return self.prompt
@@ -214,9 +216,9 @@ class PeerStream(ABC):
 
     @abstractmethod
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        """Parse the next piece of the output, and return the new deltas.
+        """Parse the next chunk of the output, and return the new deltas.
 
-        :param finished: whether generation stopped after this piece because of the length limit.
+        :param finished: whether generation stopped after this chunk because of the length limit.
         """
 
     @abstractmethod
@@ -266,7 +268,7 @@ class Parsers(Protocol):
 
 
 def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
-    """Return the parser names for each dialect, as the greeting message contains them."""
+    """Return the parser names for each dialect, in the form that the greeting message needs."""
     return {
         name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
         for name, setup in setups.items()
@@ -368,7 +370,7 @@ def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list
         for stream, request, own_pieces, out in zip(streams, requests, pieces, entries, strict=True):
             if turn < len(own_pieces):
                 last = turn == len(own_pieces) - 1 and request.finish_reason == "length"
-                # For a piece without tokens, an engine calls the parser only if it is the last piece.
+                # An engine calls the parser for an empty chunk only if this is the last chunk.
                 out.append(stream.feed(own_pieces[turn], last) if own_pieces[turn] or last else None)
     for stream, request, own_pieces, out in zip(streams, requests, pieces, entries, strict=True):
         out.append(None if own_pieces and request.finish_reason == "length" else stream.finish())
@@ -381,7 +383,7 @@ def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list
 def aligned(
     chunks: Sequence[str], request: ProtocolRequest, unsplittable: re.Pattern[str] | None
 ) -> Iterator[str]:
-    """Yield the chunks with boundaries between tokens, because engines emit whole tokens.
+    """Move the boundaries of the chunks to positions between tokens, because engines emit whole tokens.
 
     A boundary inside a token is moved to the start of the token. If the chunk would then be empty, the
     boundary is moved to the end of the token.
@@ -410,7 +412,7 @@ def any_of(tokens: Sequence[str], pattern: str = "") -> re.Pattern[str]:
 
 
 def _split_stop(text: str, stops: Sequence[str]) -> tuple[str, str]:
-    """Remove all stop tokens from the end of the output; return the rest and the first of these tokens."""
+    """Remove all stop tokens from the end of the output; return the rest and the leftmost of them."""
     stop_token = ""
     while stop := next((stop for stop in stops if text.endswith(stop)), ""):
         text, stop_token = text.removesuffix(stop), stop

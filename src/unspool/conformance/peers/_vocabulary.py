@@ -1,4 +1,4 @@
-"""Tokenizer for a dialect, which consists of a real vocabulary and the dialect's markers as tokens.
+"""Tokenizer for a dialect: a real vocabulary, with the dialect's markers added as single tokens.
 
 The parsers of an engine need token ids, but the vocabularies of most models are not available offline.
 Parsers only look for the ids of markers, so ordinary text can use any vocabulary. Qwen3's vocabulary is used
@@ -29,7 +29,7 @@ def _base(file: Path) -> tuple[Tokenizer, dict[str, int]]:
 
 
 class EngineTokenizer:
-    """Tokenizer with those methods of a Hugging Face tokenizer that an engine's parsers use."""
+    """Tokenizer with only those methods of a Hugging Face tokenizer that an engine's parsers use."""
 
     chat_template = None
     name_or_path = ""
@@ -62,7 +62,7 @@ class EngineTokenizer:
 
     @property
     def vocab(self) -> dict[str, int]:
-        """Ids of all tokens, by token."""
+        """Dictionary from each token to its id."""
         return self._vocabulary
 
     @property
@@ -74,11 +74,11 @@ class EngineTokenizer:
         return len(self._vocabulary)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the ids of all tokens, by token."""
+        """Return a dictionary from each token to its id."""
         return self._vocabulary
 
     def get_added_vocab(self) -> dict[str, int]:
-        """Return the ids of the markers, by marker."""
+        """Return a dictionary from each marker to its id."""
         return self.markers
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:

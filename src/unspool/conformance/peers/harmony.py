@@ -79,8 +79,8 @@ class _Stream(PeerStream):
         if recipient.startswith(_FUNCTIONS):
             return deltas + self._call(recipient, text)
         channel = _channel(parser.current_channel)
-        # The parser does not join the messages of a channel, so they are joined with newlines, as in batch()
-        # below.
+        # The parser returns each message of a channel separately, so join them with newlines, as batch()
+        # does.
         separator = "\n" if self._new and channel in self._seen else ""
         self._new = False
         self._seen.add(channel)

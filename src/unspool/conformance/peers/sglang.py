@@ -138,11 +138,11 @@ _SETUPS: Mapping[str, _Setup] = {
     "step3p5": _Setup("step3p5", "step3p5", optional=True),
     "trinity": _Setup("trinity"),
 }
-"""Configurations by dialect, from SGLang's registry and the documentation of its detectors.
+"""Configuration for each dialect, according to SGLang's registry and the documentation of its detectors.
 
 Two of SGLang's parsers are not tested. ``cohere_command4`` parses only the markers of Command 4, but the
-cases have the markers of Command 3. ``mimo`` does not remove the newlines around a value, which all cases
-contain.
+cases have the markers of Command 3. ``mimo`` does not remove the newlines around a value, and all cases
+contain such newlines.
 """
 
 _FROM_THE_OUTPUT = frozenset(
@@ -171,7 +171,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
         self._requests: dict[str, ChatCompletionRequest] = {}
 
     def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
-        """Create the server's request, in the state after the prompt has been rendered."""
+        """Create the server's request, as it is after the server has rendered the prompt."""
         key = json.dumps([request.tools, request.tool_choice, request.thinking, request.tail, request.mode])
         if key in self._requests:
             return self._requests[key]
@@ -199,7 +199,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
 
 
 class _Detokenizer:
-    """Converter from the text of tokens to the text that the engine's detokenizer would emit."""
+    """Converter from the joined texts of tokens to the text that the engine's detokenizer would emit."""
 
     def __init__(self, setup: _Setup, case: ProtocolRequest, chat_request: ChatCompletionRequest) -> None:
         self._setup = setup
@@ -334,7 +334,7 @@ class _Sglang(PeerProgram):
     def _check_forced(
         self, chat_request: ChatCompletionRequest, setup: _Setup, request: ProtocolRequest
     ) -> None:
-        """Raise ``Unsupported`` if the server's grammar for forced calls has another format than the case.
+        """Raise ``Unsupported`` if the server's grammar does not allow forced calls in the case's format.
 
         The grammar enforces either guided JSON or the model's own format.
         """

@@ -28,7 +28,7 @@ from ._protocol import (
 )
 
 _FAMILIES = {"hermes": "qwen3", "qwen3_coder": "qwen3_5", "gemma4": "gemma4"}
-"""Model types for which the server has response templates, by dialect."""
+"""Dialects, each with the model type for which the server has a response template."""
 
 
 def _template(dialect: str) -> Json:
@@ -44,7 +44,7 @@ def _prefix(request: ProtocolRequest) -> str:
 
 
 def _deltas(events: list[Json], calls: int) -> list[Json]:
-    """Convert events to the deltas that the server sends; ``calls`` is the number of earlier calls."""
+    """Convert events to the deltas that the server would send; ``calls`` is the number of earlier calls."""
     deltas: list[Json] = []
     for item in serving.response_events_to_chunks(events):
         if isinstance(item, serving.ToolCall):

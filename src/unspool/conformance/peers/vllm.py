@@ -150,10 +150,9 @@ _SETUPS: Mapping[str, _Setup] = {
     "step3p5": _Setup("step3p5", "step3p5", optional=True),
     "xlam": _Setup("xlam"),
 }
-"""Configurations by dialect, from vLLM's registry and the documentation of its parsers.
-
-The parser ``mimo`` is not tested, because it does not remove the newlines around a value, which all cases
-contain.
+"""Configuration for each dialect, according to vLLM's registry and the documentation of its parsers. The
+parser ``mimo`` is not tested, because it does not remove the newlines around a value, and all cases contain
+such newlines.
 """
 
 _FROM_THE_OUTPUT = frozenset(
@@ -447,7 +446,7 @@ class _Vllm(PeerProgram):
 
 
 def _check_forced(chat_request: ChatCompletionRequest, request: ProtocolRequest) -> None:
-    """Raise ``Unsupported`` if the server's grammar for forced calls has another format than the case.
+    """Raise ``Unsupported`` if the server's grammar does not allow forced calls in the case's format.
 
     The grammar enforces either guided JSON or the model's own format.
     """

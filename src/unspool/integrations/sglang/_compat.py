@@ -19,7 +19,7 @@ TESTED_VERSION: Final = "0.5.23"
 
 TOOL_NAMES: Final = "sglang.srt.function_call.parser_names"
 REASONING_NAMES: Final = "sglang.srt.parser.reasoning_parser_names"
-"""Modules that list the parser names for the command line; importing them is fast."""
+"""Modules that list the parser names for the command line; these modules are fast to import."""
 TOOLS: Final = "sglang.srt.function_call.function_call_parser"
 REASONING: Final = "sglang.srt.parser.reasoning_parser"
 CHAT: Final = "sglang.srt.entrypoints.openai.serving_chat"

@@ -34,7 +34,7 @@ def install() -> None:
 
 
 class _ImportHook(MetaPathFinder):
-    """Finder that lets other finders find a module, and runs a step after the module was executed."""
+    """Finder that leaves finding modules to other finders, and runs a step after a module's code."""
 
     def __init__(self, steps: dict[str, Step]) -> None:
         self._steps = steps

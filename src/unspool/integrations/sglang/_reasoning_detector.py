@@ -1,7 +1,7 @@
 """Reasoning detector, which extracts reasoning from an output and leaves the rest to the tool detector.
 
 SGLang creates a new detector for each output.  It passes the output to the detector either as a whole
-(``detect_and_parse``) or piece by piece (``parse_streaming_increment``, then ``finish``).  If the server also
+(``detect_and_parse``) or chunk by chunk (``parse_streaming_increment``, then ``finish``).  If the server also
 has a tool call parser, the detector must leave the markup of calls unchanged (``_MarkupKeeper``).  Otherwise,
 the detector also parses calls and removes them from the content (``_ContentReader``).
 """
@@ -34,7 +34,7 @@ class _ContentReader:
         self._deltas = DeltaEncoder(parser)
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Read the next piece of the output; return the new reasoning and the new content."""
+        """Read the next chunk of the output; return the new reasoning and the new content."""
         delta = self._deltas.push(self._parser.feed(text))
         return delta.reasoning, delta.content
 
@@ -56,10 +56,10 @@ class _MarkupKeeper:
         self._fed_length = 0
         self._rest_started = False
         self._leading_space = ""
-        """Whitespace at the start of the rest, which is held back until more text arrives."""
+        """Whitespace at the start of the text after reasoning, which is held back until more text arrives."""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Read the next piece of the output; return the new reasoning and the new part of the rest."""
+        """Read the next chunk of the output; return the new reasoning and the new text outside reasoning."""
         if self._rest_started:
             return self._splitter.feed(text)
         self._fed_length += len(text)
@@ -67,20 +67,20 @@ class _MarkupKeeper:
         return split.reasoning, self._start_rest(split.rest, final=False)
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
-        """End the output; return the remaining reasoning and the end of the rest."""
+        """End the output; return the remaining reasoning and the remaining text outside reasoning."""
         split = self._splitter.finish(reason)
         return split.reasoning, split.rest if self._rest_started else self._start_rest(split.rest, final=True)
 
     def _start_rest(self, rest: str, *, final: bool) -> str:
-        """Return the start of the rest, without the newlines that separate reasoning from the rest."""
+        """Return the first text after reasoning, without the newlines that separate it from the reasoning."""
         rest = self._leading_space + rest
         if not final and (not rest or rest.isspace()):
             self._leading_space = rest
             return ""
         self._rest_started = True
         parser = self._splitter.parser
-        # There was reasoning before the rest if the output begins inside reasoning, or if the parser has
-        # consumed more characters than the rest contains.
+        # The text in ``rest`` follows reasoning if the output begins inside reasoning, or if the parser has
+        # consumed more characters than ``rest`` contains.
         follows_reasoning = parser.start_channel == "reasoning" or self._fed_length - parser.pending > len(
             rest
         )
@@ -126,7 +126,7 @@ class ReasoningDetector:
         return self.sglang.result(normal_text=content, reasoning_text=reasoning)
 
     def parse_streaming_increment(self, new_text: str) -> Any:
-        """Parse the next piece of a streamed output, and return SGLang's result object."""
+        """Parse the next chunk of a streamed output, and return SGLang's result object."""
         if self._reader is None:
             self._reader = self._new_reader()
         reasoning, content = self._reader.feed(new_text)
@@ -175,7 +175,7 @@ class ReasoningDetector:
         return _ContentReader(Parser(self.dialect, tools=[], **options))
 
     def _start_options(self, turn: Turn | None) -> dict[str, Any]:
-        """Return parser options for the start of the output, from the prompt or else from SGLang's state."""
+        """Return parser options for the start channel, taken from the prompt or else from SGLang's state."""
         if turn is not None and turn.prompt is not None:
             return turn.parser_start(self.dialect, turn.prompt)
         if self.dialect.frame is not None or not self.dialect.reasoning:
@@ -185,12 +185,12 @@ class ReasoningDetector:
     # -- token ids for SGLang's scheduler
 
     def get_think_end_token_ids(self, tokenizer: Any) -> Any:
-        """Return the token ids of the marker that closes reasoning."""
+        """Return the token ids of the closing reasoning marker."""
         end = getattr(self, "think_end_token", "")
         return super().get_think_end_token_ids(tokenizer) if end else []  # type: ignore[misc]
 
     def get_self_opened_think_start_token_ids(self, tokenizer: Any) -> Any:
-        """Return the token ids of the marker that opens reasoning, for models that write this marker."""
+        """Return the token ids of the opening reasoning marker, for models that write this marker."""
         if not is_unspool_name(self.name):
             return super().get_self_opened_think_start_token_ids(tokenizer)  # type: ignore[misc]
         start = getattr(self, "think_start_token", "")

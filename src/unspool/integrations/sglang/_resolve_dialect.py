@@ -22,8 +22,8 @@ REGISTERED_NAMES: Final[set[str]] = set()
 """The names under which unspool's detectors are registered."""
 
 _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
-"""Cache by both parser names and ``id(tokenizer)``.  The values keep the tokenizers alive, so that no
-``id()`` is reused."""
+"""Cache of resolved dialects.  A key consists of the tool parser's name, the reasoning parser's name and
+``id(tokenizer)``.  Each value contains the tokenizer as well, so that Python does not reuse its ``id()``."""
 
 
 def is_unspool_name(name: str | None) -> bool:
@@ -39,7 +39,7 @@ def names_to_replace(own: Iterable[str]) -> tuple[str, ...]:
 def resolve_dialect(tool: str | None, reasoning: str | None, tokenizer: object | None) -> Dialect:
     """Return the dialect for a tool call parser's name and a reasoning parser's name.
 
-    If there is a tokenizer, its vocabulary selects the variant of the dialect.
+    If a tokenizer is passed, its vocabulary determines which variant of the dialect is returned.
     """
     key = (tool, reasoning, id(tokenizer))
     cached = _resolved.get(key)

@@ -41,8 +41,8 @@ _SPECIAL_CASES: Final = {
     "minimax_m3": "minimax-m3",
     "muse_glimmer": "muse",
 }
-"""SGLang's own parser names by dialect, where SGLang has other code that depends on the parser name: for
-prompts, call ids or reasoning switches."""
+"""SGLang's own parser name for each dialect for which SGLang has other code that depends on the parser name,
+for example for prompts, call ids or reasoning switches."""
 
 _logged: set[str] = set()
 
@@ -142,7 +142,7 @@ def _keep_special_tokens_after(patch: Any) -> Any:
 
 
 def _strips_markers(server: Any) -> bool:
-    """Return whether the detokenizer would remove markers from outputs without calls."""
+    """Return whether the detokenizer would remove needed markers from outputs without calls."""
     cached: bool | None = getattr(server, "_unspool_strips", None)
     if cached is None:
         cached = server._unspool_strips = _would_strip_markers(server)  # noqa: SLF001
@@ -151,14 +151,14 @@ def _strips_markers(server: Any) -> bool:
 
 def _would_strip_markers(server: Any) -> bool:
     if not is_unspool_name(server.reasoning_parser) and not is_unspool_name(server.tool_call_parser):
-        return False  # for its own parser names, the server has the right setting
+        return False  # with SGLang's own parsers, the server's own setting is right
     tokenizer = server.tokenizer_manager.tokenizer
     tool = server.tool_call_parser if is_unspool_name(server.tool_call_parser) else None
     reasoning = server.reasoning_parser if is_unspool_name(server.reasoning_parser) else None
     dialect = resolve_dialect(tool, reasoning, tokenizer)
     try:
         return bool(stripped_markers(dialect, tokenizer, calls=False, reasoning=reasoning is not None))
-    except UsageError:  # unspool cannot read this vocabulary, so the declared facts are used
+    except UsageError:  # unspool cannot read this vocabulary, so use the facts that the dialect declares
         facts = facts_of(dialect)
         return facts.answers_special or bool(facts.thinking.special)
 
@@ -188,8 +188,8 @@ def _decide_reasoning(turn: Turn, processed: Any, prompt: str) -> None:
     """Set ``require_reasoning`` according to the prompt, and override the server's own setting.
 
     With ``require_reasoning``, a grammar is applied only after the end of reasoning.  If the model is free to
-    skip reasoning, that end may never come.  In this case, the grammar is applied from the start, and the
-    grammar itself allows reasoning.
+    skip reasoning, reasoning may never begin, and so never end.  In this case, the grammar is applied from
+    the start, and the grammar itself allows reasoning.
     """
     server = turn.server
     tool = turn.tool_parser if turn.tool_parser in REGISTERED_NAMES else None
@@ -234,8 +234,8 @@ def _stream_in_turn(stream: Any) -> Any:
         content = options["content"]
         turn = Turn(self, options["request"], content["meta_info"].get("finish_reason"))
         if self.tool_call_parser in REGISTERED_NAMES and options.get("finish_reason_type") == "abort":
-            # For an aborted stream, the server would not send the end of the output, so a truncated call
-            # would look complete.
+            # For the reason ``abort``, the server would not send the last deltas, so a truncated call would
+            # look complete.
             options["finish_reason_type"] = "length"
         return _iterate_in_turn(stream(self, *args, **options), turn)
 
@@ -245,7 +245,7 @@ def _stream_in_turn(stream: Any) -> Any:
 async def _iterate_in_turn(chunks: AsyncIterator[Any], turn: Turn) -> AsyncIterator[Any]:
     """Yield the chunks, and set the current turn only while a chunk is generated.
 
-    Between two chunks, the same task may work on other turns.
+    Between two chunks, the same asyncio task may work on other turns.
     """
     while True:
         with turn_context(turn):
@@ -265,7 +265,7 @@ def _respond_in_turn(build: Any) -> Any:
 
 
 def _note_choice_before(decode: Any) -> Any:
-    """Wrap ``decode`` to store the finish reason of each choice on the turn before the choice is decoded."""
+    """Wrap ``decode``: before a choice is decoded, store the finish reason of this choice on the turn."""
 
     def decode_choice(self: Any, item: Any, *args: Any, **options: Any) -> Any:
         turn = current_turn()
@@ -310,8 +310,8 @@ async def _note_finish(results: AsyncIterator[Any], turn: Turn) -> AsyncIterator
 def _remove_broken_calls_before(convert: Any) -> Any:
     """Wrap ``convert`` to remove truncated calls, and to raise an error for malformed calls.
 
-    In the Messages API, arguments are JSON objects.  The server would replace arguments that are not an
-    object with an empty object, and the call would look complete.
+    In the Messages API, arguments are JSON objects.  If the arguments are not an object, the server would
+    send an empty object instead, and the call would look complete.
     """
 
     def convert_without_broken_calls(self: Any, response: Any, *args: Any, **options: Any) -> Any:

@@ -1,7 +1,7 @@
 """Tool detector, which parses tool calls in the output after reasoning has been removed.
 
 SGLang creates a new detector for each output.  It passes the output to the detector either as a whole
-(``detect_and_parse``) or piece by piece (``parse_streaming_increment``, then ``finish``).  It also reads some
+(``detect_and_parse``) or chunk by chunk (``parse_streaming_increment``, then ``finish``).  It also reads some
 attributes of the detector directly, such as ``prev_tool_call_arr``.  These attributes are implemented as
 properties whose values come from a ``_CallReader``, which does the parsing.
 """
@@ -46,7 +46,7 @@ class _CallReader:
         self._parser = Parser(dialect, tools=tools, start_channel="content")
         self._deltas = DeltaEncoder(self._parser)
         self._one_call = OneCall() if one_call else None
-        self._arguments: list[list[str]] = []  # joined on demand, so that the total time is linear
+        self._arguments: list[list[str]] = []  # joined only when read, to avoid quadratic time
         self.names: list[str] = []
         """The function names of the calls so far."""
         self.open_call: int | None = None
@@ -57,7 +57,7 @@ class _CallReader:
         """Indices of malformed calls."""
 
     def feed(self, text: str) -> Delta:
-        """Read the next piece of the output; return the new content and the new parts of calls."""
+        """Read the next chunk of the output; return the new content and the new parts of calls."""
         if self._one_call is not None:
             self._one_call.add_raw(text)
         return self._encode(self._parser.feed(text))
@@ -83,7 +83,7 @@ class _CallReader:
     def _encode(self, events: list[Event]) -> Delta:
         if self._one_call is not None:
             events = self._one_call.push(events)
-        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event has no effect
+        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event needs no _follow
             events = list(map(self._follow, events))
         delta = self._deltas.push(events)
         for call in delta.calls:
@@ -94,7 +94,7 @@ class _CallReader:
         return delta
 
     def _follow(self, event: Event) -> Event:
-        """Update the state of the calls; return the event, but with reasoning converted to content.
+        """Update the state of the calls; return the event, with reasoning converted to content.
 
         If the server has no reasoning parser, reasoning and its markers must stay in the content.
         """
@@ -129,7 +129,7 @@ class ToolDetector:
         self._reader: _CallReader | None = None
         super().__init__(**options)
         self._tokenizer = tokenizer
-        self._checked_text: tuple[str, bool] = ("", False)  # the last argument and result of has_tool_call()
+        self._checked_text: tuple[str, bool] = ("", False)  # last argument of has_tool_call(), and its result
         self.request_tools: Sequence[Any] | None = None
         """The tools of the request, which SGLang does not pass to ``has_tool_call``."""
         self._converted_tools: tuple[object, list[dict[str, Any]] | None] = (None, None)
@@ -166,15 +166,15 @@ class ToolDetector:
         return self.sglang.result(normal_text=content, calls=calls)
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
-        """Parse the next piece of a streamed output, and return SGLang's result object."""
+        """Parse the next chunk of a streamed output, and return SGLang's result object."""
         return self._result((self._reader or self._get_reader(tools)).feed(new_text))
 
     def finish(self, tools: Sequence[Any]) -> Any:
         """End the stream, and return the text that was held back."""
         return self._result(self._finish(tools))
 
-    # The server reads the following attributes of a detector.  SGLang's classes assign them in `__init__`, so
-    # each property needs a setter, which ignores the value.
+    # The server reads the following attributes of a detector.  SGLang's classes assign these attributes in
+    # `__init__`, so each property needs a setter, which ignores the value.
 
     @property
     def prev_tool_call_arr(self) -> list[dict[str, str]]:
@@ -234,7 +234,7 @@ class ToolDetector:
         return self._reader
 
     def _as_mappings(self, tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
-        """Convert tools to mappings; the result for the last list of tools is cached."""
+        """Convert a list of tools to mappings; the result is cached for the most recent list."""
         if self._converted_tools[0] is not tools:
             self._converted_tools = (tools, None if tools is None else _as_mappings(tools))
         return self._converted_tools[1]
@@ -242,7 +242,7 @@ class ToolDetector:
     def _result(self, delta: Delta) -> Any:
         make = self.sglang.item
         items = []
-        for call in delta.calls:  # for the usual single call, a loop is faster
+        for call in delta.calls:  # faster than a comprehension for a single call
             items.append(make(tool_index=call.index, name=call.name, parameters=call.arguments))  # noqa: PERF401
         return self.sglang.result(normal_text=delta.content, calls=items)
 

@@ -18,7 +18,7 @@ _FINISH_REASONS: Final[dict[object, FinishReason]] = {
     "stop": "stop",
     "length": "length",
     "content_filter": "content_filter",
-    "abort": "length",  # in both cases the output is incomplete
+    "abort": "length",  # an aborted output is incomplete, too
 }
 
 
@@ -35,8 +35,8 @@ class Turn:
         self.responses = responses
         """True if the request belongs to OpenAI's Responses API."""
         self.tag_with_reasoning: Callable[[], Any] | None = None
-        """Function that creates a grammar with reasoning before a forced call; set if the request has a
-        grammar without reasoning."""
+        """Function that creates a grammar for reasoning followed by a forced call.  It is set if the request
+        has a grammar that covers only the call."""
 
     @property
     def tool_parser(self) -> str | None:
@@ -62,8 +62,8 @@ class Turn:
     def parser_start(self, dialect: Dialect, prompt: str) -> dict[str, Any]:
         """Return the parser options that determine the channel in which the output starts.
 
-        If the output continues the last message of the request, only this message is used, not the whole
-        prompt.
+        If the output continues the last message of the request, the options are derived only from this
+        message, not from the whole prompt.
         """
         if not self.continues:
             return {"prompt": prompt}

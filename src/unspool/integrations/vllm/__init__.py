@@ -69,7 +69,7 @@ def _enter(manager: Any, kind: parsers.Kind, loaded: dict[str, Any], own: dict[s
 
 
 def _wrap_parser_manager() -> None:
-    """Make vLLM's server use a single parser if the reasoning parser and the tool parser are both unspool's.
+    """Make vLLM's server use one combined parser if the reasoning and tool parsers are both unspool's.
 
     vLLM has no registry for such combined parsers, so the method that creates them is wrapped.
     """

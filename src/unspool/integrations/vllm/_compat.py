@@ -1,10 +1,10 @@
-"""vLLM's own classes, imported from the place where the installed release has them.
+"""vLLM's own classes, imported from the modules in which the installed release defines them.
 
-This file imports every class whose place depends on vLLM's release.  For each name, the possible places are
-listed with the newest first.  They were tested with releases 0.29 to 0.32.  With another release, importing
-this module may fail with an ``ImportError`` for the missing name.  The importing code then falls back to
-vLLM's own parsers.  Only the parser registries are imported elsewhere, in ``__init__.py``, because vLLM loads
-that file first and in every process.
+This file imports every class whose module depends on vLLM's release.  For each name, the possible modules are
+listed, the newest first.  The imports were tested with releases 0.29 to 0.32.  With another release,
+importing this module may fail with an ``ImportError`` for the missing name.  The importing code then falls
+back to vLLM's own parsers.  Only the parser registries are imported elsewhere, in ``__init__.py``, because
+vLLM loads that file first and in every process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 
 def _find(*places: str) -> Any:
-    """Return the first object that exists in one of several places, given as ``module:name``."""
+    """Return the first object that exists; each of its possible places is given as ``module:name``."""
     for place in places:
         module, _, name = place.partition(":")
         try:

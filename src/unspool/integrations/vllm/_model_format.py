@@ -23,7 +23,7 @@ from .._served_dialect import detect_served_dialect
 from ._parser_classes import log
 
 _MAX_CLOSER_TOKENS: Final = 8
-"""Maximum number of tokens in a marker that closes reasoning."""
+"""Maximum number of tokens in a closing reasoning marker."""
 
 
 class ModelFormat:
@@ -31,10 +31,11 @@ class ModelFormat:
 
     def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
         self.name = name
-        """The dialect as the user named it; some names refer to checkpoints with different request facts."""
+        """The name that the user gave for the dialect.  It may name a checkpoint, and each checkpoint has its
+        own request facts."""
         self.tokenizer = as_tokenizer(tokenizer)
         self.reasoning = ReasoningIds(name, self.tokenizer)
-        """Finder of the start and the end of reasoning in token ids."""
+        """Object that finds the start and the end of reasoning in token ids."""
         self.dialect = self.reasoning.dialect
         self.policies = DEFAULTS
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
@@ -44,8 +45,8 @@ class ModelFormat:
     def plan(self, request: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """Return the plan for a request.
 
-        The planner may reject options of a request.  But the engine has to serve the request anyway, because
-        the prompt was already rendered by a template that may support more than unspool does.  So the error
+        The planner may reject options of a request.  But the engine has to serve the request anyway: the
+        prompt was already rendered, and its template may support options that unspool does not.  So the error
         is logged once, and the plan is made without template variables.
         """
         turn = None if prompt is None else self.last_turn(prompt)
@@ -66,7 +67,7 @@ class ModelFormat:
         return plan(self.name, request, prompt=prompt, tokenizer=self.tokenizer, policies=self.policies)
 
     def closes_reasoning(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
-        """Return whether the last ids contain the marker that closes reasoning.
+        """Return whether the last ids contain the closing reasoning marker.
 
         :param delta: the ids of the last step; the marker may begin in earlier ids.
         """
@@ -80,7 +81,7 @@ class ModelFormat:
         return id in self._end_tokens
 
     def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
-        """Return the ids of a step, without a final end token that the text of the step does not contain."""
+        """Return the ids of a step; remove an end token at the end if the step's text does not contain it."""
         end = self._end_tokens.get(ids[-1]) if ids else None
         return ids if end is None or text.endswith(end) else ids[:-1]
 

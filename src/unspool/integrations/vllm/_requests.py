@@ -87,7 +87,7 @@ def _function(tool: Any, *, strict: bool) -> dict[str, Any]:
 
 
 def _choice(value: Any) -> object:
-    """Convert a ``tool_choice`` of any API to the form used in Chat Completions."""
+    """Convert a ``tool_choice`` from any API to the form that Chat Completions uses."""
     if value is None or isinstance(value, str):
         return value
     fields: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
@@ -138,7 +138,7 @@ class Planner:
         return request
 
     def _constraint(self, request: Any, plan: Plan) -> Constraint:
-        """Return the constraint, adapted to the part of the output to which the engine applies the grammar.
+        """Return the plan's constraint, for that part of the output to which the engine applies a grammar.
 
         If there is a reasoning parser, the engine applies a grammar only after reasoning has ended, unless
         the client asked not to see reasoning.  In two cases, the grammar has to cover reasoning as well:

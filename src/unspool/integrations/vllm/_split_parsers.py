@@ -26,7 +26,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
 
     engine_based_streaming: ClassVar[bool] = True
     dialect_name: ClassVar[str]
-    """The dialect, as it is registered."""
+    """The name under which the dialect is registered."""
 
     def __init__(
         self,
@@ -69,14 +69,15 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         """Return whether reasoning has ended.
 
-        The engine core uses the result to apply a grammar, so it gets the result of ``starts_grammar``.
+        vLLM's engine core asks this to decide whether to apply a grammar, so it gets the result of
+        ``starts_grammar``.
         """
         if self._in_server:
             return self._has_ended(input_ids, expected=self.plan.reasoning)
         return self.starts_grammar(input_ids)
 
     def starts_grammar(self, prompt: Sequence[int]) -> bool:
-        """Return whether a grammar applies to the output from its first token."""
+        """Return whether the engine should apply a grammar from the first token of the output."""
         return GRAMMAR_COVERS_REASONING in self._kwargs or self._has_ended(
             prompt, expected=expects_reasoning(self.plan)
         )
@@ -91,7 +92,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return reasoning.ended(ids) or not (expected or reasoning.begins(ids))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
-        """Return whether a grammar applies to the output after these ids.
+        """Return whether the engine should apply a grammar to the output after these ids.
 
         If a call ends reasoning without a closing marker, the result is False, because the call has already
         begun and it is too late for a grammar.
@@ -131,7 +132,7 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return self._message(self._splitter, self._splitter.feed(delta_text))
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Return whether reasoning has ended, so that the text that was held back is content."""
+        """Return whether reasoning has ended; if so, text that was held back is content."""
         return self._splitter is not None and self._splitter.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:
@@ -140,9 +141,9 @@ class UnspoolReasoningParser(compat.ReasoningParser):
         return None if splitter is None else self._message(splitter, splitter.finish(), final=True)
 
     def _closes_first(self, text: str) -> bool:
-        """Return whether text closes reasoning without having opened it.
+        """Return whether the text contains a closing reasoning marker without an opening one before it.
 
-        In this case, the prompt has opened reasoning.  vLLM does not pass the prompt to this parser.
+        In this case, the prompt must have opened reasoning.  vLLM does not pass the prompt to this parser.
         """
         start, end = self.reasoning_start_str, self.reasoning_end_str
         if not start or not end:
@@ -157,8 +158,8 @@ class UnspoolReasoningParser(compat.ReasoningParser):
     def _message(self, splitter: ReasoningSplitter, split: ReasoningSplit, *, final: bool = False) -> Any:
         """Create vLLM's message for one step; return None if the step adds nothing.
 
-        Text that is not reasoning is held back until reasoning has ended, because it is the header of a
-        message.
+        Text outside reasoning is held back until reasoning has ended, because such text belongs to the header
+        of a message.
         """
         self._rest += split.rest
         rest = ""
@@ -176,7 +177,7 @@ class UnspoolToolParser(compat.ToolParser):
     supports_required_and_named: ClassVar[bool] = False
     """Disables vLLM's own format for forced calls, because unspool's grammar enforces the model's format."""
     dialect_name: ClassVar[str]
-    """The dialect, as it is registered."""
+    """The name under which the dialect is registered."""
 
     def __init__(self, tokenizer: Any, tools: list[Any] | None = None) -> None:
         super().__init__(tokenizer, tools)

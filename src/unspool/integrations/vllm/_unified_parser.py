@@ -69,7 +69,7 @@ class UnspoolParser(compat.Parser):
         self._prompt = prompt_token_ids
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Return whether a grammar applies from the first token of the output; vLLM passes the prompt."""
+        """Return whether a grammar applies to the whole output; vLLM passes the token ids of the prompt."""
         reasoning_parser = self._reasoning_parser
         return reasoning_parser is None or reasoning_parser.starts_grammar(input_ids)
 
@@ -140,7 +140,7 @@ class UnspoolParser(compat.Parser):
         return to_delta_message(delta)
 
     def _new_parser(self, request: Any, *, by_ids: bool) -> Parser:
-        """Create a parser for the next output, with call ids that continue the numbering in the history."""
+        """Create a parser for the next output; new call ids continue the numbering of earlier calls."""
         self._initialize_history_tool_call_cnt(request)
         before = self._stream_state.history_tool_call_cnt
         new = self._model.dialect.id_format.new
@@ -150,7 +150,7 @@ class UnspoolParser(compat.Parser):
         )
 
     def _reached_limit(self, request: Any, ids: Sequence[int]) -> bool:
-        """Return whether a token limit ended generation, because vLLM does not pass the finish reason."""
+        """Return whether a token limit ended generation, judged by the ids: vLLM passes no finish reason."""
         if not ids or self._model.is_end(ids[-1]):
             return False
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
