@@ -79,7 +79,7 @@ class ParseOptions(RowOptions, total=False):
     labels: bool
     """Add a column ``labels`` with a label for every token id."""
     prefix: str
-    """A prefix for the names of the new columns, for inputs that already have these names."""
+    """A prefix for the names of the new columns, which is needed if the input already has such columns."""
 
 
 Row: TypeAlias = tuple[Any, Dialect, ToolList | None, Any, FinishReason | None, Callable[[str, int], str]]

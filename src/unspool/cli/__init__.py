@@ -61,7 +61,7 @@ def command_line() -> CommandParser:
         "--speed",
         type=_speed,
         metavar="X",
-        help="pieces per second (default: 60 on a terminal, otherwise no limit)",
+        help="pieces of text per second (default: 60 on a terminal, otherwise no limit)",
     )
     demo.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the interactive view"

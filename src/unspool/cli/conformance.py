@@ -244,7 +244,7 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=getattr(sys.stderr, "terminal", sys.stderr))
-    name = visible(name)  # the name of a case may come from another program
+    name = visible(name)  # escaped, because the name of a case may come from another program
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         failed = 0

@@ -84,7 +84,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     ),
     "conformance export": (Example("unspool conformance export > cases.jsonl", "print cases as JSON lines"),),
 }
-"""Examples by command; the first example of each command is also in ``unspool --help``."""
+"""Examples, keyed by command; the first example of each command also appears in ``unspool --help``."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Try it": ("demo",),
@@ -94,7 +94,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Data and training": ("batch",),
     "Extend and check": ("export", "conformance"),
 }
-"""Commands by topic."""
+"""Mapping from topics to commands."""
 
 _SCREEN: Final = 80
 """Assumed width of the terminal, in columns."""
@@ -102,7 +102,7 @@ _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
 }
-"""Hints for missing arguments."""
+"""Hints for missing arguments, keyed by the name of the argument."""
 
 
 def front_page() -> str:

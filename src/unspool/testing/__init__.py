@@ -112,7 +112,8 @@ def check_dialect(
 
     :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also has a request.
     :param examples: number of messages to generate.
-    :param mutations: number of broken variants per text; a tenth of it is the number of hostile texts.
+    :param mutations: number of broken variants per text; the number of hostile texts is a tenth of this
+        number.
     :raises UsageError: if hypothesis is not installed.
     """
     require_hypothesis()

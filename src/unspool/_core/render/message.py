@@ -81,7 +81,7 @@ class _Writer:
         self.out: list[str] = []
         self.index = 0
         self.follows_content = False
-        """Whether the last part was content without a wrapper."""
+        """True if the last part was content without a wrapper."""
         self.ids: set[str] = set()
         """Call ids that the text contains."""
 

@@ -60,7 +60,7 @@ class Slot:
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """Whether the value is certainly a string, so that its text can be output as it arrives."""
+        """True if the value is certainly a string, so that its text can be output as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
         """Return JSON for a value's complete text, and the kind of the note to add (empty: no note)."""

@@ -75,11 +75,11 @@ class Tools:
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             self._functions[name] = body
         self.known: bool = tools is not None
-        """Whether the caller passed a list of tools, which may be empty."""
+        """True if the caller passed a list of tools, which may be empty."""
         self.declared: bool = bool(self._functions)
-        """Whether the list of tools is not empty."""
+        """True if the list of tools is not empty."""
         self.refused: bool = self.known and not self.declared
-        """Whether the caller passed an empty list, so that the model has no tools."""
+        """True if the caller passed an empty list, so that the model has no tools."""
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:
         """Iterate over the function declarations, so that a ``Tools`` object can replace a list of tools."""
@@ -224,9 +224,9 @@ class ValueType:
         self.types: frozenset[str] = types
         """Names of the JSON types that are allowed; empty if there is no schema."""
         self.is_any: bool = types == _EVERYTHING
-        """Whether the schema allows any type, so that text is a string unless it is valid JSON."""
+        """True if the schema allows any type, so that text is a string unless it is valid JSON."""
         self.is_string: bool = types <= _ONE["string"]
-        """Whether the schema allows only strings, so that text can be output as it arrives."""
+        """True if the schema allows only strings, so that text can be output as it arrives."""
 
     def __repr__(self) -> str:
         return f"ValueType({' | '.join(sorted(self.types))})"

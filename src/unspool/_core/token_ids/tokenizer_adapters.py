@@ -211,9 +211,9 @@ class _Spelling:
 
     def __init__(self, *, byte_level: bool, byte_fallback: bool, replace: Sequence[tuple[str, str]]) -> None:
         self.byte_level = byte_level
-        """Whether each character of a piece represents one byte, in GPT-2's byte alphabet."""
+        """True if each character of a vocabulary entry represents one byte, in GPT-2's byte alphabet."""
         self.byte_fallback = byte_fallback
-        """Whether a piece such as ``<0x0A>`` represents one byte."""
+        """True if a vocabulary entry such as ``<0x0A>`` represents one byte."""
         self.replace = replace
         """Pairs of text to replace and its replacement, such as U+2581 and a space."""
 

@@ -19,8 +19,8 @@ LlamaCppSupport: TypeAlias = Literal["reads", "untried", "none"]
 """``reads``: llama.cpp parses the calls of this dialect; ``untried``: no template was available for a test;
 ``none``: llama.cpp does not parse them."""
 ReadingResult: TypeAlias = Literal["fine", "wrong", "nothing"]
-"""Result of a test of a parser on calls: ``fine`` (all correct), ``wrong`` (some wrong) or ``nothing`` (none
-found)."""
+"""Result of parsing calls: ``fine`` (all calls correct), ``wrong`` (some calls wrong) or ``nothing`` (no
+calls found)."""
 
 VERSIONS: Final[Mapping[EngineName, str]] = {
     "vllm": "0.32.0",
@@ -426,8 +426,10 @@ DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
     ("functionary", "qwen3_coder"): "wrong",
     ("lfm2", "pythonic"): "nothing",
 }
-"""Test results for a dialect and a vLLM parser, if unspool's dialect with the parser's name gives another
-result."""
+"""Results of vLLM parsers on the output of other dialects, keyed by dialect and parser.
+
+The table contains only results that differ from those of unspool's dialect with the parser's name.
+"""
 
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
     "vllm": frozenset(
