@@ -115,7 +115,7 @@ class Ledger:
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
-        self._join_at: i64 = BLOCK  # offset in the output at which the pieces are next joined
+        self._join_at: i64 = BLOCK  # output offset at which the text parts are joined again
         self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
 
     # -- input and output

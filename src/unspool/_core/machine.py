@@ -195,7 +195,8 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # In matching mode without a matcher, a complete marker waits in the buffer for the next characters.
+        # Even a complete marker may have to stay in the buffer until the next characters arrive; then there is
+        # no matcher yet.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -506,9 +507,13 @@ class Machine:
     def _read_marker(self, literal: str, at: int, final: bool) -> int:
         """Process the marker at index ``at``, and return ``_DECIDED``, ``_NEEDS_MORE`` or ``_IS_TEXT``.
 
-        The possible meanings are tried in this order.  The marker closes what is open; it ends reasoning that
-        was not closed; it closes something that was treated as text, so the marker is text as well; something
-        begins here; or the marker is a closing marker without its opening marker.
+        The possible meanings are tried in this order:
+
+        1. The marker closes the element that is open.
+        2. The marker ends reasoning whose closing marker is missing.
+        3. The marker closes an element that was treated as text, so the marker is text, too.
+        4. The marker opens an element.
+        5. The marker is a closing marker without an opening marker.
         """
         ledger = self.ledger
         entry = self._state.entries[literal]

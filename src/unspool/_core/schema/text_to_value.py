@@ -84,7 +84,7 @@ class Slot:
 
 
 def is_text(kind: ValueType, declared: str) -> bool:
-    """Return whether a value is certainly a string, so that any markup in the value is data."""
+    """Return whether a value is certainly a string, in which case markup inside it is part of the string."""
     return declared in _STRINGS or kind.types == {"string"}
 
 
