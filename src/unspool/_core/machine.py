@@ -195,8 +195,8 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # Even a complete marker may have to stay in the buffer until the next characters arrive; then there is
-        # no matcher yet.
+        # Even a complete marker may have to stay in the buffer until the next characters arrive.  There is no
+        # matcher then.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):

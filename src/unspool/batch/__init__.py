@@ -113,7 +113,7 @@ def convert_batch(
 
 
 def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """Call ``work`` with a batch and its row numbers; split a table into batches, and call it for each one."""
+    """Call ``work`` with a batch and its row numbers; for a table, do so for each batch."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

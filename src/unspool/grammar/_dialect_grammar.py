@@ -89,7 +89,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the node that matches all calls and the markers around them, but no whitespace before them."""
+        """Return the node that matches all calls and the markers around them, but not whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""
