@@ -1,8 +1,8 @@
 """Planted bugs: a seeded program draws them from the source, and the tests must catch each one.
 
-``python -m lab.mutations --seed 1`` writes the list into ``build/mutations.json``. With ``--run`` it plants one
-bug of the list at a time in a copy of the checkout, runs tests until one fails, and adds the verdict to the list.
-A bug that survives is either equivalent to the original, or a test is missing.
+``python -m lab.mutations --seed 1`` writes the list into ``build/mutations.json``. With ``--run`` it plants
+one bug of the list at a time in a copy of the checkout, runs tests until one fails, and adds the verdict to
+the list. A bug that survives is either equivalent to the original, or a test is missing.
 
 Needs: nothing but the development environment.
 Takes: seconds for each bug that the tests of its area catch, minutes for one that survives.
@@ -17,11 +17,12 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,7 @@ _COPIED: Final = (
     "fuzz",
     "requirements",
 )
+_MOST_MEMORY: Final = 3 << 30
 _LINKED: Final = (".templates", ".tokenizers", ".clients")
 
 
@@ -234,9 +236,8 @@ def plant(mutation: Mutation, copy: Path) -> None:
     (copy / mutation.file).write_bytes(changed)
 
 
-def run(mutation: Mutation, copy: Path, *, everything: bool) -> None:
+def run(mutation: Mutation, copy: Path, tests: Sequence[str], *, everything: bool) -> None:
     """Run tests on a planted bug until one fails."""
-    tests = AREAS[mutation.area].tests
     stages = [("--cases", "4", "-n0", *tests), ("-n2", *tests), *([("-n2", "tests")] if everything else [])]
     plant(mutation, copy)
     try:
@@ -270,6 +271,7 @@ def failing_test(copy: Path, *arguments: str) -> str:
         text=True,
         check=False,
         timeout=1800,
+        preexec_fn=_limit_memory,
     )
     if done.returncode == 0:
         return ""
@@ -277,6 +279,11 @@ def failing_test(copy: Path, *arguments: str) -> str:
     return (
         failed[1] if failed else f"pytest ended with {done.returncode}: {(done.stdout + done.stderr)[-200:]}"
     )
+
+
+def _limit_memory() -> None:
+    """Let a loop without end fail before the machine does."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
 
 
 def copied(folder: Path) -> Path:
@@ -306,6 +313,7 @@ def main() -> int:
     parser.add_argument(
         "--everything", action="store_true", help="run all tests on those that survive in their area"
     )
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="run these tests instead of the area's")
     parser.add_argument("--only", metavar="NUMBERS", help="bugs to run, for example 3,17")
     options = parser.parse_args()
     if not options.run:
@@ -320,7 +328,9 @@ def main() -> int:
         copy = copied(Path(folder))
         for number, mutation in enumerate(listed):
             if number in only and (options.again or not mutation.verdict):
-                run(mutation, copy, everything=options.everything)
+                run(
+                    mutation, copy, options.tests or AREAS[mutation.area].tests, everything=options.everything
+                )
                 print(describe(number, mutation), flush=True)
                 write(options.list, listed)
     return int(any(listed[number].verdict == "survived" for number in only))
