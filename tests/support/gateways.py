@@ -168,7 +168,7 @@ class Engine:
                 last = self.chunk("", choice, chat) | {"finish_reason": script.get("finish", "stop")}
                 last |= script.get("last", {})
                 await self.event(writer, last, script)
-        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        usage = script.get("usage", {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12})
         await self.portion(
             writer, b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n", script
         )
@@ -350,12 +350,12 @@ class _LogCollector(logging.Handler):
 
 
 @contextmanager
-def warnings_of_the_gateway() -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """Collect the warnings of all gateways in this process."""
+def log_of_the_gateway(least: str = "WARNING") -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """Collect the log lines of all gateways in this process."""
     logger = logging.getLogger("unspool.gateway")
     collector, level = _LogCollector(), logger.level
     logger.addHandler(collector)
-    logger.setLevel("WARNING")
+    logger.setLevel(least)
     try:
         yield collector.lines
     finally:
@@ -473,6 +473,19 @@ def fetch(url: str) -> tuple[int, bytes, dict[str, str]]:
 
 def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
     return json.loads(send(url, body, headers)[1])
+
+
+def begin_request(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
+    """Return a client that has sent its request."""
+    path, body = MINIMAL_REQUESTS[api]
+    data = json.dumps({**body, "stream": stream}).encode()
+    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n"
+    )
+    client.sendall(head.encode() + data)
+    return client
 
 
 OnData = Callable[[bytes], object]

@@ -28,6 +28,7 @@ from gateways import (
     EngineProcess,
     GatewayThread,
     OnData,
+    begin_request,
     events,
     fetch,
     free_port,
@@ -273,19 +274,6 @@ def test_upstream_may_start_later(template: str, engine: EngineProcess) -> None:
 
 
 # -- clients
-
-
-def begin_request(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
-    """Return a client that has sent its request."""
-    path, body = BODIES[api]
-    data = json.dumps({**body, "stream": stream}).encode()
-    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
-    head = (
-        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(data)}\r\n\r\n"
-    )
-    client.sendall(head.encode() + data)
-    return client
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -19,7 +19,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 import unspool
-from gateways import MINIMAL_REQUESTS, GatewayThread, fetch, send, serving, warnings_of_the_gateway
+from gateways import MINIMAL_REQUESTS, GatewayThread, fetch, log_of_the_gateway, send, serving
 from lying_upstream import STAY, WAIT, LyingServer, Reply, http, lying, response_head
 from unspool import UsageError
 from unspool.gateway import Settings
@@ -266,7 +266,7 @@ def test_redirect_is_not_followed(template: str) -> None:
         "/api/version",
         "/props",
     )
-    with lying({}) as elsewhere, lying({}) as liar, warnings_of_the_gateway() as logged:
+    with lying({}) as elsewhere, lying({}) as liar, log_of_the_gateway() as logged:
         settings: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**settings, template=template) as gateway:
             for status in (301, 302, 303, 307, 308):
