@@ -390,6 +390,7 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
     for _ in show.play():
         # The parser's count includes text that it keeps from the prompt.
         assert show.pending <= show.parser.pending
+    assert show.pending == 0
     message = parse(
         recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
     )

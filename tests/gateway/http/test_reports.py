@@ -229,6 +229,19 @@ def test_usage_is_passed_on_completely(
     assert _usage(api, data, stream=stream) == USAGE[api]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_usage_counts_deltas_if_the_upstream_counts_nothing(
+    engine: EngineProcess, gateway: GatewayThread, *, stream: bool
+) -> None:
+    # A call and a marker of reasoning take the slow path of the reader, plain text its fast path.
+    engine.script("<think>", "a", "</think>", "b", "c", call_text("f", "{}"), usage=None)
+    options = {"stream_options": {"include_usage": True}} if stream else {}
+    data = send(gateway.url + CHAT, {**CHAT_BODY, **options, "tools": WEATHER, "stream": stream})[1].decode()
+    usage = _usage("chat", data, stream=stream)
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (0, 6, 6)
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 1}
+
+
 def _usage(api: str, data: str, *, stream: bool) -> dict[str, Any]:
     if api == "ollama":
         last = json.loads(data.splitlines()[-1])
