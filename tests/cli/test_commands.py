@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -359,6 +360,30 @@ def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> N
 def test_cli_imports_only_the_standard_library() -> None:
     probe = "import sys, unspool.cli; print('rich' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
+
+
+# -- the conformance command
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_counts_failed_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.progress import Progress
+
+    from unspool.cli import conformance
+
+    shown: list[str] = []
+    monkeypatch.setattr(Progress, "update", lambda *_, description, **__: shown.append(description))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with conformance._progress("peer", 3) as tick:
+        assert tick is not None
+        for status in ("passed", "failed", "skipped"):
+            case = SimpleNamespace(dialect="hermes")
+            tick(SimpleNamespace(status=status, case=case))  # type: ignore[arg-type]
+    assert shown == ["peer hermes", "peer hermes, 1 failed", "peer hermes, 1 failed"]
 
 
 # -- the demo command
