@@ -176,8 +176,12 @@ def test_key_tracking_is_linear(unit: str) -> None:
     [('{"a": [1, 2', '{"a": [1, 2]}'), ('{"a": [1, ', '{"a": [1]}'), ('{"a": ', None), ("[1", None)],
 )
 def test_repair_adds_brackets_only_where_they_suffice(body: str, arguments: str | None) -> None:
-    text = f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{body}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
-    message = parse(text, "deepseek_v3_1", policies=Policies(malformed_call="repair"))
+    call = f"<｜tool▁call▁begin｜>f<｜tool▁sep｜>{body}<｜tool▁call▁end｜>"
+    message = parse(
+        f"<｜tool▁calls▁begin｜>{call}<｜tool▁calls▁end｜>",
+        "deepseek_v3_1",
+        policies=Policies(malformed_call="repair"),
+    )
     assert [call.arguments for call in message.tool_calls] == ([] if arguments is None else [arguments])
     kind = "malformed_call" if arguments is None else "repaired"
     assert [diagnostic.kind for diagnostic in message.diagnostics] == [kind]
