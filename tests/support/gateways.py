@@ -14,6 +14,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -559,10 +560,15 @@ def until(check: Callable[[], bool]) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port that no server uses.
+
+    It is below those of outgoing connections, of which one might take it before the server of the test does.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)  # noqa: S311 - not secret
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 if __name__ == "__main__":
