@@ -11,8 +11,8 @@ Three measurements, each of them in one run and in CPU seconds:
   a whole batch, as a table must;
 * with ``--gigabytes``: generated JSON Lines through ``unspool batch``, and the memory for that.
 
-``make peer-sglang build/compiled/unspool`` installs the contenders. SGLang takes minutes for a
-few hundred rows of ``pythonic``, which therefore runs only if it is named.
+``python -m lab.environments sglang`` and ``make build/compiled/unspool`` install the contenders.
+SGLang takes minutes for a few hundred rows of ``pythonic``, which therefore runs only if it is named.
 """
 
 from __future__ import annotations

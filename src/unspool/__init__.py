@@ -152,7 +152,8 @@ _LATER = {
     "state_diagram": "_core.explain",
     "to_response_template": "models.convert.to_response_template",
 }
-"""Module of each name that parsing does not need.  It is imported when the name is first used."""
+"""Map from each name that parsing does not need to its module.  The module is imported when the name is first
+used."""
 
 
 def _publish(value: object) -> None:
@@ -163,7 +164,7 @@ def _publish(value: object) -> None:
         value.__module__ = __name__
 
 
-if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
+if not TYPE_CHECKING:  # if a type checker saw this function, it would accept misspelt names
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

@@ -1,14 +1,14 @@
 """Exceptions of the library.
 
 ``UsageError`` and its subclasses report mistakes in the calling code.  A fault in a model's output never
-makes ``Parser.feed`` raise an exception; it becomes a diagnostic.  If a policy is set to ``error``, ``parse``
-and message builders raise ``MalformedOutput`` for it.
+makes ``Parser.feed`` raise an exception; it becomes a diagnostic.  If a policy for such a fault is set to
+``error``, ``parse`` and message builders raise ``MalformedOutput``.
 """
 
 from __future__ import annotations
 
 _PUBLIC = "unspool"
-"""Module that users import the exceptions from; tracebacks show this name."""
+"""Module from which users import the exceptions; tracebacks show its name."""
 
 
 class UnspoolError(Exception):
@@ -24,7 +24,7 @@ class UsageError(UnspoolError):
 
 
 class SpecError(UnspoolError):
-    """Error for a contradiction in the declaration of a dialect; its message shows the template."""
+    """Error for an invalid or contradictory dialect declaration; its message shows the template."""
 
     __module__ = _PUBLIC
 

@@ -1,12 +1,11 @@
-"""Events that a parser emits for an output: text, calls, markup, diagnostics and the end.
+"""Events that a parser emits for an output: text, calls, markup, diagnostics, and a last event.
 
 Every event has a span: ``start`` and ``end`` are offsets in characters from the beginning of the
 output.  The spans of one stream tile the output: each starts where the previous one ended, so every character
 belongs to exactly one event.  ``Diagnostic`` and ``Finish`` have empty spans.
 
-If the output arrives in small chunks, what could be one event becomes several.  :func:`normalise` joins them,
-and the
-normalised stream is the same for every chunking.
+If the output arrives in small chunks, the parser emits several events where one would be enough.
+:func:`normalise` joins such events.  The normalised stream does not depend on the chunks.
 
 Events are plain classes with slots, because a stream creates one for almost every delta.  A frozen
 dataclass takes several times as long to create.
@@ -37,7 +36,7 @@ MarkupKind: TypeAlias = Literal[
 ]
 """Kind of markup; see :class:`Markup`."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Reason why generation stopped, as one of the values that Chat Completions uses."""
+"""Reason why generation stopped, named as in Chat Completions."""
 
 
 @mypyc_attr(acyclic=True)
@@ -57,7 +56,7 @@ class _Event:
         return ()
 
     def _places(self) -> tuple[int, ...]:
-        """Return the offsets that the event has besides ``start`` and ``end``."""
+        """Return the event's other offsets, besides ``start`` and ``end``."""
         return ()
 
     def __eq__(self, other: object) -> bool:
@@ -84,7 +83,7 @@ class _Event:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Text(_Event):
-    """Piece of the answer or of the reasoning."""
+    """Part of the content or of the reasoning."""
 
     __slots__ = ("channel", "text")
     __match_args__: ClassVar = ("channel", "text")
@@ -134,10 +133,11 @@ class CallStart(_Event):
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class CallArgs(_Event):
-    """Piece of a call's arguments, as JSON text.
+    """Part of a call's arguments, as JSON text.
 
-    Joined together, the pieces of a complete call are one JSON value.  ``json`` is empty if the span contains
-    only syntax around the arguments, such as the closing brace of the object that they are in.
+    The ``json`` of all such events of a complete call, joined together, is one JSON value.  ``json`` is empty
+    if the span contains only syntax around the arguments, such as the closing brace of an object that
+    contains the whole call.
     """
 
     __slots__ = ("index", "json")
@@ -296,7 +296,7 @@ def move(event: "Event", start: i64, end: i64) -> None:
 
 
 def channel_after(event: "Event", channel: Channel) -> Channel:
-    """Return the channel after an event, given the ``channel`` before the event."""
+    """Return the channel of text that follows an event, given the ``channel`` before the event."""
     if isinstance(event, Text):
         return event.channel
     if isinstance(event, Markup):
@@ -347,7 +347,7 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
-    """Join events that are separate only because the output arrived in chunks, and return the new list.
+    """Return the events, after joining those that are separate only because of chunk boundaries.
 
     >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]

@@ -188,7 +188,7 @@ class Parser:
 
     @property
     def mode(self) -> str:
-        """Name of the machine's mode, for display: text, trial, payload, tail, between or junk."""
+        """Name of the machine's mode, for display: text, matching, arguments, tail, between or recovery."""
         return self._machine.mode
 
     def feed(self, text: Unchecked[str]) -> "list[Event]":
@@ -264,7 +264,7 @@ class Parser:
         return self._reader.measure()
 
     def tidy(self) -> WhitespaceFilter:
-        """Return a filter that removes framing whitespace from the events of this parser."""
+        """Return a filter that removes formatting whitespace from the events of this parser."""
         return WhitespaceFilter(self)
 
     def fold(self, *, source: str = "") -> MessageBuilder:

@@ -137,7 +137,7 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
         "reasoning_field": "reasoning",
     },
 }
-"""Policies of each engine, where they differ from the defaults; ``tools/coming_from.py`` checks them."""
+"""Policies of each engine, where they differ from the defaults; ``lab/coming_from.py`` checks them."""
 
 ENGINES: Final = tuple(_PRESETS)
 """Names of the presets."""

@@ -1,6 +1,6 @@
 """``ChatTemplate`` renders like Hugging Face Transformers, where that is installed.
 
-``make slow`` installs Transformers into an environment of its own, because other packages import it where
+``make test-all`` installs Transformers into an environment of its own, because other packages import it where
 they find it. The templates are ours and, after ``make templates``, those of real models.
 """
 
@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from paths import ROOT, TEMPLATES
+from lab import environments
+from paths import TEMPLATES, TESTS
 from unspool import UsageError
 from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
 
-PEER = ROOT / ".peers" / "transformers" / "bin" / "python"
+PEER = environments.python("transformers")
 PYTHON = sys.executable if importlib.util.find_spec("transformers") else PEER if PEER.exists() else None
 
 SYNTHETIC = {
@@ -143,10 +144,10 @@ def render_with_unspool(case: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PYTHON is None, reason="no Transformers: see make slow")
+@pytest.mark.skipif(PYTHON is None, reason="no Transformers: python -m lab.environments transformers")
 def test_rendering_matches_transformers() -> None:
     all_cases = list(iter_cases())
-    program = [str(PYTHON), str(ROOT / "tests" / "engines" / "transformers_renders.py")]
+    program = [str(PYTHON), str(TESTS / "support" / "transformers_renders.py")]
     text = json.dumps([case for _, case in all_cases])
     done = subprocess.run(program, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -226,7 +226,7 @@ def test_page_states_what_was_run(results: dict[str, Any]) -> None:
         assert wanted in text
     total = sum(cell["passed"] + cell["failed"] + cell["xfailed"] for cell in results["cells"])
     assert f"on {total:,} cases" in text
-    assert "--parser unspool --command" in text
+    assert "--unspool --command" in text
 
 
 # -- details of every case

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from test_suite import LosesCalls, Sabotage
 
-from paths import ROOT
 from unspool import UsageError
 from unspool.cli import main
 from unspool.conformance import (
@@ -448,7 +446,6 @@ def test_list_show_and_export_work(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--chunking", "slices"], "unknown chunking 'slices'"),
         (["run", "--dialect", "nobody"], "no dialect 'nobody'"),
         (["run", "--scenario", "nothing"], "no scenario matches nothing"),
-        (["run", "--parser", "nobody"], "nobody"),
         (["run", "--factory", "nowhere"], "package.module:name"),
         (["run", "--command", "/nonexistent/parser"], "cannot run"),
     ],
@@ -524,12 +521,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
-    # The entry point is registered only once the package has been installed again.
-    installed = any(entry.value == "unspool.conformance.plugin" for entry in entry_points(group="pytest11"))
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *([] if installed else ["-p", "unspool.conformance.plugin"]),
+            *("-p", "unspool.conformance.plugin"),
             *arguments,
         ],
         cwd=project,
@@ -542,7 +537,7 @@ def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_pytest_plugin_is_silent_by_default(project: Path) -> None:
+def test_pytest_plugin_adds_nothing_without_its_option(project: Path) -> None:
     code, printed = run_pytest(project)
     assert code == 0
     assert "1 passed" in printed
@@ -583,8 +578,3 @@ def test_pytest_plugin_explains_failures(project: Path, wrong: str) -> None:
     code, printed = run_pytest(project, "--unspool-conformance=tiny:factory", wrong)
     assert code == 4
     assert "cannot load 'nowhere:factory'" in printed or "no scenario matches nothing" in printed
-
-
-def test_package_declares_the_pytest_plugin() -> None:
-    declared = (ROOT / "pyproject.toml").read_text("utf-8")
-    assert '[project.entry-points.pytest11]\nunspool = "unspool.conformance.plugin"' in declared

@@ -14,7 +14,7 @@ from website import dialects, states, stream
 
 def test_stream_picture_is_up_to_date() -> None:
     written = stream.PICTURE.read_text(encoding="utf-8")
-    assert written == stream.picture(list(stream.rows())), "run make stream-picture"
+    assert written == stream.picture(list(stream.rows())), "run python -m website.stream --write, in tools"
 
 
 def test_stream_picture_matches_the_page() -> None:

@@ -1,7 +1,8 @@
 """A stream as it is held back and released, drawn from a real run: ``docs/stream.svg``.
 
 A row is a chunk as it arrives; on the right is what a client has been told by then and
-was not told before.  Hatched is what no event accounts for yet.  ``make stream-picture`` draws it.
+was not told before.  Hatched is what no event accounts for yet.  ``python -m website.stream``,
+in ``tools``, draws it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class FinishRule:
     the stream contains                         finish reason
     ==========================================  ================================================
     a call that was cut off                     ``length``, whatever the backend reports, so that
-                                                clients do not trust the last call
+                                            clients do not trust the incomplete call
     a complete call                             ``tool_calls``, even if generation was stopped in
                                                 the text after the call; for a forced call, the
                                                 policy ``forced_finish_reason``
@@ -37,7 +37,7 @@ class FinishRule:
         """Create an observer that has not seen any event.
 
         :param for_calls: the finish reason if there is a complete call.
-        :param keep: true if malformed calls are kept among the calls.
+        :param keep: true if malformed calls are reported as calls.
         """
         self._for_calls: FinishReason = for_calls
         self._keep = keep

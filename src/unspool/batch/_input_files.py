@@ -53,9 +53,9 @@ _KEPT_LINE_BYTES: Final = 1000
 _SAMPLE_LINES: Final = 1000
 """Number of lines that are read to determine the columns of a file."""
 _DIGEST_CHUNK: Final = 1 << 16
-"""Number of bytes that a file's digest covers at each of three places: start, middle and end."""
+"""Number of bytes that a file's digest covers at each of three positions: start, middle and end."""
 OTHER: Final = "other"
-"""Name of the column for data that fits no other column: unknown members, and lines that are not objects."""
+"""Name of the column for data that fits no other column: unknown object members, and non-object lines."""
 _JSON: Final = {b"unspool": b"json"}
 """Metadata that marks a text column as JSON."""
 
@@ -67,7 +67,7 @@ class Input:
     path: str
     size: int
     digest: str
-    """A digest of a few parts of the file, which is fast for large files and detects a replaced file."""
+    """Digest of the file's start, middle and end, which is enough to detect a replaced file."""
 
     @property
     def suffixes(self) -> tuple[Format, str]:
@@ -95,9 +95,10 @@ class Part:
     stop: int
     """Index just past the last byte, row group or batch in this part."""
     weight: int
-    """Size of the part in the input file, in bytes."""
+    """Number of bytes that the part occupies in the input file."""
     lines: bytes | None = field(default=None, repr=False)
-    """The text of the lines, for a part of a compressed input, which cannot be read from the middle."""
+    """The text of the part's lines if the input is compressed; such a file can only be read from the
+    start."""
 
     @property
     def name(self) -> str:
@@ -111,11 +112,11 @@ class Rows(NamedTuple):
     batch: pa.RecordBatch
     places: Sequence[int]
     errors: Mapping[int, str] = MappingProxyType({})
-    """Errors in rows that cannot be read, by row number within the batch."""
+    """Errors in rows that cannot be read, keyed by row number within the batch."""
 
 
 def find_inputs(paths: Iterable[str]) -> list[Input]:
-    """Return the input files in order; a directory stands for all its files with a known suffix."""
+    """Return the input files in order; a directory is replaced by all its files that have a known suffix."""
     found: list[Path] = []
     for name in paths:
         path = Path(name).absolute()  # absolute, because workers on a cluster have another working directory
@@ -158,7 +159,7 @@ def digest(path: Path) -> str:
 def schema_of(inputs: Sequence[Input], types: Mapping[str, str]) -> pa.Schema:
     """Return the common schema of the input files.
 
-    :param types: for JSON lines, the kinds of columns that are known in advance, by column name.
+    :param types: for JSON lines, the column kinds that are known in advance, keyed by column name.
     """
     if inputs[0].suffixes[0] == "jsonl":
         return _sampled_schema(inputs[0], types)
@@ -363,7 +364,7 @@ def _rows(lines: list[bytes], places: list[int], schema: pa.Schema) -> Rows:
 def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
     r"""Yield the offset and the text of each line that starts in a part.
 
-    Only ``\n`` ends a line: JSON allows a carriage return between any two tokens.
+    Only ``\n`` ends a line, because JSON allows a carriage return between any two tokens.
     """
     stop = part.stop or math.inf
     with _open(one) if part.lines is None else io.BytesIO(part.lines) as file:

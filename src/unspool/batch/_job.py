@@ -134,7 +134,7 @@ class Job:
         return Path(self.out) / DONE / f"{part.name}.json"
 
     def done(self, part: Part) -> Record | None:
-        """Return the record of a finished part; None if it is missing, or if a file was changed."""
+        """Return the record of a finished part; None if there is no record, or if a file was changed."""
         try:
             record: Record = read_json(self.record(part))
             digest = record.pop("digest")
@@ -188,7 +188,7 @@ class _Work:
         return self.reader.parse(rows.batch, names, timings, rows.errors)
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the result for rows with this schema."""
+        """Return the schema of the output rows for input rows that have the schema ``schema``."""
         return self(Rows(pa.RecordBatch.from_pylist([], schema=schema), []), 0).schema
 
 
@@ -240,7 +240,7 @@ class Counts:
             _tally(self.diagnostics, batch[f"{prefix}diagnostics"].flatten().field("kind"))
 
     def time(self, file: str, places: Sequence[int], timings: Sequence[int]) -> None:
-        """Add the timings of rows, and keep only the slowest rows."""
+        """Add the timings of rows, and keep only those of the slowest rows."""
         self._keep_slowest(
             (nanoseconds, file, place) for place, nanoseconds in zip(places, timings, strict=True)
         )
@@ -262,7 +262,7 @@ class Counts:
         self._keep_slowest(tuple(row) for row in record["slowest"])
 
     def stable(self) -> dict[str, Any]:
-        """Return the statistics that do not vary between runs, so without timings."""
+        """Return the statistics that are equal in every run, which excludes timings."""
         found = {name: value for name, value in asdict(self).items() if name != "slowest"}
         return {
             name: dict(sorted(value.items())) if isinstance(value, dict) else value

@@ -29,6 +29,10 @@ from ._input_files import other_values
 
 _TOOL_CACHE_SIZE = 256
 """Maximum number of tool lists in the cache; a dataset usually repeats a few tool lists."""
+_SIGNED: Final[Mapping[int, Literal["b", "h", "i", "q"]]] = {1: "b", 2: "h", 4: "i", 8: "q"}
+"""Formats of integers in a ``memoryview``, by their size in bytes."""
+_UNSIGNED: Final[Mapping[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
+"""Formats of integers without a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class ParseOptions(RowOptions, total=False):
     labels: bool
     """Add a column ``labels`` with a label for every token id."""
     prefix: str
-    """A prefix for the names of the new columns, for inputs that already have these names."""
+    """A prefix for the names of the new columns, which is needed if the input already has such columns."""
 
 
 Row: TypeAlias = tuple[Any, Dialect, ToolList | None, Any, FinishReason | None, Callable[[str, int], str]]
@@ -333,11 +337,20 @@ def _lists(found: pa.Array, name: str) -> list[Any]:
     if not is_list or found.values.null_count:
         rows: list[Any] = found.to_pylist()
         return rows
-    offsets, ids = found.offsets.to_numpy(), found.values.to_numpy()
+    offsets = found.offsets.to_pylist()
+    ids = _integers(found.values)
     return [
         ids[offsets[row] : offsets[row + 1]] if valid else None
         for row, valid in enumerate(found.is_valid().to_pylist())
     ]
+
+
+def _integers(found: pa.Array) -> memoryview:
+    """Return the memory of a column of integers without nulls; ``to_numpy`` would need NumPy."""
+    width = found.type.bit_width // 8
+    formats = _UNSIGNED if pa.types.is_unsigned_integer(found.type) else _SIGNED
+    start, end = found.offset * width, (found.offset + len(found)) * width
+    return memoryview(found.buffers()[1] or b"")[start:end].cast("B").cast(formats[width])
 
 
 def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> list[Any]:

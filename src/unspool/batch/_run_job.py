@@ -48,7 +48,7 @@ class Workers(Protocol):
         """Wait until one of the running parts is done; return its handle."""
 
     def record(self, handle: Any) -> Record:
-        """Return the record of a finished part, or raise the error that stopped it."""
+        """Return the record of a finished part, or raise the error that stopped its processing."""
 
     def close(self) -> None:
         """Stop the workers, without waiting for parts in progress."""
@@ -69,7 +69,7 @@ class Outcome:
     seconds: float = 0
     """CPU time of all parts together, in seconds."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Error messages by part name, or by path for an input that could not be read to its end."""
+    """Error messages, keyed by part name, or by path for an input that could not be read to its end."""
 
     def add(self, part: Part, record: Record) -> None:
         """Add the record of a finished part."""
@@ -118,7 +118,7 @@ def run_job(job: Job, workers: Workers, on_progress: Callable[[Outcome], None]) 
 
 
 def _parts(job: Job, outcome: Outcome) -> Iterator[Part]:
-    """Yield the parts of all inputs; if an input cannot be read, store the error and go on."""
+    """Yield the parts of all inputs; if one cannot be read, store the error and continue with the next."""
     for number, one in enumerate(job.inputs):
         try:
             yield from cut(number, one, job.options.part_size)
@@ -192,7 +192,7 @@ class Processes:
     """Worker processes on this machine; they exit when this process ends, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.capacity = jobs + 1  # one more, so that no process is idle while the next part is read
+        self.capacity = jobs + 1  # one more, to keep every process busy while the next part is read
         self._pool = ProcessPoolExecutor(
             jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent
         )

@@ -29,7 +29,7 @@ def parse_dataset(dataset: Any, dialect: str | Dialect | Column, **options: Unpa
 
     if not options.get("key"):
         raise UsageError(
-            "rows on a cluster have no numbers to generate call ids from: pass key= with the name of a column"
+            "rows on a cluster have no row numbers for deriving call ids: pass key= with the name of a column"
         )
     return dataset.map_batches(
         parse_batch, fn_args=(dialect,), fn_kwargs=dict(options), batch_format="pyarrow", zero_copy_batch=True

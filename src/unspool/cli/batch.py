@@ -42,28 +42,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dialect",
         required=True,
         metavar="DIALECT",
-        help="dialect of all rows, or name of a column with the dialect of each row",
+        help="dialect of all rows, or name of the column that contains each row's dialect",
     )
     parser.add_argument(
-        "--text", default="text", metavar="COLUMN", help="column with the outputs (default: text)"
+        "--text", default="text", metavar="COLUMN", help="column that contains the outputs (default: text)"
     )
     parser.add_argument(
-        "--token-ids", default="", metavar="COLUMN", help="column with the outputs as token ids"
+        "--token-ids", default="", metavar="COLUMN", help="column that contains the outputs as token ids"
     )
     parser.add_argument(
-        "--tokenizer", default="", metavar="DIR", help="model directory with the tokenizer for the token ids"
+        "--tokenizer",
+        default="",
+        metavar="DIR",
+        help="model directory that contains the tokenizer for the token ids",
     )
     parser.add_argument("--pad", type=int, metavar="ID", help="padding token id")
     parser.add_argument(
         "--tools",
         default="",
         metavar="NAME",
-        help="column with the tools of each row, or JSON file with the tools for all rows",
+        help="column that contains each row's tools, or JSON file that contains the tools for all rows",
     )
     parser.add_argument("--prompt", metavar="TEXT", help="end of every prompt, such as '<think>'")
-    parser.add_argument("--prompt-column", default="", metavar="COLUMN", help="column with the prompts")
     parser.add_argument(
-        "--finish-reason", default="", metavar="COLUMN", help="column with the finish reasons"
+        "--prompt-column", default="", metavar="COLUMN", help="column that contains the prompts"
+    )
+    parser.add_argument(
+        "--finish-reason", default="", metavar="COLUMN", help="column that contains the finish reasons"
     )
     parser.add_argument(
         "--key",
@@ -80,7 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="", metavar="TEXT", help="prefix for the names of new columns")
     parser.add_argument("--labels", action="store_true", help="add a column with a label for every token")
     parser.add_argument(
-        "--preset", default="", metavar="NAME", help="use the policies closest to this engine"
+        "--preset",
+        default="",
+        metavar="NAME",
+        help="use the policies that most closely match this engine's behaviour",
     )
     parser.add_argument(
         "--to", default="", metavar="DIALECT", help="convert to this dialect, and verify every row"
@@ -94,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_megabytes,
         default=32,
         metavar="MB",
-        help="input size per output file (default: 32)",
+        help="megabytes of input per output file (default: 32)",
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of processes (default: 1)")
     parser.add_argument(
@@ -248,7 +256,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the dialect of all rows and the column with the dialect of each row; one of them is empty."""
+    """Return the dialect of all rows and the column of each row's dialect; one of the two is empty."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
@@ -258,7 +266,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
+    """Return the tools for all rows as JSON, and the column of each row's tools; one of the two is empty."""
     from ..batch._row_reader import RowError, parse_tools
 
     if not name or name in columns:

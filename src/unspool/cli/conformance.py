@@ -33,18 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     run = commands.add_parser("run", help="run the suite on one or more parsers", description=_run.__doc__)
     run.add_argument(
-        "--parser",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="unspool, vllm, sglang, ...; may be repeated to compare several parsers (default: unspool)",
+        "--unspool",
+        action="store_true",
+        help="test unspool's parser, too (the default if no other parser is given)",
     )
     run.add_argument(
         "--command",
         action="append",
         default=[],
         metavar="COMMAND",
-        help="command line of a program that implements the JSON Lines protocol",
+        help="command line of a program that implements the JSON Lines protocol; may be repeated",
     )
     run.add_argument(
         "--factory",
@@ -219,14 +217,8 @@ def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
     from ..conformance._parser_adapters import from_factory, unspool_adapter
     from ..conformance.external_program import Program
 
-    names = options.parser or ([] if options.command or options.factory else ["unspool"])
-    for name in names:
-        if name == "unspool":
-            yield unspool_adapter
-        else:
-            from ..conformance.peers import command
-
-            yield lambda name=name: Program(command(name))  # type: ignore[misc]
+    if options.unspool or not (options.command or options.factory):
+        yield unspool_adapter
     for text in options.command:
         yield lambda text=text: Program(shlex.split(text))  # type: ignore[misc]
     if options.factory:
@@ -252,7 +244,7 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=getattr(sys.stderr, "terminal", sys.stderr))
-    name = visible(name)  # the name of a case may come from another program
+    name = visible(name)  # escaped, because the name of a case may come from another program
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         failed = 0

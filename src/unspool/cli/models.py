@@ -38,7 +38,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
         "model",
         nargs="?",
         metavar="NAME",
-        help="start of a model's name; show only its dialects",
+        help="model name, or the start of one; show only the dialects of matching models",
     )
     dialects.add_argument("--json", action="store_true", help="print JSON")
     dialects.set_defaults(run=_dialects)
@@ -144,7 +144,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    """Print the dialect of a model and the evidence; the exit code is 1 if the dialect is unknown."""
+    """Print the dialect of a model and the evidence for it; the exit code is 1 if the dialect is unknown."""
     from ..models.detect.detect_dialect import detect_dialect
     from ..models.doctor.report import detection_page
     from ..models.sources import find_source
@@ -179,7 +179,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _export_template(options: argparse.Namespace) -> int:
     """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
 
-    Transformers, vLLM and SGLang can use the template.  With --into, print the previous template.
+    Transformers, vLLM and SGLang can use the template.  With --into, print the template that was replaced.
     """
     from ..models.convert.to_response_template import install_template, to_response_template
 

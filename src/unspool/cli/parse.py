@@ -25,14 +25,16 @@ _CHUNK_BYTES = 1 << 16
 def add_arguments(parse: argparse.ArgumentParser) -> None:
     """Add the arguments of ``unspool parse``."""
     parse.add_argument("--dialect", required=True, metavar="DIALECT", help="name or alias of the dialect")
-    parse.add_argument("--tools", metavar="FILE", help="JSON file with a list of tools or a request")
+    parse.add_argument("--tools", metavar="FILE", help="JSON file that contains a list of tools or a request")
     parse.add_argument("--prompt", metavar="TEXT", help="end of the prompt, such as '<think>'")
     parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or truncated")
     parse.add_argument("--ids", metavar="SEED", help="derive call ids from this text (default: random ids)")
-    parse.add_argument("--preset", metavar="ENGINE", help="use the policies closest to this engine")
+    parse.add_argument(
+        "--preset", metavar="ENGINE", help="use the policies that most closely match this engine's behaviour"
+    )
     parse.add_argument("--events", action="store_true", help="print events as they arrive, one per line")
     parse.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="file with the output (default: stdin)"
+        "file", nargs="?", default="-", metavar="FILE", help="file that contains the output (default: stdin)"
     )
 
 

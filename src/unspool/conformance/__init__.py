@@ -1,7 +1,7 @@
 """Conformance suite for tool call parsers, which tests all dialects with different ways to split the output.
 
-``unspool conformance run`` tests a parser, and ``pytest --unspool-conformance`` tests a parser within another
-project's test suite; both are described in ``docs/conformance.md``. In Python:
+``unspool conformance run`` tests a parser.  The pytest plug-in ``unspool.conformance.plugin`` tests a parser
+within another project's test suite.  Both are described in ``docs/conformance.md``.  In Python:
 
 >>> from unspool.conformance import cases, run_suite, unspool_adapter
 >>> next(cases(["hermes"], ["order/text-call"])).expected_content

@@ -48,7 +48,7 @@ StartState: TypeAlias = Literal["content", "reasoning", "response"]
 markers that the model family puts around answers.
 """
 StreamingMode: TypeAlias = Literal["both", "stream", "batch"]
-"""Whether a case applies to streams, to complete outputs, or to both."""
+"""Mode to which a case applies: streaming, parsing of complete outputs (``batch``), or both."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 """Finish reason: in a request, the reason why generation stopped; in a result, the reason sent to the
 client."""

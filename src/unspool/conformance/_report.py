@@ -29,7 +29,6 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 from ._compare import CLASSES
-from .peers import PEERS
 
 _HERE: Final = Path(__file__).parent
 
@@ -230,8 +229,7 @@ def _command(results: Mapping[str, Any]) -> str:
 
 def parser_option(parser: str) -> str:
     """Return the command-line option that selects a parser."""
-    built_in = parser == "unspool" or parser in PEERS
-    return f"--parser {parser}" if built_in else f"--command '... the program of {parser} ...'"
+    return "--unspool" if parser == "unspool" else f"--command '... the program of {parser} ...'"
 
 
 # -- data

@@ -1,8 +1,8 @@
 """Pytest plug-in, which runs the suite as part of another project's tests.
 
-``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case in the dialects that
-the factory supports. Factories are described in ``_parser_adapters.py``. Without this option, the plug-in
-does nothing.
+``pytest -p unspool.conformance.plugin --unspool-conformance mypackage.myparser:factory`` adds a test for
+every case in the dialects that the factory supports. Factories are described in ``_parser_adapters.py``.
+Instead of ``-p``, a ``conftest.py`` can say ``pytest_plugins = ["unspool.conformance.plugin"]``.
 """
 
 from __future__ import annotations

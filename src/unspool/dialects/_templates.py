@@ -60,7 +60,7 @@ class LineFeed(Piece):
 
 
 class Placeholder(Piece):
-    """Place for a value; ``text`` is the source text of the placeholder, such as ``{args:python}``."""
+    """Placeholder for a value; ``text`` is its source text, such as ``{args:python}``."""
 
     __slots__ = ("field", "notation")
 
@@ -71,7 +71,7 @@ class Placeholder(Piece):
 
 
 class Attributes(Piece):
-    """Sequence of ``key="{placeholder}"``, in any order and with any kind of quotes; others are ignored."""
+    """Attributes ``key="{placeholder}"``, in any order and with any quotes; unknown ones are ignored."""
 
     __slots__ = ("fields",)
 
@@ -87,7 +87,7 @@ def split_marks(template: str) -> tuple[str, str]:
 
 
 def parse_template(template: str) -> tuple[Piece, ...]:
-    """Return the pieces of a template, in the form for ``render``."""
+    """Return a template's pieces, in the form that ``render`` uses."""
     pieces: list[Piece] = []
     at = 0
     for match in _PIECE.finditer(template):
@@ -106,10 +106,10 @@ def parse_template(template: str) -> tuple[Piece, ...]:
 
 
 def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
-    """Return the pieces of a template, in the form for parsing.
+    """Return a template's pieces, in the form that the parser uses.
 
-    Any whitespace is accepted next to arguments and names.  Next to the placeholder ``exact``, a line break
-    in the template matches one optional newline.
+    Any whitespace is accepted next to arguments and names.  Next to the placeholder with the name ``exact``,
+    a line break in the template matches one optional newline.
     """
     out: list[Piece] = []
     pieces = _split_off_spaces(parse_template(template))
@@ -133,7 +133,7 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
 
 
 def _split_off_spaces(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Return pieces in which markers exclude the spaces next to a placeholder in ``_LOOSE``."""
+    """Move spaces next to a placeholder in ``_LOOSE`` from the literal to a separate ``Space``."""
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
         text = piece.text
@@ -164,7 +164,7 @@ def _is_placeholder(piece: Piece | None, field: str) -> bool:
 def split_at(
     pieces: Sequence[Piece], *fields: str
 ) -> tuple[tuple[Piece, ...], Placeholder | None, tuple[Piece, ...]]:
-    """Return the pieces before the first of these placeholders, the placeholder, and the pieces after it."""
+    """Split the pieces at the first of these placeholders: pieces before it, placeholder, pieces after it."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Placeholder) and piece.field in fields:
             return tuple(pieces[:i]), piece, tuple(pieces[i + 1 :])
@@ -177,7 +177,7 @@ def literals(pieces: Sequence[Piece]) -> tuple[str, ...]:
 
 
 def first_literal(pieces: Sequence[Piece]) -> str:
-    """Return the literal at the beginning of the pieces, or an empty string if there is none."""
+    """Return the literal with which the pieces begin, or an empty string if they begin with a placeholder."""
     for piece in pieces:
         if isinstance(piece, Literal):
             return piece.text
@@ -192,5 +192,5 @@ def is_marker(literal: str) -> bool:
 
 
 def is_anyones(literal: str) -> bool:
-    """Return whether a literal consists only of brackets and code fences, which occur in ordinary answers."""
+    """Return whether a literal has only brackets and code fences, which ordinary answers also contain."""
     return _ORDINARY.fullmatch(literal) is not None

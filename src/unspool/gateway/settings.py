@@ -383,7 +383,8 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
     """Convert text from the environment or from a flag to the value of a setting."""
     hint = get_type_hints(Settings)[name]
     place = place or name
-    # Do not ignore empty keys: they may come from an unset variable, and the gateway would have no keys.
+    # Do not drop an empty key: it may come from an unset variable, and without it the gateway would have no
+    # keys, so it would accept every client.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):
         raise UsageError(f"{place} contains an empty key, which any client could send: remove it")
     if get_origin(hint) is tuple:

@@ -89,7 +89,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the node for all calls and for the markers around them, without whitespace before it."""
+        """Return the node that matches all calls and the markers around them, but no whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""

@@ -87,7 +87,7 @@ def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | No
         )
     if tokenizer is None:
         raise UsageError("prompt consists of token ids: pass the model's tokenizer too, or pass text")
-    return Detokenizer(as_tokenizer(tokenizer), {}).whole(map(int, prompt))
+    return Detokenizer(as_tokenizer(tokenizer), {}).decode(map(int, prompt))
 
 
 def tail(text: str) -> str:

@@ -44,7 +44,7 @@ def _data(request: Mapping[str, Any]) -> bytes:
     encoded = read_field(request, "base64", str, "")
     try:
         return b64decode(encoded, validate=True)
-    except ValueError as error:  # from b64decode: binascii.Error, or text that is not ASCII
+    except ValueError as error:  # b64decode rejects invalid base64, and text that is not ASCII
         raise UsageError(f"the field base64 is not valid: {error}") from error
 
 

@@ -92,7 +92,7 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
-    """Return a case in which ``tools`` is an index into ``offered``, because many cases share a tool list."""
+    """Return a case with an index into ``offered`` as its ``tools``, because many cases share a tool list."""
     declared = list(case.tools)
     if declared not in offered:
         offered.append(declared)

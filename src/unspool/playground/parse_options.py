@@ -1,4 +1,4 @@
-"""Fields that most requests from the page have: an output, and the options for parsing it."""
+"""Fields that most requests from the page contain: an output, and the options for parsing the output."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Setup:
         )
 
     def with_tools(self, tools: list[Any]) -> Setup:
-        """Return a copy of the setup with these tools and the default policies."""
+        """Return a copy of the setup that has these tools and the default policies."""
         return replace(self, tools=tools, policies=None)
 
 

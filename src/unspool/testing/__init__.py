@@ -28,10 +28,8 @@ The laws::
 
 If a law is broken, its function raises ``AssertionError`` with the input that shows this.
 
-:func:`messages` and the functions that use it need `hypothesis`_, which is not installed
-together with unspool.
-
-.. _hypothesis: https://hypothesis.readthedocs.io
+:func:`messages` and :func:`check_dialect` need hypothesis, which the extra ``testing`` installs:
+``pip install 'unspool[testing]'``.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ from ._parsing_laws import (
 )
 from ._policy_laws import EFFECTS, assert_policy
 from ._prompt_laws import assert_continuations, assert_quotations
-from ._round_trip_law import SampleMessage, assert_round_trip, messages
+from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
 from ._wire_laws import assert_wires
 
 __all__ = [
@@ -114,8 +112,11 @@ def check_dialect(
 
     :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also has a request.
     :param examples: number of messages to generate.
-    :param mutations: number of broken variants per text; a tenth of it is the number of hostile texts.
+    :param mutations: number of broken variants per text; the number of hostile texts is a tenth of this
+        number.
+    :raises UsageError: if hypothesis is not installed.
     """
+    require_hypothesis()
     from hypothesis import Phase, given, settings
 
     spec = find(dialect)

@@ -1,4 +1,4 @@
-"""Parser runs, which the laws check, and generated inputs for them: chunkings, broken texts, markers."""
+"""Parser runs, which the laws check, and generators of their inputs: chunkings, broken texts, markers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ParseRun:
         raise self.broken(law, why)
 
     def broken(self, law: str, why: str) -> AssertionError:
-        """Return an ``AssertionError`` that reports a law that this run breaks."""
+        """Return an ``AssertionError`` that names the law that this run breaks."""
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
@@ -90,7 +90,7 @@ def _describe_policies(policies: Policies) -> str:
 
 
 def as_model_output(case: str | ModelOutput) -> ModelOutput:
-    """Return a case as :class:`ModelOutput`; a string is the text of an output without a request."""
+    """Return a case as a :class:`ModelOutput`; a string becomes an output without request fields."""
     return ModelOutput(case) if isinstance(case, str) else case
 
 
@@ -144,7 +144,7 @@ def comparable(events: Iterable[Event], text: str) -> list[Event]:
 
 
 def without_ids(message: Message | None, text: str) -> Message | None:
-    """Return the message with generated call ids removed; they do not occur in the text."""
+    """Return the message without generated call ids, which are the ids that do not occur in the text."""
     if message is None:
         return None
 
@@ -161,7 +161,7 @@ def without_ids(message: Message | None, text: str) -> Message | None:
 def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) -> Iterator[list[str]]:
     """Yield ways to split a text: as one chunk, as characters, as two chunks, and randomly.
 
-    :param random: number of random ways, which may contain empty chunks.
+    :param random: number of random chunkings, in which chunks may be empty.
     :param splits: maximum length of a text that is also split in two at every position.
 
     >>> list(chunkings("abc", random=0))

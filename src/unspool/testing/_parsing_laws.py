@@ -154,7 +154,7 @@ def assert_hold_bound(run: ParseRun) -> None:
 
 
 def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> None:
-    """Assert that the arguments sent so far are a prefix of the final ones, and JSON in a complete call.
+    """Assert that arguments sent so far are a prefix of the final ones, which are JSON in a complete call.
 
     :param whole: the run that parsed the case in one chunk, from which the final arguments are taken.
     """
@@ -297,9 +297,9 @@ def _common(one: str, other: str) -> str:
 def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
     """Assert that an output that stops early, at any position, is parsed as a truncated one.
 
-    Its message contains only text that the complete output also has: no part of a marker, and
-    no markup of an open call. There are two exceptions: words with which a marker begins, and
-    a brace if calls have no other marker. A call is complete only if it has all of its final
+    The message of the shorter output contains only text that is also in the message of the complete output:
+    no part of a marker, and no markup of an open call. There are two exceptions: words at the beginning of a
+    marker, and a brace if calls have no other marker. A call is complete only if it has all of its final
     arguments, and malformed only if it is also malformed in the complete output.
     """
     case = as_model_output(case)
@@ -340,7 +340,7 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "strict": STRICT,
     "blanks": Policies(whitespace_around_calls="keep", after_calls="content"),
 }
-"""Policies that together use every value of every field, by a name for test reports."""
+"""Policies that together use every value of every field, keyed by a name for test reports."""
 
 
 def assert_never_raises(

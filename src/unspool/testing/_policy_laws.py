@@ -50,7 +50,7 @@ class SampleCall:
 
 
 class _Outcome:
-    """Result of parsing an output, as far as policies affect it."""
+    """Result of parsing an output, reduced to the properties that policies affect."""
 
     def __init__(self, run: ParseRun) -> None:
         message = run.message
@@ -89,22 +89,22 @@ _Predicate = Callable[[_Outcome], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """Effect of a policy: how to recognise each value of the policy in a result."""
+    """Effect of a policy: predicates that recognise each value of the policy by its result."""
 
     predicates: Callable[[SampleCall], Mapping[str, _Predicate]]
-    """Function that returns predicates for a result, by value of the policy."""
+    """Function that returns a mapping from each value of the policy to a predicate for the result."""
     cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
     """Function that returns outputs to try; for one of them, the predicates of all values must hold."""
     applies: Callable[[SampleCall], bool] = lambda _: True
-    """Predicate that is true for the dialects to which the policy applies, among those with calls."""
+    """Predicate that is true if the policy applies to a dialect that has calls."""
     streamed: bool = False
     """True if the effect is visible only in the stream, not in the message."""
 
 
 def _broken_calls(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs with a call to which one piece was added, or from which one character was removed."""
+    """Yield outputs with a broken call: an inserted fragment such as ``}``, or a missing character."""
     text = sample.write()
-    # Without this policy, a closing tag before an inserted piece would be data, so the call would not end.
+    # Without this policy, a closing tag before an inserted fragment would be data, so the call would not end.
     policies = Policies(close_in_value="first")
     for piece in ("}", "]", ")", "{", " !! ", ","):
         for at in range(len(text), 0, -1):
@@ -120,7 +120,7 @@ def _cut_calls(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _unusual_spellings(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs whose arguments are not in canonical form: without spaces, or an object in a tag."""
+    """Yield outputs with non-canonical arguments, for example JSON without spaces."""
     yield ModelOutput(sample.write(sample.call('{"city":"Oslo"}')))
     yield ModelOutput(sample.write().replace("3", '{"a":1}'), sample.tools(days="object"))
 
@@ -135,7 +135,7 @@ def _closers_in_value(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _untyped_numbers(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs with a number whose type neither the tools nor the markup declare."""
+    """Yield outputs with a number whose type is declared neither by the tools nor by the markup."""
     text = sample.write()
     yield ModelOutput(text)
     attributes = re.findall(r"([\w:.-]+)=[\"']?\{(?:type|string)\}", " ".join(sample.spec.param))
@@ -248,12 +248,12 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments is used only with commit=call; otherwise the call is sent before it.
+        # An id after the arguments is used only with commit=call; otherwise the call is sent before its id.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),
 }
-"""Effects by policy; policies that act only in the encoders of APIs are left out."""
+"""Mapping from policies to their effects; policies that act only in API encoders are left out."""
 
 
 def _render_with_id(sample: SampleCall) -> str:

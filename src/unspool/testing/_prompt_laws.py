@@ -17,7 +17,7 @@ from ._parsing_laws import difference
 from ._policy_laws import SampleCall
 
 _PART_COUNT: Final = 8
-"""Number of equal parts into which a call is cut; a quotation may end after any of them."""
+"""Number of equal parts into which a call is cut; a quotation may end after any of these parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 
 def _seeds(spec: Dialect) -> list[str]:
-    """Return the texts that a template may add to the end of a prompt: none, or a reasoning opener."""
+    """Return texts that a template may add to the end of a prompt: an empty text, reasoning openers."""
     wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
@@ -141,7 +141,7 @@ def _cut_positions(text: str) -> Iterator[int]:
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """Assert that the output resumes a call of the prompt only if its turn is continued and the call is open.
+    """Assert that the output resumes a call of the prompt only if the call is open and its turn is continued.
 
     :param text: the model's output after a prompt that ends with a complete call.
     """

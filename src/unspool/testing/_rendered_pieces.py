@@ -31,8 +31,8 @@ PieceKind: TypeAlias = Literal[
 ]
 """Kind of a piece.
 
-``text`` is content or reasoning, between the markers ``open`` and ``close``.  ``payload`` is the
-arguments of a call, between the other parts of the call, ``head`` and ``tail``.
+``text`` is content or reasoning, between the markers ``open`` and ``close``.  ``payload`` is the arguments of
+a call; ``head`` and ``tail`` are the parts of the call before and after the arguments.
 """
 
 # Labels are unpaired surrogates, because scenarios do not contain any, and the writers keep them.

@@ -1,6 +1,6 @@
 """Encoder for OpenAI Chat Completions, streamed and not streamed.
 
-The encoder sends only what every tested client reads correctly:
+The encoder follows rules that make every tested client read the stream correctly:
 
 - The first chunk has the role and empty content.  No later chunk has a role.
 - The first delta of a call has an index, id, type, name and empty arguments.  Later deltas have only
@@ -87,7 +87,7 @@ class ChatStream(StreamEncoder):
         self._finished = False
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """Return the shortest list of chunks that represents these events in order.
+        """Return the shortest list of chunks that represents the given events in order.
 
         The first call also returns the chunk with the role, even without events.
         """

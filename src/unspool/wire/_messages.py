@@ -1,9 +1,9 @@
 """Encoder for Anthropic Messages, streamed and not streamed.
 
-Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next,
-never reuses an index, and sends only deltas of the block's own type.  At any time, the
-``partial_json`` of a block is the beginning of a JSON value.  The exception is a call that turns out to
-be malformed or truncated: its JSON is poisoned (see ``_poisoned_calls.py``).
+Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next, never
+reuses an index, and sends only deltas of the block's own type.  At any time, the joined ``partial_json``
+deltas of a block are the beginning of a JSON value.  The exception is a call that turns out to be malformed
+or truncated: its JSON is poisoned (see ``_poisoned_calls.py``).
 
 In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  So a truncated
 call is left out of this response, and a malformed call makes the whole response an error.  A caller
@@ -42,7 +42,7 @@ STOP_REASONS: Final = {
 }
 """The API's stop reason for each finish reason."""
 SIGNATURE: Final = "unspool"
-"""Signature of thinking blocks.  Clients send it back; the gateway ignores it."""
+"""Signature of thinking blocks.  Clients send the signature back, and the gateway ignores it."""
 
 _MESSAGE_ID: Final = IdFormat("msg_{random}")
 _BLOCKS: Final[dict[str, Chunk]] = {

@@ -1,8 +1,8 @@
 """Encoder for Ollama's ``/api/chat`` and ``/api/generate``, streamed and not streamed.
 
-Arguments are objects in this API, so the encoder sends a call only when it is complete.  A malformed
-or truncated call is never sent, so it needs no poison: depending on the policies ``malformed_call`` and
-``truncated_call``, it is sent as text or left out.  With the policy ``keep``, a malformed call is an
+Arguments are objects in this API, so the encoder sends a call only when it is complete.  Clients never
+receive a malformed or truncated call: depending on the policies ``malformed_call`` and ``truncated_call``,
+the text of such a call is sent as content or left out.  With the policy ``keep``, a malformed call is an
 error, because the API cannot express such a call.
 """
 
@@ -68,7 +68,7 @@ class OllamaStream(StreamEncoder):
     @property
     def finish_reason(self) -> FinishReason:
         """Finish reason so far, as Chat Completions reports it."""
-        # A malformed call is never sent in this format, so it does not affect the finish reason.
+        # A malformed call is never sent to Ollama's clients, so it does not affect the finish reason.
         return self._filter.finish_reason
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
@@ -151,7 +151,7 @@ class OllamaStream(StreamEncoder):
         return self._line(self._message(channel, text))
 
     def _message(self, channel: Channel, text: str) -> Chunk:
-        """Return the message fields for text; for reasoning, these include empty content."""
+        """Return the message fields for text; the fields for reasoning include empty content."""
         field = "response" if self.form == "generate" else "content"
         return {field: text} if channel == "content" else {field: "", "thinking": text}
 

@@ -11,10 +11,10 @@ arguments are not JSON, and closing, trimming or repairing them does not yield J
 - An incomplete ``\u`` escape inside a string stops programs that repair JSON.
 - A closing bracket that does not match the open bracket stops programs that complete JSON.
 
-For a truncated call, at most three characters follow the ``\u``, so parsers of partial JSON still treat
-the text as incomplete.  For a malformed call, they report an error.  Only wire formats contain poison:
-events and messages contain the model's own text, and the gateway removes poison from requests that send
-such a call back.
+For a truncated call, at most three characters follow the ``\u``, so parsers of partial JSON still treat the
+text as incomplete.  For a malformed call, these parsers report an error.  Only wire formats contain poison:
+events and messages contain the model's own text, and the gateway removes poison from requests that send such
+a call back.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def make_poison(sent: str, status: str) -> str:
     '{"\\u"]'
     """
     # Find the state at the end of the text: the innermost open bracket, and whether a string is open.
-    # open_string is None outside strings, a backslash in an incomplete escape, and otherwise empty.
+    # open_string is None if no string is open, a backslash if the open string ends with an incomplete
+    # escape, and an empty string for any other open string.
     brackets: list[str] = []
     last = ""  # the first character of the last token
     before_last = ""
@@ -114,7 +115,7 @@ def _strip_poison(arguments: str) -> str | None:
     if match is None:
         return None
     status = "malformed" if MALFORMED in match[0] else "truncated"
-    # The first characters of the match may belong to the model's text, so try every start.
+    # The first characters of the match may belong to the model's text, so try every start position.
     for end in range(match.start(), len(arguments)):
         if arguments[end:] == make_poison(arguments[:end], status):
             return arguments[:end]
@@ -144,7 +145,7 @@ class SentCalls:
             parser.policies.forced_finish_reason if parser.forced else "tool_calls"
         )
         self._arguments: list[str] = []
-        """Arguments of the open call, in pieces."""
+        """Arguments of the open call, as a list of fragments."""
         self._half_pair = ""
         """First half of a surrogate pair, which waits for the second half."""
         self._start = 0
@@ -195,7 +196,7 @@ class SentCalls:
         return call.arguments + self.close_call(call.status)
 
     def policy_error(self, event: CallEnd | Finish) -> MalformedOutput | None:
-        """Return the error that the policies require at the end of a call or of the output, or None."""
+        """Return the error that the policies require when a call or the output ends; otherwise None."""
         policies = self._policies
         if isinstance(event, CallEnd):
             if event.status == "complete" or policies.for_broken(event.status) != "error":

@@ -8,8 +8,8 @@ A call that turns out to be malformed or truncated is poisoned, so that no clien
 be poisoned.  So if a call of such a tool is malformed or truncated, the stream never reports its item
 as done, and the final response leaves the item out.  If the call is malformed, the response fails.
 
-Reasoning is sent twice, as text and as a summary.  Some clients show only one of them, and all clients
-accept both.
+Reasoning is sent twice, as text and as a summary.  Some clients show only the text or only the summary, and
+all clients accept both.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class ResponsesStream(StreamEncoder):
         """Create an encoder.
 
         :param custom_tools: names of free-form tools.
-        :param namespaces: namespace and short name of each tool in a namespace, keyed by the name that the
-            model sees.
+        :param namespaces: namespace and short name of each tool that is in a namespace, keyed by the name
+            that the model sees.
         :param echo: request fields that the response repeats.
         :param seal: function that encrypts reasoning, for clients that send it back.
         """
@@ -207,9 +207,8 @@ class ResponsesStream(StreamEncoder):
         out = [] if self._started else self.encode(())
         if not self._closed:
             self._closed = self.failed = True
-            if isinstance(
-                self._open, _CallItem
-            ):  # clients run a call once its item is done, so this item is left out
+            # Clients run a call once its item is done, so the item of the open call is left out.
+            if isinstance(self._open, _CallItem):
                 self._items.remove(self._open)
                 self._open = None
             self._close_item(out, "incomplete")
@@ -269,7 +268,7 @@ class ResponsesStream(StreamEncoder):
 class _Item:
     """Output item of a response.
 
-    The stream announces an item, then calls :meth:`begin`, :meth:`add` for each piece of text, and
+    The stream announces an item, then calls :meth:`begin`, :meth:`add` for each text delta, and
     :meth:`end`; then it announces that the item is done.
     """
 
@@ -461,7 +460,7 @@ class _InputReader:
         self._finished = False
 
     def feed(self, text: str) -> str:
-        """Return the next part of the text that can be decoded."""
+        """Add more JSON, and return the text that can now be decoded."""
         if self._finished:
             return ""
         self._text += text
@@ -481,14 +480,14 @@ class _InputReader:
 
 _INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # An incomplete escape or half a surrogate pair does not match, so it waits for the rest.
+    # An incomplete escape or half a surrogate pair does not match, so the reader waits for the rest.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )
 
 
 def _read_input(arguments: str) -> str:
-    """Return the text for a free-form tool from its JSON arguments, or the arguments unchanged."""
+    """Return the text for a free-form tool from its JSON arguments; return other arguments unchanged."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

@@ -44,7 +44,7 @@ def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[s
         out.append(value.text)
         if value.done or value.error:
             break
-    return "".join(out), value.error, value.done, [kind for kind, _, _ in value.notes]
+    return "".join(out), value.error, value.done, [kind for kind, _, _ in value.diagnostics]
 
 
 @st.composite
@@ -154,7 +154,7 @@ def test_repaired_key_given_twice_is_noted() -> None:
         for piece in pieces:
             pending += piece
             pending = pending[value.step(pending, 0, final=False) :]
-        keys = [detail for kind, detail, _ in value.notes if kind == "duplicate_argument"]
+        keys = [detail for kind, detail, _ in value.diagnostics if kind == "duplicate_argument"]
         assert keys == ['a"b', "c\td", 'a"b']
         assert value.close()
 

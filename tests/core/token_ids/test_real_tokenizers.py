@@ -61,10 +61,10 @@ def test_text_streams_cut_at_tokens_parse(dialect: str, model: str) -> None:
         spec = dialect_of(vector)
         assert spec is not None
         case = case_of(vector, spec)
-        borders = sorted({0, len(case.text), *(end for _, end in vocabulary.encode(case.text).offsets)})
+        boundaries = sorted({0, len(case.text), *(end for _, end in vocabulary.encode(case.text).offsets)})
         parser = Parser(spec, tools=case.tools, prompt=case.prompt, policies=case.policies)
         fold = parser.fold()
-        for start, end in pairwise(borders):
+        for start, end in pairwise(boundaries):
             fold.push(parser.feed(case.text[start:end]))
         fold.push(parser.finish(case.finish_reason))
         whole = parse(case.text, spec, tools=case.tools, prompt=case.prompt, policies=case.policies)

@@ -40,7 +40,9 @@ EXAMPLE_TOOLS: Final = (_tool("get_weather", city="string", days="integer"), _to
 
 
 def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
-    """Return an example output of a dialect, and its message, with as many parts as the dialect can express.
+    """Return an example output of a dialect, and the message that the parser returns for this output.
+
+    The example has as many parts as the dialect can express.
 
     :param reasoning: whether the output may contain reasoning.
     """

@@ -54,17 +54,18 @@ class CommitBuffer:
         return out
 
     def _release(self, end: CallEnd) -> list[Event]:
-        """Return the events for a call that has ended: those of the call, or text, or removed markup."""
+        """Return the events for a call that has ended: a call, or text or removed markup in its place."""
         start = self._held[0]
         assert isinstance(start, CallStart)  # noqa: S101 - `push` starts with it
-        notes: list[Event] = [
+        diagnostics: list[Event] = [
             event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
         if end.status != "complete":
             policy = self._policies.for_broken(end.status)
             if policy not in ("keep", "error"):
-                return self._replace(start, end, notes, as_text=policy != "drop")
-        # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
+                return self._replace(start, end, diagnostics, as_text=policy != "drop")
+        # A model may write the id after the arguments.  The id can still be used, because `CallStart` was
+        # held back.
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]
@@ -83,16 +84,18 @@ class CommitBuffer:
                 start.name_end,
             ),
             CallArgs(index, arguments, start.end, end.start),
-            *notes,
+            *diagnostics,
             CallEnd(index, end.status, end.raw, end.start, end.end, end.args_start, end.args_end),
         ]
 
-    def _replace(self, start: CallStart, end: CallEnd, notes: list[Event], *, as_text: bool) -> list[Event]:
+    def _replace(
+        self, start: CallStart, end: CallEnd, diagnostics: list[Event], *, as_text: bool
+    ) -> list[Event]:
         """Return text or removed markup in place of a call."""
         self._replaced += 1
-        for note in notes:
+        for note in diagnostics:
             if isinstance(note, Diagnostic) and note.kind == f"{end.status}_call":
                 note.raw = end.raw
         if as_text:
-            return [*notes, Text(self._channel, end.raw, start.start, end.end)]
-        return [*notes, Markup("cut", end.raw, start.start, end.end)]
+            return [*diagnostics, Text(self._channel, end.raw, start.start, end.end)]
+        return [*diagnostics, Markup("cut", end.raw, start.start, end.end)]

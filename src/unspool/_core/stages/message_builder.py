@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...parser import Parser
 
 UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
-"""Kinds of diagnostics that report a cut-off at the end of the output."""
+"""Kinds of diagnostics which report that the output was cut off."""
 
 
 class MessageBuilder:
@@ -211,7 +211,8 @@ class _OpenCall:
         arguments = part.arguments
         if part.status == "malformed":
             # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the
-            # arguments that were read, so start there.  In other notations, start after the head.
+            # arguments that were read; start at their first character.  In other notations, start after the
+            # head.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
         return ToolCall(self.id, self.name, arguments)

@@ -1,7 +1,7 @@
 """Columns of a table of parsed messages.
 
 The values of each field are collected in one flat list, because building a table from such lists is much
-faster than adding row after row.
+faster than adding one row at a time.
 """
 
 from collections.abc import Callable, Sequence

@@ -56,9 +56,9 @@ class ReasoningSplitter:
         self._base = 0  # offset at which `_raw` starts
 
     def feed(self, text: str) -> ReasoningSplit:
-        """Split the next piece of output."""
+        """Split the next chunk of the output."""
         events = self.parser.feed(text)
-        if len(events) == 1 and not self._raw:  # the piece is the middle of an argument
+        if len(events) == 1 and not self._raw:  # the chunk is the middle of an argument
             (event,) = events
             if isinstance(event, CallArgs) and event.end - event.start == len(text):
                 self._base = event.end

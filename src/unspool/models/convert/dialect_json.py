@@ -23,7 +23,7 @@ _PLAIN: Final[Mapping[object, str]] = {
     float: "number",
     NoneType: "null",
 }
-"""JSON Schema type names, by Python type."""
+"""Mapping from Python types to the names of JSON Schema types."""
 
 
 def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _description(cls: type, field: str) -> dict[str, str]:
 
 @cache
 def _docstrings() -> dict[tuple[str, str], str]:
-    """Return all docstrings of classes and fields, by class name and field name.
+    """Return all docstrings of classes and fields, keyed by class name and field name.
 
     The docstrings are read from the source files, because Python does not keep docstrings of fields.
     """

@@ -4,9 +4,9 @@ How it works:
 
 1. The template renders a conversation in which the assistant calls tools (``template_probe.py``).
 2. Every dialect parses the assistant's turn.  A dialect that recovers the calls exactly is a candidate.
-3. The candidate with the highest score wins (``_Candidate.score``).  A candidate scores if it renders the
-   same text as the template, and if the template contains its markers for reasoning, content and other
-   text.
+3. The candidate with the highest score wins (``_Candidate.score``).  The score is higher if the candidate
+   renders the same text as the template, and if the template contains the candidate's markers for
+   reasoning, content and other text.
 
 Some model families render calls in the same way.  The declaration of such a family has a fingerprint: text
 that its chat templates contain.  A family whose fingerprint is missing from the template loses to a family
@@ -73,7 +73,7 @@ WITHOUT_TOOLS: Final = "Requests without tools"
 _REASONING_OPENER: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
-"""Reasoning openers of all model families, at the end of a prompt."""
+"""Pattern that matches the reasoning opener of any model family at the end of a prompt."""
 
 
 def detect(
@@ -90,7 +90,7 @@ def detect(
         string that contains ``{{`` or ``{%`` is always a template; use a ``Path`` object for a path that
         contains these characters.
     :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
-        vocabulary of the GGUF file if there is one.
+        vocabulary is taken from the GGUF file, if there is one.
     :param dialects: the dialects to choose from; by default, all registered dialects.
     """
     detection = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
@@ -180,7 +180,7 @@ class _TemplateDetection:
         return self.unread(unread_turn)
 
     def turns(self) -> Iterator[tuple[RenderedTurn, Message]]:
-        """Yield rendered turns with calls and their messages, the hardest to parse first."""
+        """Yield rendered turns that contain calls, each with its message; the hardest to parse is first."""
         counts = (2, 1) if self.wants.calls == "many" else (1,)
         contents = (_CONTENT, None) if self.wants.content_before_calls else (None,)
         for count in counts:
@@ -316,7 +316,7 @@ class _TemplateDetection:
         return None
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning for each kind of request that Transformers, which is stricter, rejects."""
+        """Yield a warning for each kind of request for which Transformers cannot render the template."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
             WITHOUT_TOOLS: [QUESTION],
@@ -341,7 +341,7 @@ class _TemplateDetection:
     def reasoning(
         self, dialect: Dialect | None, *, combine: bool = True
     ) -> tuple[Dialect | None, Reasoning, list[str]]:
-        """Return the dialect, the reasoning of the template, and sentences to add to the evidence.
+        """Return the dialect, the template's ``Reasoning``, and sentences to add to the evidence.
 
         A dialect that cannot parse the template's reasoning is combined with the reasoning format of
         another dialect.
@@ -392,14 +392,14 @@ class _TemplateDetection:
     def with_readable_reasoning(
         self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
     ) -> Dialect | None:
-        """Return the first combination (see ``combinations``) that parses the reasoning of a turn."""
+        """Return the first of the ``combinations`` that can parse the reasoning of a turn."""
         for combination in self.combinations(dialect):
             if _reads_reasoning(combination, rendered, message):
                 return combination
         return None
 
     def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
-        """Return the first combination (see ``combinations``) that declares the prompt's last marker."""
+        """Return the first of the ``combinations`` that declares the reasoning marker at the prompt's end."""
         return next(
             (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
         )
@@ -445,7 +445,7 @@ class _TemplateDetection:
 
 
 def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
-    """Return the dialect's markers around reasoning, or else the nearest tags or words around reasoning."""
+    """Return the dialect's markers if they surround the reasoning, or else the nearest tags or words."""
     turn, _, after = rendered.turn.partition(_REASONING)
     before = (rendered.prompt + turn).rstrip()
     for template in () if dialect is None else dialect.reasoning:
@@ -513,7 +513,7 @@ def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
 
 
 _REPAIRS: Final = ("missing_opener", "slip", "unnamed_call")
-"""Kinds of diagnostics for calls that the parser had to repair because they break the dialect's format."""
+"""Kinds of diagnostics for calls that break the dialect's format, so that the parser had to repair them."""
 
 
 class _Candidate:
@@ -521,7 +521,7 @@ class _Candidate:
 
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
-        own = replace(dialect, also_accepts=())  # parsing calls of other families is not evidence
+        own = replace(dialect, also_accepts=())  # calls of other families are not evidence for this dialect
         parsed = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
         same_content = (parsed.content or "").strip() == (message.content or "")
         repaired = any(diagnostic.kind in _REPAIRS for diagnostic in parsed.diagnostics)
@@ -533,11 +533,11 @@ class _Candidate:
         """True if the dialect and the template render the message identically."""
         markers = other_markers(dialect)
         self.markers = [marker for marker in markers if marker in haystack]
-        """Those of the dialect's markers outside calls that the template contains."""
+        """The dialect's non-call markers that occur in the template."""
         self.share = len(self.markers) / len(markers) if markers else 0.0
-        """The fraction of the dialect's markers outside calls that the template contains, from 0 to 1."""
+        """The fraction of the dialect's non-call markers that occur in the template, from 0 to 1."""
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
-        """The parts of the family's fingerprint that the template contains."""
+        """The texts of the family's fingerprint that occur in the template."""
 
     @property
     def certainty(self) -> int:

@@ -92,7 +92,7 @@ def _starts_with(model: Sequence[str], prefix: Sequence[str]) -> bool:
 
 
 def _declared_names_in(name: Sequence[str]) -> Iterator[tuple[int, int, str, Dialect]]:
-    """Yield the declared names in a model's name, with number of words, position and dialect."""
+    """Yield the declared names that occur in a model's name, with their word count, position and dialect."""
     for dialect in list_dialects():
         for model in dialect.family.model_names:
             pattern = words(model)

@@ -17,7 +17,7 @@ class Reasoning:
 
     key: str = ""
     """The message key that holds the reasoning of earlier turns: ``parts`` if reasoning is a part of the
-    content, empty if the template does not render it."""
+    content; empty if the template does not render reasoning."""
     opener: str = ""
     """The marker that opens reasoning."""
     closer: str = ""
@@ -25,7 +25,7 @@ class Reasoning:
     seed: str = ""
     """The reasoning opener at the end of a default prompt; empty if there is none."""
     begins: Begins = "content"
-    """The channel in which an output after a default prompt begins."""
+    """The channel in which the output begins after a default prompt."""
     switches: tuple[str, ...] = ()
     """Template variables that turn reasoning on or off."""
     read: bool = True
@@ -60,7 +60,7 @@ class Detection:
     prompt: str = ""
     """The prompt that the template rendered for a request without options."""
     hint: str = ""
-    """The name of a dialect whose call markers the template mentions although it renders no calls."""
+    """The name of a dialect whose call markers occur in the template, although it renders no calls."""
     inferred: bool = False
     """True if the dialect was inferred from the template and is not a registered dialect."""
     warnings: tuple[str, ...] = ()

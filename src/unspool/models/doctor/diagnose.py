@@ -476,7 +476,7 @@ class _Doctor:
         return "" if usual and only_one else str(model.file)
 
     def has_reasoning(self) -> bool:
-        """Return whether the template renders reasoning, opens it in prompts, or has a variable for it."""
+        """Return whether the template renders reasoning, opens it in prompts, or has an option for it."""
         reasoning = self.detection.reasoning
         dialect = self.dialect
         framed = (

@@ -35,7 +35,7 @@ class SettingsCheck:
     reasoning: Reasoning
     """Properties of reasoning in the template."""
     has_reasoning: bool
-    """True if the template renders reasoning, opens it in prompts, or has a variable for it."""
+    """True if the template renders reasoning, opens it in prompts, or has an option for it."""
     vocabulary: Vocabulary | None
     markers: Sequence[Marker]
     facts: RequestFacts | None
