@@ -27,8 +27,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
+from lab import ROOT
+
 _COPIED: Final = (
+    ".github",
+    ".ci",
     "src",
     "tests",
     "docs",
@@ -111,7 +114,7 @@ def mutations(path: Path, area: str) -> Iterator[Mutation]:
     """Yield every bug that can be planted in a file, except those that no test could see."""
     source = path.read_bytes()
     lines = list(itertools.accumulate((len(line) for line in source.splitlines(keepends=True)), initial=0))
-    name = path.relative_to(_ROOT).as_posix()
+    name = path.relative_to(ROOT).as_posix()
 
     def offset(line: int, column: int) -> int:
         return lines[line - 1] + column
@@ -204,9 +207,9 @@ def draw(seed: int, spare: int) -> list[Mutation]:
             file
             for source in area.sources
             for file in (
-                [_ROOT / "src/unspool" / source]
+                [ROOT / "src/unspool" / source]
                 if source.endswith(".py")
-                else (_ROOT / "src/unspool" / source).rglob("*.py")
+                else (ROOT / "src/unspool" / source).rglob("*.py")
             )
         )
         candidates: dict[str, list[Mutation]] = {}
@@ -228,7 +231,7 @@ def draw(seed: int, spare: int) -> list[Mutation]:
 
 def plant(mutation: Mutation, copy: Path) -> None:
     """Plant a bug in a copy of the checkout, where all files are as they were."""
-    original = (_ROOT / mutation.file).read_bytes()
+    original = (ROOT / mutation.file).read_bytes()
     length = len(mutation.before.encode())
     if original[mutation.start : mutation.start + length] != mutation.before.encode():
         raise SystemExit(f"{mutation.file} has changed since the list was written: draw again")
@@ -247,7 +250,7 @@ def run(mutation: Mutation, copy: Path, tests: Sequence[str], *, everything: boo
             if mutation.test:
                 return
     finally:
-        shutil.copyfile(_ROOT / mutation.file, copy / mutation.file)
+        shutil.copyfile(ROOT / mutation.file, copy / mutation.file)
 
 
 def failing_test(copy: Path, *arguments: str) -> str:
@@ -289,14 +292,14 @@ def _limit_memory() -> None:
 def copied(folder: Path) -> Path:
     """Copy what the tests read, without environments and builds."""
     for name in _COPIED:
-        if (_ROOT / name).is_dir():
-            shutil.copytree(_ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in _ROOT.iterdir():
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
         if path.is_file() and path.name != ".git":
             shutil.copyfile(path, folder / path.name)
     for name in _LINKED:
-        if (_ROOT / name).exists():
-            (folder / name).symlink_to((_ROOT / name).resolve())
+        if (ROOT / name).exists():
+            (folder / name).symlink_to((ROOT / name).resolve())
     return folder
 
 
