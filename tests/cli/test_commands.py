@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -361,6 +362,30 @@ def test_cli_imports_only_the_standard_library() -> None:
     assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
 
 
+# -- the conformance command
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_counts_failed_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.progress import Progress
+
+    from unspool.cli import conformance
+
+    shown: list[str] = []
+    monkeypatch.setattr(Progress, "update", lambda *_, description, **__: shown.append(description))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with conformance._progress("peer", 3) as tick:
+        assert tick is not None
+        for status in ("passed", "failed", "skipped"):
+            case = SimpleNamespace(dialect="hermes")
+            tick(SimpleNamespace(status=status, case=case))  # type: ignore[arg-type]
+    assert shown == ["peer hermes", "peer hermes, 1 failed", "peer hermes, 1 failed"]
+
+
 # -- the demo command
 
 
@@ -390,6 +415,7 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
     for _ in show.play():
         # The parser's count includes text that it keeps from the prompt.
         assert show.pending <= show.parser.pending
+    assert show.pending == 0
     message = parse(
         recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
     )

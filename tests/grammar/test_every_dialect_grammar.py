@@ -384,6 +384,17 @@ def test_recursive_schema_is_accepted() -> None:
         rejects(grammar, render_calls(dialect, ("f", {"sub": {"sub": {}, "n": 2}, "n": 3})))
 
 
+@pytest.mark.parametrize("types", [{}, {"type": ["object", "null"]}])
+def test_schema_that_is_a_reference_is_followed(types: dict[str, Any]) -> None:
+    target = {**types, "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tools = [{"name": "f", "parameters": {"$ref": "#/$defs/T", "$defs": {"T": target}}}]
+    dialect = unspool.get_dialect("hermes")
+    grammar = grammar_for(dialect, tools, choice="required")
+    accepts(grammar, render_calls(dialect, ("f", {"n": 1})))
+    rejects(grammar, render_calls(dialect, ("f", {"n": "x"})))
+    rejects(grammar, render_calls(dialect, ("f", {})))
+
+
 def test_names_are_escaped_where_the_dialect_does() -> None:
     dialect = unspool.get_dialect("kimi_k3")
     assert dialect.values.unescape

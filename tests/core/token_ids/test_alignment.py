@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
 from random import Random
 
@@ -170,6 +171,7 @@ def test_feed_methods_cannot_be_mixed() -> None:
 # -- end of reasoning
 
 
+@cache
 def thoughtful() -> list[str]:
     return [name for name in NAMES if example(get_dialect(name))[1].reasoning]
 
