@@ -51,7 +51,7 @@ from .events import (
 )
 from .message import BrokenCall, Message, Part, TextPart, ToolCall
 from .parser import Parser, parse, seeded_ids
-from .policies import STRICT, Policies
+from .policies import Policies
 
 if TYPE_CHECKING:
     from ._core.explain import explain, state_diagram
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIAGNOSTIC_KINDS",
-    "STRICT",
     "AnyTokenizer",
     "BrokenCall",
     "CallArgs",

@@ -7,6 +7,9 @@ and message builders raise ``MalformedOutput`` for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 _PUBLIC = "unspool"
 """Module that users import the exceptions from; tracebacks show this name."""
 
@@ -41,7 +44,7 @@ class ProtocolError(UnspoolError):
     __module__ = _PUBLIC
 
 
-_LENIENT = "Parse without strict=True to get the rest of the output and a diagnostic instead of this error."
+_LENIENT = "Parse with other policies to get the rest of the output and a diagnostic instead of this error."
 
 
 class MalformedOutput(UnspoolError):
@@ -69,8 +72,21 @@ class MalformedOutput(UnspoolError):
         """Text of the faulty call as the model wrote it."""
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
-            f"{caret(raw, at - start)}\n{advice}"
+            + (f"{caret(raw, at - start)}\n" if raw else "")
+            + advice
         )
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return a question that names the most similar names; an empty string if none is similar.
+
+    >>> suggestion("urll", ["url", "model"])
+    ": did you mean 'url'?"
+    """
+    known = [*names]
+    similar = [each for each in known if len(name) > 1 and (name in each or each in name)]
+    similar = similar or get_close_matches(name, known, n=2)
+    return f": did you mean {' or '.join(map(repr, similar[:3]))}?" if similar else ""
 
 
 def caret(raw: str, at: int) -> str:

@@ -141,7 +141,7 @@ class Message(_Value):
         self.content: Final = content
         """All text for the user, as one string; None if there is no such text."""
         self.tool_calls: Final[tuple[ToolCall, ...]] = tuple(tool_calls)
-        """Complete calls in order of appearance, and broken calls under the policy ``keep``."""
+        """Complete calls in order of appearance, and broken calls under the policy ``call``."""
         self.diagnostics: Final[tuple[Diagnostic, ...]] = tuple(diagnostics)
         """Faults in the output and guesses that the parser made; usually empty."""
         self.finish_reason: Final[FinishReason] = finish_reason

@@ -320,7 +320,7 @@ def test_padding_is_not_output() -> None:
             {"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"},
             "the prompt must be token ids, too",
         ),
-        ({"policies": "strict"}, "policies must be a Policies value"),
+        ({"policies": 5}, "policies must be a Policies object"),
     ],
 )
 def test_usage_error_for_all_rows_is_raised_at_once(options: dict[str, Any], message: str) -> None:

@@ -91,10 +91,10 @@ def test_parse_reads_standard_input(file: Sequence[str]) -> None:
 def test_parse_accepts_policy_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "output.txt"
     output.write_text(f"Hm.\n\n{OUTPUT.partition('On it. ')[2]}", encoding="utf-8")
-    for like, content in ((["--preset", "vllm"], "Hm.\n\n"), ([], "Hm.")):
+    for like, content in ((["--policies", "vllm"], "Hm.\n\n"), ([], "Hm.")):
         assert main(["parse", "--dialect", "hermes", *like, str(output)]) == 0
         assert json.loads(capsys.readouterr().out)["content"] == content
-    assert main(["parse", "--dialect", "hermes", "--preset", "nobody", str(output)]) == 2
+    assert main(["parse", "--dialect", "hermes", "--policies", "nobody", str(output)]) == 2
     assert "choose one of vllm" in capsys.readouterr().err
 
 
@@ -162,7 +162,7 @@ def test_prompt_decides_the_start_channel() -> None:
 
 def test_strict_error_is_one_line() -> None:
     broken = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'
-    done = run("parse", "--dialect", "hermes", "--strict", stdin=broken)
+    done = run("parse", "--dialect", "hermes", "--policies", "strict", stdin=broken)
     assert done.returncode == 2
     assert done.stdout == b""
     assert done.stderr.decode().startswith("unspool: malformed call at offset 41")

@@ -194,7 +194,7 @@ def test_second_call_may_have_its_arguments_first() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("what", ["text", "drop", "keep", "error"])
+@pytest.mark.parametrize("what", ["text", "drop", "call", "error"])
 def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None:
     """With ``commit=call`` the remaining calls are numbered from 0, whatever happens to broken ones."""
     policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from regressions import IDS, INCOMPLETE, ROWS, Case, Row, named, tool
 from standard_scenarios import callers
 from unspool import (
-    STRICT,
     CallArgs,
     Event,
     MalformedOutput,
@@ -37,6 +37,7 @@ from unspool.wire import (
     ChatStreamDecoder,
     MessagesStream,
     ResponsesStream,
+    WireOptions,
     sse,
 )
 from unspool.wire._poisoned_calls import make_poison
@@ -403,10 +404,11 @@ def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
 def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> None:
     """vllm PR #9209: stop.  OpenAI itself says stop, so there is a choice."""
-    assert Policies().forced_finish_reason == "tool_calls"
-    case = Case(named("f"), '{"a":1}', policies=Policies(forced_finish_reason=reason))
+    assert WireOptions().forced_finish_reason == "tool_calls"
+    case = Case(named("f"), '{"a":1}')
+    encoder = partial(ChatStream, options=WireOptions(forced_finish_reason=reason))
     for chunks in chunkings(case.raw):
-        message = client(stream(case, chunks, forced=True))
+        message = client(stream(case, chunks, encoder, forced=True))
         assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a":1}')]
         assert message.finish_reason == reason
 
@@ -417,7 +419,7 @@ def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> N
 def test_j01_strict_policies_raise() -> None:
     """MiaAI-Lab#55; hermes-agent#7680: the truncated call goes unnoticed."""
     with pytest.raises(MalformedOutput):
-        parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies=STRICT)
+        parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies="strict")
 
 
 def test_j04_cut_call_is_kept_as_a_diagnostic() -> None:
@@ -475,9 +477,9 @@ def test_l08_calls_are_counted_from_zero(call_deltas: list[dict[str, Any]]) -> N
 )
 def test_l10_reasoning_has_the_field_the_client_reads(field: Any, keys: set[str]) -> None:
     """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: the field is renamed, and reasoning is lost."""
-    assert Policies().reasoning_field == "both"
-    case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
-    chunks = stream(case, list(case.raw))
+    assert WireOptions().reasoning_field == "both"
+    case = Case("hermes", "<think>Hm.</think>Hi.")
+    chunks = stream(case, list(case.raw), partial(ChatStream, options=WireOptions(reasoning_field=field)))
     seen = {key for chunk in chunks for key in chunk["choices"][0]["delta"] if key.startswith("reasoning")}
     assert seen == keys
     assert client(chunks).reasoning == "Hm."

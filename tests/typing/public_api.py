@@ -14,7 +14,6 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 import unspool
 from unspool import (
-    STRICT,
     AnyTokenizer,
     BrokenCall,
     CallArgs,
@@ -88,7 +87,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
 
 
 def stream() -> None:
-    parser = Parser("hermes", strict=True)
+    parser = Parser("hermes", policies="strict")
     assert_type(parser.feed("text"), list[Event])
     assert_type(parser.finish("length"), list[Event])
     assert_type(parser.pending, int)
@@ -248,7 +247,6 @@ def halve() -> None:
 
 
 def choose() -> None:
-    assert_type(STRICT, Policies)
     assert_type(Policies().commit, Literal["name", "call"])
     Policies(malformed_call="ignore")  # type: ignore[arg-type]
     Policies(malformed="drop")  # type: ignore[call-arg]

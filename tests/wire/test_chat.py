@@ -36,12 +36,12 @@ from unspool.events import (
 )
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
-from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, sse
+from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, WireOptions, sse
 from unspool.wire._poisoned_calls import make_poison
 
 # The wire has no spans.
 
-KEEP = Policies(malformed_call="keep", truncated_call="keep")
+KEEP = Policies(malformed_call="call", truncated_call="call")
 """Parts of a broken call stay on the wire, so the expected message keeps them."""
 
 
@@ -94,8 +94,8 @@ class Case:
     reason: FinishReason
     backend_reason: FinishReason | None = "stop"
 
-    def stream(self, policies: Policies | None = None) -> list[Chunk]:
-        stream = wire(policies, model="m", id="chatcmpl-1", created=1)
+    def stream(self, **options: Any) -> list[Chunk]:
+        stream = wire(**options, model="m", id="chatcmpl-1", created=1)
         return stream.encode([*self.events, Finish(self.backend_reason, 0)])
 
     def joined(self, channel: str) -> str:
@@ -285,10 +285,10 @@ def test_broken_call_gets_unreadable_arguments(status: Status, poison: str) -> N
     assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": poison}}]}]
 
 
-def test_reasoning_field_follows_the_policy() -> None:
+def test_reasoning_field_follows_the_option() -> None:
     fields: list[Literal["reasoning_content", "reasoning"]] = ["reasoning_content", "reasoning"]
     for field in fields:
-        stream = wire(Policies(reasoning_field=field))
+        stream = wire(options=WireOptions(reasoning_field=field))
         assert deltas(stream.encode([reasoning("Hm")]))[1] == {field: "Hm"}
         message = stream.message(Message(reasoning="Hm"))
         assert message == {"role": "assistant", "content": "", field: "Hm"}
@@ -303,10 +303,10 @@ def test_reasoning_field_follows_the_policy() -> None:
         (True, "stop", "truncated", "length"),
     ],
 )
-def test_forced_call_finish_reason_follows_the_policy(
+def test_forced_call_finish_reason_follows_the_option(
     *, forced: bool, policy: Literal["stop", "tool_calls"], status: Status, reason: str
 ) -> None:
-    stream = wire(Policies(forced_finish_reason=policy), forced=forced)
+    stream = wire(forced=forced, options=WireOptions(forced_finish_reason=policy))
     chunks = stream.encode([*call(0, "{}", status=status), Finish("stop", 0)])
     assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "finish_reason": reason}]
 
@@ -454,7 +454,7 @@ def test_decoder_reads_each_reasoning_field(
     field: Literal["both", "reasoning_content", "reasoning"],
 ) -> None:
     case = CASES["reasoning after a call"]
-    assert reconstruct(case.stream(Policies(reasoning_field=field))) == case.message
+    assert reconstruct(case.stream(options=WireOptions(reasoning_field=field))) == case.message
 
 
 # Complete responses, validated by the client's own model.

@@ -55,11 +55,11 @@ def test_generate_form_is_supported() -> None:
 def test_broken_call_is_not_announced() -> None:
     assert "".join(line["message"]["content"] for line in lines(BROKEN, 1)) == BROKEN  # type: ignore[index]
     assert [line["done"] for line in lines(BROKEN, 1, malformed_call="drop")] == [True]
-    assert "error" in lines(BROKEN, 1, malformed_call="keep")[-1]
+    assert "error" in lines(BROKEN, 1, malformed_call="call")[-1]
     assert "error" in lines(BROKEN, 1, malformed_call="error")[-1]
     cut = lines(CALL[:-20], 1, finish="length")
     assert [(line["done"], line.get("done_reason")) for line in cut] == [(True, "length")]
-    policies = Policies(malformed_call="keep")
+    policies = Policies(malformed_call="call")
     with pytest.raises(MalformedOutput):
         OllamaStream(Parser("hermes", policies=policies)).response(parse(BROKEN, "hermes", policies=policies))
 

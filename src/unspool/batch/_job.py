@@ -25,7 +25,7 @@ import pyarrow as pa
 from .._version import __version__
 from ..errors import UsageError
 from ..models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
-from ..policies import Policies
+from ..policies import policies_from_text
 from ._convert import RowWriter, convert_rows
 from ._input_files import OTHER, Input, Part, Rows, read
 from ._output_files import TEMPORARY, digest_of, part_file, read_json, write_json
@@ -63,7 +63,7 @@ class Options:
     """``all``, or a comma-separated list of column names."""
     prefix: str = ""
     labels: bool = False
-    preset: str = ""
+    policies: str = ""
     to: str = ""
     verify: bool = True
     format: str = "parquet"
@@ -83,7 +83,7 @@ class Options:
             tools=_column_or_value(self.tools_column, json.loads(self.tools) if self.tools else None),
             prompt=_column_or_value(self.prompt_column, self.prompt),
             finish_reason=_column_or_value(self.finish_reason_column, None),
-            policies=Policies.preset(self.preset) if self.preset else None,
+            policies=policies_from_text(self.policies),
             key=self.key or None,
             keep=self._kept(names),
             labels=self.labels,

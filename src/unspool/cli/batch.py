@@ -80,7 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="", metavar="TEXT", help="prefix for the names of new columns")
     parser.add_argument("--labels", action="store_true", help="add a column with a label for every token")
     parser.add_argument(
-        "--preset", default="", metavar="NAME", help="use the policies closest to this engine"
+        "--policies",
+        default="",
+        metavar="POLICIES",
+        help="preset (strict, vllm, ...) or NAME=VALUE,... (see docs/policies.md)",
     )
     parser.add_argument(
         "--to", default="", metavar="DIALECT", help="convert to this dialect, and verify every row"
@@ -239,7 +242,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
         keep=options.keep,
         prefix=options.prefix,
         labels=options.labels,
-        preset=options.preset,
+        policies=options.policies,
         to=find(options.to).name if options.to else "",
         verify=not options.no_verify,
         format=options.format,

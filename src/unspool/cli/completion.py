@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..dialects._registry import list_dialects
-from ..policies import ENGINES
+from ..policies import PRESETS
 from .help import EXAMPLES, commands
 
 Kind: TypeAlias = Literal["files", "folders", "words", "nothing"]
@@ -94,7 +94,7 @@ def _values(action: argparse.Action) -> Values:
         case "DIALECT":
             return Values("words", tuple(dialect.name for dialect in list_dialects()))
         case "ENGINE":
-            return Values("words", ENGINES)
+            return Values("words", PRESETS)
         case str(name) if name in _FILES:
             return Values("files")
         case str(name) if name in _FOLDERS:

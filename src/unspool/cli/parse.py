@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..events import Event, event_fields
 from ..message import Message
 from ..parser import Parser, seeded_ids
-from ..policies import Policies
+from ..policies import policies_from_text
 from .output import to_json
 
 _CHUNK_BYTES = 1 << 16
@@ -27,9 +27,12 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
     parse.add_argument("--dialect", required=True, metavar="DIALECT", help="name or alias of the dialect")
     parse.add_argument("--tools", metavar="FILE", help="JSON file with a list of tools or a request")
     parse.add_argument("--prompt", metavar="TEXT", help="end of the prompt, such as '<think>'")
-    parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or truncated")
     parse.add_argument("--ids", metavar="SEED", help="derive call ids from this text (default: random ids)")
-    parse.add_argument("--preset", metavar="ENGINE", help="use the policies closest to this engine")
+    parse.add_argument(
+        "--policies",
+        metavar="POLICIES",
+        help="preset (strict, vllm, ...) or NAME=VALUE,... (see docs/policies.md)",
+    )
     parse.add_argument("--events", action="store_true", help="print events as they arrive, one per line")
     parse.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file with the output (default: stdin)"
@@ -43,8 +46,7 @@ def run(options: argparse.Namespace) -> int:
         options.dialect,
         tools=tools,
         prompt=options.prompt,
-        policies=None if options.preset is None else Policies.preset(options.preset),
-        strict=options.strict,
+        policies=policies_from_text(options.policies or ""),
         new_id=None if options.ids is None else seeded_ids(options.ids, options.dialect),
     )
     builder = parser.fold()

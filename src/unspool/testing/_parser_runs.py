@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Final, NoReturn
@@ -122,7 +122,7 @@ def run_parser(
             builder.push(batch)
         message = builder.message()
     except MalformedOutput:
-        if "error" not in (parser.policies.malformed_call, parser.policies.truncated_call):
+        if "error" not in astuple(parser.policies):
             raise
     events = [event for batch in batches for event in batch]
     return ParseRun(parser.dialect, case, chunks, events, message, feeds)

@@ -6,6 +6,7 @@ from .._core.stages.whitespace_filter import WhitespaceFilter
 from ..errors import UsageError
 from ..events import Event, FinishReason
 from ..parser import Parser
+from ._options import WireChoice, as_options
 from ._poisoned_calls import SentCalls
 
 
@@ -15,7 +16,7 @@ class StreamEncoder:
     Each output needs its own encoder.  The encoder is *closed* after ``Finish`` or a failure.
     """
 
-    def __init__(self, parser: Parser, model: str) -> None:
+    def __init__(self, parser: Parser, model: str, options: WireChoice | None) -> None:
         if not isinstance(parser, Parser):
             raise UsageError(
                 f"{type(self).__name__} needs the parser whose events it encodes, "
@@ -31,12 +32,19 @@ class StreamEncoder:
         self._closed = False
         self._filter: WhitespaceFilter = parser.tidy()
         self._policies = parser.policies
+        self._forced = parser.forced
+        self.options = as_options(options)
+        """Options of the format."""
         self._calls = SentCalls(parser)
 
     @property
     def finish_reason(self) -> FinishReason:
         """Finish reason so far, as Chat Completions reports it."""
-        return self._calls.finish_reason(self._filter.finish_reason)
+        return self._reported(self._calls.finish_reason(self._filter.finish_reason))
+
+    def _reported(self, reason: FinishReason) -> FinishReason:
+        """Return the finish reason to report, which the options determine for a forced call."""
+        return self.options.finish_reason(reason, forced=self._forced)
 
     def _skips(self, event: Event) -> bool:
         """Return True if the event follows a failure, and raise an error if it follows ``Finish``.

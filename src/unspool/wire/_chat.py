@@ -35,6 +35,7 @@ from ..events import (
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
 from ._base_encoder import StreamEncoder
+from ._options import WireChoice
 from ._poisoned_calls import SentCalls
 
 Chunk: TypeAlias = dict[str, object]
@@ -66,12 +67,13 @@ class ChatStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         id: str | None = None,
         created: int | None = None,
         index: int = 0,
         include_usage: bool = False,
     ) -> None:
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.id = id or _COMPLETION_ID.new("", 0)
         """Id of the completion, equal in all chunks."""
         self.created = int(time.time()) if created is None else created
@@ -81,7 +83,7 @@ class ChatStream(StreamEncoder):
         self.include_usage = include_usage
         """True if the client asked for a usage chunk."""
         self._parser = parser
-        field = parser.policies.reasoning_field
+        field = self.options.reasoning_field
         self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
         self._started = False
         self._finished = False
@@ -135,13 +137,13 @@ class ChatStream(StreamEncoder):
 
     def _encode_boundary(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
         """Return the chunks for the start or end of a call, or for the end of the output."""
-        if isinstance(event, CallStart):
-            self._calls.open_call(event)
-            return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
         error = self._calls.policy_error(event)
         if error is not None:
             self.failed = self._closed = True
             return [error_chunk(str(error), code=error.kind)]
+        if isinstance(event, CallStart):
+            self._calls.open_call(event)
+            return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
         if isinstance(event, CallEnd):
             ending = self._calls.flush() + self._calls.close_call(event.status)
             return [self._arguments_chunk(event.index, ending)] if ending else []
@@ -206,7 +208,8 @@ class ChatStream(StreamEncoder):
             out |= self._reasoning("".join(reasoning))
         if calls:
             out["tool_calls"] = calls
-        return {"index": index, "message": out, "finish_reason": sent.finish_reason(message.finish_reason)}
+        reason = self._reported(sent.finish_reason(message.finish_reason))
+        return {"index": index, "message": out, "finish_reason": reason}
 
 
 def error_chunk(

@@ -32,6 +32,7 @@ from ..message import BrokenCall, Message, TextPart, ToolCall
 from ..parser import Parser
 from ._base_encoder import StreamEncoder
 from ._chat import Chunk
+from ._options import WireChoice
 from ._poisoned_calls import load_object, unsendable_call
 
 STOP_REASONS: Final = {
@@ -59,6 +60,7 @@ class MessagesStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         id: str | None = None,
         input_tokens: int = 0,
         load_arguments: Callable[[str], object] = json.loads,
@@ -67,7 +69,7 @@ class MessagesStream(StreamEncoder):
 
         :param load_arguments: function that converts a call's arguments from JSON text to ``input``.
         """
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.id = id or _MESSAGE_ID.new("", 0)
         """Id of the message."""
         self.input_tokens = input_tokens
@@ -98,21 +100,21 @@ class MessagesStream(StreamEncoder):
                 arguments = self._calls.add_arguments(event.json) if event.json else ""
                 if arguments:
                     out.append(self._input_delta(arguments))
-            elif isinstance(event, CallStart):
-                self._calls.open_call(event)
-                self._open_block(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
             elif isinstance(event, Diagnostic):
                 self._calls.record_diagnostic(event)
-            elif isinstance(event, (CallEnd, Finish)):
-                self._encode_end(event, out)
+            elif isinstance(event, (CallStart, CallEnd, Finish)):
+                self._encode_boundary(event, out)
         return out
 
-    def _encode_end(self, event: CallEnd | Finish, out: list[Chunk]) -> None:
-        """Encode the end of a call or of the output."""
+    def _encode_boundary(self, event: CallStart | CallEnd | Finish, out: list[Chunk]) -> None:
+        """Encode the start or end of a call, or the end of the output."""
         error = self._calls.policy_error(event)
         if error is not None:
             self.failed = self._closed = True
             out.append(error_event(str(error)))
+        elif isinstance(event, CallStart):
+            self._calls.open_call(event)
+            self._open_block(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
         elif isinstance(event, Finish):
             self._finish(out)
         else:
@@ -146,7 +148,7 @@ class MessagesStream(StreamEncoder):
             for part in message.in_order()
             if isinstance(part, ToolCall) or (isinstance(part, TextPart) and part.text)
         ]
-        out |= self._stop_fields(message.finish_reason)
+        out |= self._stop_fields(self._reported(message.finish_reason))
         out["usage"] = self._usage()
         return out
 

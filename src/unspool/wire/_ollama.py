@@ -2,7 +2,7 @@
 
 Arguments are objects in this API, so the encoder sends a call only when it is complete.  A malformed
 or truncated call is never sent, so it needs no poison: depending on the policies ``malformed_call`` and
-``truncated_call``, it is sent as text or left out.  With the policy ``keep``, a malformed call is an
+``truncated_call``, it is sent as text or left out.  With the policy ``call``, a malformed call is an
 error, because the API cannot express such a call.
 """
 
@@ -29,6 +29,7 @@ from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
 from ._base_encoder import StreamEncoder
 from ._chat import Chunk
+from ._options import WireChoice
 from ._poisoned_calls import load_object, unsendable_call
 
 Form = Literal["chat", "generate"]
@@ -44,6 +45,7 @@ class OllamaStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         form: Form = "chat",
         created: float | None = None,
         load_arguments: Callable[[str], object] = json.loads,
@@ -54,7 +56,7 @@ class OllamaStream(StreamEncoder):
         :param created: Unix time of the response; None for the current time.
         :param load_arguments: function that converts a call's arguments from JSON text to an object.
         """
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.form = form
         when = datetime.now(UTC) if created is None else datetime.fromtimestamp(created, UTC)
         self.created = when.isoformat().replace("+00:00", "Z")
@@ -69,7 +71,7 @@ class OllamaStream(StreamEncoder):
     def finish_reason(self) -> FinishReason:
         """Finish reason so far, as Chat Completions reports it."""
         # A malformed call is never sent in this format, so it does not affect the finish reason.
-        return self._filter.finish_reason
+        return self._reported(self._filter.finish_reason)
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
         """Return the objects for parser events, each of which becomes one line of the stream."""
@@ -82,35 +84,38 @@ class OllamaStream(StreamEncoder):
                     out.append(self._text_line(event.channel, event.text))
             elif isinstance(event, CallArgs):
                 self._arguments.append(event.json)
-            elif isinstance(event, CallStart):
-                self._calls.open_call(event)
-                self._open_call, self._arguments = event, []
+                self._calls.add_arguments(event.json)
             elif isinstance(event, Diagnostic):
                 self._calls.record_diagnostic(event)
-            elif isinstance(event, (CallEnd, Finish)):
+            elif isinstance(event, (CallStart, CallEnd, Finish)):
                 try:
-                    out += self._encode_end(event)
+                    out += self._encode_boundary(event)
                 except MalformedOutput as error:
                     self.failed = self._closed = True
                     out.append(ollama_error(str(error)))
         return out
 
-    def _encode_end(self, event: CallEnd | Finish) -> list[Chunk]:
-        """Return the lines for the end of a call or of the output."""
+    def _encode_boundary(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
+        """Return the lines for the start or end of a call, or for the end of the output."""
         error = self._calls.policy_error(event)
         if error is not None:
             raise error
+        if isinstance(event, CallStart):
+            self._calls.open_call(event)
+            self._open_call, self._arguments = event, []
+            return []
         if isinstance(event, Finish):
             self._closed = True
             return [self._last_line(self._message("content", ""), self.finish_reason)]
         start = self._open_call
         assert start is not None  # noqa: S101 - the parser opens a call before it ends one
         arguments = "".join(self._arguments)
+        self._calls.close_call(event.status)
         channel, whitespace = self._filter.contexts.pop(event.index, ("content", ""))
         if event.status == "complete":
             return [self._line({"tool_calls": [self._call(start.id, start.name, arguments)]})]
         policy = self._policies.for_broken(event.status)
-        if policy == "keep" and event.status == "malformed":
+        if policy == "call" and event.status == "malformed":
             raise unsendable_call(start.name, event.raw)
         text = whitespace + event.raw if policy in ("text", "repair") else ""
         return [self._text_line(channel, text)] if text else []
@@ -122,7 +127,7 @@ class OllamaStream(StreamEncoder):
     def response(self, message: Message) -> Chunk:
         """Return a response that is not streamed.
 
-        :raises MalformedOutput: if a call is malformed and the policy is ``keep``, because this API cannot
+        :raises MalformedOutput: if a call is malformed and the policy is ``call``, because this API cannot
             express such a call.
         """
         texts: dict[Channel, str] = {"content": "", "reasoning": ""}
@@ -131,7 +136,7 @@ class OllamaStream(StreamEncoder):
             if isinstance(part, ToolCall):
                 calls.append(self._call(part.id, part.name, part.arguments))
                 continue
-            keeps = self._policies.malformed_call == "keep"
+            keeps = self._policies.malformed_call == "call"
             if keeps and isinstance(part, BrokenCall) and part.status == "malformed":
                 raise unsendable_call(part.name, part.raw)
             texts[part.channel] += part.text
@@ -140,7 +145,7 @@ class OllamaStream(StreamEncoder):
             fields["thinking"] = texts["reasoning"]
         if calls:
             fields["tool_calls"] = calls
-        return self._last_line(fields, message.finish_reason)
+        return self._last_line(fields, self._reported(message.finish_reason))
 
     def _call(self, id: str, name: str, arguments: str) -> Chunk:
         value = load_object(name, arguments, self._load_arguments)

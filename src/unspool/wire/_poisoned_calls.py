@@ -24,6 +24,8 @@ from collections.abc import Callable
 from typing import Final
 
 from .._core.arguments.json_value import json_kind
+from .._core.schema.mismatch import find_mismatch
+from .._core.schema.tools import as_tools
 from .._core.stages.message_builder import UNFINISHED
 from ..errors import MalformedOutput
 from ..events import (
@@ -131,23 +133,23 @@ class SentCalls:
     __slots__ = (
         "_arguments",
         "_diagnostics",
-        "_finish_reason_for_calls",
+        "_function",
         "_half_pair",
         "_policies",
         "_start",
+        "_tools",
         "malformed",
     )
 
     def __init__(self, parser: Parser) -> None:
         self._policies = parser.policies
-        self._finish_reason_for_calls: FinishReason = (
-            parser.policies.forced_finish_reason if parser.forced else "tool_calls"
-        )
         self._arguments: list[str] = []
         """Arguments of the open call, in pieces."""
         self._half_pair = ""
         """First half of a surrogate pair, which waits for the second half."""
         self._start = 0
+        self._function = ""
+        self._tools = as_tools(parser.tools)
         self._diagnostics: dict[str, Diagnostic] = {}
         self.malformed = False
         """True after the first malformed call."""
@@ -155,6 +157,7 @@ class SentCalls:
     def open_call(self, start: CallStart) -> None:
         """Record the start of a call."""
         self._start = start.start
+        self._function = start.name
 
     def add_arguments(self, text: str) -> str:
         r"""Record more arguments of the open call, and return the text to send now.
@@ -194,11 +197,17 @@ class SentCalls:
             self._arguments.append(call.arguments)
         return call.arguments + self.close_call(call.status)
 
-    def policy_error(self, event: CallEnd | Finish) -> MalformedOutput | None:
-        """Return the error that the policies require at the end of a call or of the output, or None."""
+    def policy_error(self, event: CallStart | CallEnd | Finish) -> MalformedOutput | None:
+        """Return the error that the policies require at this event, or None."""
         policies = self._policies
+        if isinstance(event, CallStart):
+            if policies.unknown_tool != "error" or "unknown_tool" not in self._diagnostics:
+                return None
+            return MalformedOutput("unknown_tool", event.name, event.start, event.end, "", event.start)
         if isinstance(event, CallEnd):
-            if event.status == "complete" or policies.for_broken(event.status) != "error":
+            if event.status == "complete":
+                return self._schema_error(event) if policies.schema_mismatch == "error" else None
+            if policies.for_broken(event.status) != "error":
                 return None
             kind = f"{event.status}_call"
             cause = self._diagnostics.get(kind, event)
@@ -213,13 +222,21 @@ class SentCalls:
                     )
         return None
 
+    def _schema_error(self, event: CallEnd) -> MalformedOutput | None:
+        """Return the error for a complete call whose arguments do not fit the schema of the tool, or None."""
+        detail = find_mismatch(self._tools, self._function, "".join(self._arguments))
+        if not detail:
+            return None
+        start, end = event.args_start, event.args_end
+        return MalformedOutput("schema_mismatch", f"{self._function}: {detail}", start, end, "", start)
+
     def finish_reason(self, reason: FinishReason) -> FinishReason:
         """Return the finish reason for the client.
 
         A malformed call is reported like any other call: the client answers it with an error, which the
         model can read.
         """
-        return self._finish_reason_for_calls if self.malformed and reason == "stop" else reason
+        return "tool_calls" if self.malformed and reason == "stop" else reason
 
 
 def unsendable_call(name: str, raw: str) -> MalformedOutput:

@@ -37,6 +37,7 @@ from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ._base_encoder import StreamEncoder
 from ._chat import Chunk
+from ._options import WireChoice
 from ._poisoned_calls import unsendable_call
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
@@ -59,6 +60,7 @@ class ResponsesStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         id: str | None = None,
         created: int | None = None,
         custom_tools: Iterable[str] = (),
@@ -74,7 +76,7 @@ class ResponsesStream(StreamEncoder):
         :param echo: request fields that the response repeats.
         :param seal: function that encrypts reasoning, for clients that send it back.
         """
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.id = id or _RESPONSE_ID.new("", 0)
         """Id of the response, equal in all events."""
         self.created = int(time.time()) if created is None else created
@@ -111,8 +113,7 @@ class ResponsesStream(StreamEncoder):
                 if text and self._open is not None:
                     self._open.add(text, self, out)
             elif isinstance(event, CallStart):
-                self._calls.open_call(event)
-                self._open_item(self._call_item(event.id, event.name), out)
+                self._start_call(event, out)
             elif isinstance(event, Diagnostic):
                 self._calls.record_diagnostic(event)
             elif isinstance(event, CallEnd):
@@ -150,7 +151,15 @@ class ResponsesStream(StreamEncoder):
             else:
                 call.add(part.arguments, self, unsent)
                 self._close_item(unsent, "completed")
-        return self._finish(self._calls.finish_reason(message.finish_reason), unsent)
+        return self._finish(self._reported(self._calls.finish_reason(message.finish_reason)), unsent)
+
+    def _start_call(self, event: CallStart, out: list[Chunk]) -> None:
+        error = self._calls.policy_error(event)
+        if error is not None:
+            out += self.fail("server_error", str(error))
+        else:
+            self._calls.open_call(event)
+            self._open_item(self._call_item(event.id, event.name), out)
 
     def _end_call(self, event: CallEnd, out: list[Chunk]) -> None:
         call = self._open

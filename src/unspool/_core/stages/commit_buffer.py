@@ -62,7 +62,7 @@ class CommitBuffer:
         ]
         if end.status != "complete":
             policy = self._policies.for_broken(end.status)
-            if policy not in ("keep", "error"):
+            if policy not in ("call", "error"):
                 return self._replace(start, end, notes, as_text=policy != "drop")
         # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
         late = [

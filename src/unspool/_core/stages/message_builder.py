@@ -20,6 +20,8 @@ from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ...policies import Policies
 from ..arguments.json_value import canonical_json
 from ..mypyc_types import Unchecked
+from ..schema.mismatch import find_mismatch
+from ..schema.tools import Tools, as_tools
 from .whitespace_filter import WhitespaceFilter
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class MessageBuilder:
         self._whitespace = WhitespaceFilter(parser)
         self._source = source
         self._policies: Policies = parser.policies
+        self._tools: Tools = as_tools(parser.tools)
         self._parts: list[_Run | _OpenCall] = []
         self._channel = ""  # channel of the last part; empty if the last part is not text
         self._pieces: list[str] = []  # pieces of the last part, if it is text
@@ -85,6 +88,8 @@ class MessageBuilder:
                 self._end_call(event)
             elif isinstance(event, Diagnostic):
                 self._diagnostics.append(event)
+                if event.kind == "unknown_tool" and self._policies.unknown_tool == "error":
+                    raise self._error(event)
             elif isinstance(event, Markup):
                 self._read_markup(event)
         return shown
@@ -103,6 +108,8 @@ class MessageBuilder:
         call.raw = event.raw
         call.args_end = event.start - call.start
         if event.status == "complete":
+            if self._tools.declared:
+                self._check_schema(call, event)
             return
         # The diagnostic of the machine has an empty span, so replace it with one that spans the call.
         kind = f"{event.status}_call"
@@ -116,6 +123,16 @@ class MessageBuilder:
         if self._policies.for_broken(event.status) == "error":
             raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
         self._diagnostics.append(Diagnostic(kind, detail, call.start, event.end, event.raw))
+
+    def _check_schema(self, call: "_OpenCall", event: CallEnd) -> None:
+        """Report a complete call whose arguments do not fit the schema of the tool."""
+        mismatch = find_mismatch(self._tools, call.name, "".join(call.arguments))
+        if not mismatch:
+            return
+        detail, start, end = f"{call.name}: {mismatch}", event.args_start, event.args_end
+        if self._policies.schema_mismatch == "error":
+            raise MalformedOutput("schema_mismatch", detail, start, end, self._source[start:end], start)
+        self._diagnostics.append(Diagnostic("schema_mismatch", detail, start, end))
 
     def _error(self, diagnostic: Diagnostic) -> MalformedOutput:
         start, raw = diagnostic.start, diagnostic.raw
@@ -141,7 +158,7 @@ class MessageBuilder:
             elif (
                 isinstance(made, BrokenCall)
                 and isinstance(part, _OpenCall)
-                and policies.for_broken(made.status) == "keep"
+                and policies.for_broken(made.status) == "call"
             ):
                 calls.append(part.kept(made))
         return Message(
@@ -207,7 +224,7 @@ class _OpenCall:
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
     def kept(self, part: BrokenCall) -> ToolCall:
-        """Return a broken call as a ``ToolCall``, for the policy ``keep``."""
+        """Return a broken call as a ``ToolCall``, for the policy ``call``."""
         arguments = part.arguments
         if part.status == "malformed":
             # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the

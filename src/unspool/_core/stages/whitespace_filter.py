@@ -13,7 +13,7 @@ following changes:
   reasoning are removed as well.
 * If an output has two messages of the same channel, a newline is inserted between them.
 
-Under the policy ``whitespace_around_calls="keep"``, whitespace between text and a call belongs to the
+Under the policy ``whitespace_around_calls="text"``, whitespace between text and a call belongs to the
 text.  Whitespace without text next to it is still removed.
 
 The trailing whitespace of each channel is held back until the next event shows whether to remove it. Content
@@ -158,7 +158,7 @@ class WhitespaceFilter:
 
     def __init__(self, parser: Unchecked["Parser"]) -> None:
         try:
-            dialect, policies, forced = parser.dialect, parser.policies, parser.forced
+            dialect, policies = parser.dialect, parser.policies
         except AttributeError:
             raise UsageError(
                 f"expected the parser that the events come from, got {type(parser).__name__}: "
@@ -168,14 +168,12 @@ class WhitespaceFilter:
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _NEWLINES
         self._keep_blanks = dialect.keep_whitespace
-        self._keep_around = policies.whitespace_around_calls == "keep"
+        self._keep_around = policies.whitespace_around_calls == "text"
         self._drop = policies.after_calls == "drop"
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
-        self._rule = FinishRule(
-            policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
-        )
+        self._rule = FinishRule(reports_malformed=policies.malformed_call == "call")
         self.channel: Channel = parser.start_channel
         """Channel after the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
@@ -217,7 +215,7 @@ class WhitespaceFilter:
                 self._called = self._called or self.channel == "content"
                 self.contexts[event.index] = (self.channel, self._before_call(out))
             else:
-                self._rule.see(event)
+                self._rule.feed(event)
                 if isinstance(event, Finish) and (self._keep_around or not self._framed):
                     self._append(out, self._content.flush(event.start))
             out.append(event)

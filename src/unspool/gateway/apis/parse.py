@@ -18,7 +18,6 @@ from ...errors import MalformedOutput, UnspoolError, UsageError
 from ...events import Event, event_fields, normalise
 from ...models.detect.detect_dialect import detect
 from ...parser import Parser
-from ...policies import Policies
 from ...wire import ChatStream
 from ..generation.model import Model
 from ..generation.prepare_request import renderer_unavailable
@@ -51,8 +50,8 @@ class ParseBody(msgspec.Struct):
     chat_template: str | None = None
     tools: list[dict[str, Any]] | None = None
     prompt: str | None = None
-    policies: dict[str, str] | None = None
-    strict: bool = False
+    policies: str | dict[str, str] | None = None
+    """Name of a preset, or policies by name."""
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
@@ -115,12 +114,11 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
             dialect,
             tools=shape.tools,
             prompt=shape.prompt,
-            policies=Policies.from_mapping(shape.policies) if shape.policies else None,
-            strict=shape.strict,
+            policies=shape.policies,
         )
     except UnspoolError as error:
         message = str(error)
-        field = re.search(r"\b(tools|prompt|strict)\b", message)
+        field = re.search(r"\b(tools|prompt)\b", message)
         raise invalid(message, field[0] if field else "policies") from error
     builder = parser.fold()
     event_dicts: list[dict[str, Any]] = []

@@ -63,6 +63,7 @@ def load_model(
         aliases=settings.aliases,
         defaults=settings.chat_template_kwargs,
         policies=settings.parser_policies(),
+        wire_options=settings.wire_options(),
         strict_tools=settings.strict_tools,
         created=created,
         source=origin,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...events import Event, Finish, FinishReason
 from ...message import Message
+from ...wire import WireOptions
 from ..http.exchange import EVENTS, Headers
 from ..http.failure import Failure
 from ..upstreams.base import Usage
@@ -29,9 +30,12 @@ class ResponseEncoder:
     end = b""
     """Bytes to send after an error in a stream."""
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
         self.request = request
         self.model = model
+        self.options = options
         self.readers = readers
         """One reader per choice."""
         self.usage = Usage()

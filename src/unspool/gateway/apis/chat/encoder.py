@@ -7,7 +7,7 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import ChatStream, Chunk
+from ....wire import ChatStream, Chunk, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
@@ -23,8 +23,10 @@ class ChatEncoder(ResponseEncoder):
 
     end = DONE
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
         self._streams: list[ChatStream] = []
         """One wire encoder per choice."""
         self._exposes_tokens = self.exposes_tokens()
@@ -37,13 +39,16 @@ class ChatEncoder(ResponseEncoder):
 
     def opening(self) -> bytes:
         request, model = self.request, self.model
-        first = ChatStream(self.readers[0].planned, model=model, include_usage=request.include_usage)
+        first = ChatStream(
+            self.readers[0].planned, model=model, options=self.options, include_usage=request.include_usage
+        )
         self._streams = [first]
         for index in range(1, len(self.readers)):
             self._streams.append(
                 ChatStream(
                     self.readers[index].planned,
                     model=model,
+                    options=self.options,
                     id=first.id,
                     created=first.created,
                     index=index,
@@ -78,7 +83,9 @@ class ChatEncoder(ResponseEncoder):
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
         usage = _usage(self.usage, self.reasoning_tokens())
-        out = ChatStream(self.readers[0].planned, model=self.model).response(*messages, usage=usage)
+        out = ChatStream(self.readers[0].planned, model=self.model, options=self.options).response(
+            *messages, usage=usage
+        )
         choices: Any = out["choices"]
         if self._exposes_tokens:
             for choice, reader in zip(choices, self.readers, strict=True):

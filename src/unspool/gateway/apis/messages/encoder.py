@@ -7,7 +7,7 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import MessagesStream
+from ....wire import MessagesStream, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
@@ -20,9 +20,11 @@ from ..sse import named_events
 class MessagesEncoder(ResponseEncoder):
     """Encoder for the response to one Messages request."""
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
-        self._stream = MessagesStream(readers[0].planned, model=model)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
+        self._stream = MessagesStream(readers[0].planned, model=model, options=options)
         self.ping = named_events([self._stream.keep_alive()])
         # The messages of a thread are stored, so the encoder also builds the whole message.
         self._builder = None if request.thread is None or not request.stream else readers[0].planned.fold()
@@ -48,7 +50,9 @@ class MessagesEncoder(ResponseEncoder):
         if self._builder is None:
             return None
         planned = self.readers[0].planned
-        stream = MessagesStream(planned, model=self.model, id=self._stream.id, load_arguments=raw_json)
+        stream = MessagesStream(
+            planned, model=self.model, options=self.options, id=self._stream.id, load_arguments=raw_json
+        )
         return stream.response(self._builder.message())
 
     def failing(self, failure: Failure) -> bytes:
@@ -60,7 +64,11 @@ class MessagesEncoder(ResponseEncoder):
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
         reader = self.readers[0]
         stream = MessagesStream(
-            reader.planned, model=self.model, input_tokens=self.usage.prompt, load_arguments=raw_json
+            reader.planned,
+            model=self.model,
+            options=self.options,
+            input_tokens=self.usage.prompt,
+            load_arguments=raw_json,
         )
         stream.output_tokens = self.usage.completion
         stream.stop_sequence = reader.stopped_by

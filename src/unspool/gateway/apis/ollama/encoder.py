@@ -8,7 +8,7 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import Chunk, OllamaStream
+from ....wire import Chunk, OllamaStream, WireOptions
 from ....wire._ollama import Form
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
@@ -24,10 +24,14 @@ class OllamaEncoder(ResponseEncoder):
 
     headers = LINES
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
         form: Form = "generate" if request.api == "ollama_generate" else "chat"
-        self._stream = OllamaStream(readers[0].planned, model=model, form=form, load_arguments=raw_json)
+        self._stream = OllamaStream(
+            readers[0].planned, model=model, options=options, form=form, load_arguments=raw_json
+        )
         self._started = time.monotonic_ns()
         self._exposes_tokens = self.exposes_tokens()
         # Ollama clients read every line as a chunk, so a ping is a chunk without output.

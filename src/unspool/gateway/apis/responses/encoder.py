@@ -7,7 +7,7 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import ResponsesStream
+from ....wire import ResponsesStream, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
@@ -19,13 +19,16 @@ from ..sse import named_events
 class ResponsesEncoder(ResponseEncoder):
     """Encoder for the response to one Responses request."""
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
         self._response: Any = None
         """Complete response of a stream; set when the stream is closed."""
         self._stream = ResponsesStream(
             readers[0].planned,
             model=model,
+            options=options,
             custom_tools=request.custom_tools,
             namespaces=request.namespaces,
             echo=request.echo,
