@@ -460,7 +460,7 @@ def test_feed_and_finish_never_raise_on_model_output() -> None:
     parser = Parser("hermes", policies="strict")
     events = [event for character in text for event in parser.feed(character)] + parser.finish()
     with pytest.raises(MalformedOutput):
-        parser.fold().push(events)
+        parser.fold().feed(events)
     with pytest.raises(MalformedOutput):
         parser.message(events)
     assert Parser("hermes").message(events).content == text

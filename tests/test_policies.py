@@ -82,7 +82,7 @@ def test_ignored_policy_is_detected(policy: str, name: str, monkeypatch: pytest.
 def deltas(name: str, text: str, wire: WireChoice, **options: Any) -> Iterator[dict[str, Any]]:
     """Return the choices that a client receives."""
     parser = Parser(name, **options)
-    for chunk in ChatStream(parser, options=wire).encode(parser.feed(text) + parser.finish()):
+    for chunk in ChatStream(parser, options=wire).feed(parser.feed(text) + parser.finish()):
         choices: Any = chunk["choices"]
         yield choices[0]
 
@@ -240,4 +240,4 @@ def test_undeclared_tools_are_reported() -> None:
 
 def encode_strictly(text: str, tools: list[dict[str, Any]]) -> list[Any]:
     parser = Parser("hermes", tools=tools, policies="strict")
-    return ChatStream(parser).encode(parser.feed(text) + parser.finish())
+    return ChatStream(parser).feed(parser.feed(text) + parser.finish())

@@ -39,6 +39,6 @@ def seeds() -> Iterator[bytes]:
         if number % 20 == 0:
             parser = Parser(dialect)
             chat = ChatStream(parser, include_usage=bool(number % 40))
-            chunks = [*chat.encode(parser.feed(text)), *chat.encode(parser.finish("stop"))]
+            chunks = [*chat.feed(parser.feed(text)), *chat.feed(parser.finish("stop"))]
             small = [{"choices": chunk["choices"]} for chunk in chunks]
             yield bytes([number % 4]) + json.dumps(small).encode()

@@ -251,7 +251,7 @@ class Parser:
             )
         self._finished = True
         self._is_direct = False
-        events = self._machine.feed(self._reader.end()) if self._reader is not None else []
+        events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
         events += self._machine.finish(reason)
         return self._finish_events(events)
 
@@ -284,7 +284,7 @@ class Parser:
         'Hello.'
         """
         builder = self.fold()
-        builder.push(events)
+        builder.feed(events)
         return builder.message()
 
     def _relevant_tail(
@@ -325,7 +325,7 @@ class Parser:
         if self._reader is not None:
             events = self._reader.plain(events)
         if self._commit_buffer is not None:
-            events = self._commit_buffer.push(events)
+            events = self._commit_buffer.feed(events)
         return events
 
 
@@ -421,7 +421,7 @@ def parse(
     events = parser.feed(text)
     events += parser.finish(finish_reason)
     builder = parser.fold(source=text)
-    builder.push(events)
+    builder.feed(events)
     return builder.message()
 
 

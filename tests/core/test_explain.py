@@ -26,8 +26,8 @@ def parse_slowly(text: str, name: str) -> Message:
     parser = Parser(dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
     fold = parser.fold()
     for character in text:
-        fold.push(parser.feed(character))
-    fold.push(parser.finish())
+        fold.feed(parser.feed(character))
+    fold.feed(parser.finish())
     return fold.message()
 
 

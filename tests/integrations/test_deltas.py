@@ -32,7 +32,7 @@ def merge_deltas(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     steps = [parser.feed(text[at : at + size]) for at in range(0, len(text), size)] + [parser.finish()]
     reasoning = content = ""
     calls: list[list[str | None]] = []
-    for delta in map(deltas.push, steps):
+    for delta in map(deltas.feed, steps):
         reasoning += delta.reasoning
         content += delta.content
         for call in delta.calls:
@@ -80,10 +80,10 @@ def test_policy_errors_are_errors() -> None:
     parser = Parser("hermes", policies=Policies(malformed_call="error"))
     deltas = DeltaEncoder(parser)
     with pytest.raises(MalformedOutput):
-        deltas.push(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
+        deltas.feed(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
 
 
 def test_empty_step_gives_an_empty_delta() -> None:
     assert not Delta()
     parser = Parser("hermes")
-    assert not DeltaEncoder(parser).push(parser.feed("<tool"))
+    assert not DeltaEncoder(parser).feed(parser.feed("<tool"))

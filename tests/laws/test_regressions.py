@@ -156,8 +156,8 @@ def stream(
     """Return what a server sends for these chunks; by default, as Chat Completions."""
     parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies, forced=forced)
     wire = api(parser)
-    sent = [wire.encode(parser.feed(chunk)) for chunk in chunks]
-    sent.append(wire.encode(parser.finish(case.backend_reason)))
+    sent = [wire.feed(parser.feed(chunk)) for chunk in chunks]
+    sent.append(wire.feed(parser.finish(case.backend_reason)))
     return [json.loads(json.dumps(chunk)) for portion in sent for chunk in portion]
 
 
@@ -207,8 +207,8 @@ def test_b10_spelled_marker_is_text_with_ids() -> None:
     fold = parser.fold()
     for ids in ([think], spell("the tag `</think>` ends it"), [close], spell("ok")):
         for token in ids:
-            fold.push(parser.feed_tokens([token]))
-    fold.push(parser.finish("stop"))
+            fold.feed(parser.feed_tokens([token]))
+    fold.feed(parser.finish("stop"))
     message = fold.message()
     assert message.reasoning == "the tag `</think>` ends it"
     assert message.content == "ok"
@@ -396,8 +396,8 @@ def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
     parser = decided.parser()
     fold = parser.fold()
     for chunk in chunks:
-        fold.push(parser.feed(chunk))
-    fold.push(parser.finish("stop"))
+        fold.feed(parser.feed(chunk))
+    fold.feed(parser.finish("stop"))
     return fold.message()
 
 
@@ -769,8 +769,8 @@ def test_r05_long_text_is_joined_once() -> None:
         parser = Parser("hermes")
         fold = parser.fold()
         for _ in range(deltas):
-            fold.push(parser.feed("word"))
-        fold.push(parser.finish("stop"))
+            fold.feed(parser.feed("word"))
+        fold.feed(parser.finish("stop"))
         start = time.process_time()
         assert fold.message().content == "word" * deltas
         return time.process_time() - start

@@ -128,7 +128,7 @@ def receive_chunks(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> M
     parser = Parser(dialect, tools=vector.tools)
     chat, client = ChatStream(parser), ChatStreamDecoder()
     for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
-        for chunk in chat.encode(events):
+        for chunk in chat.feed(events):
             client.feed(chunk)
     return client.message()
 

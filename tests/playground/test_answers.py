@@ -115,8 +115,8 @@ def test_chunks_equal_those_of_the_server() -> None:
     wire = ChatStream(reading, model="playground", id="chatcmpl-0", created=0)
     sent: list[Any] = []
     for at in range(0, len(request["text"]), 5):
-        sent += wire.encode(reading.feed(request["text"][at : at + 5]))
-    sent += wire.encode(reading.finish("stop"))
+        sent += wire.feed(reading.feed(request["text"][at : at + 5]))
+    sent += wire.feed(reading.finish("stop"))
     assert [one["chunk"] for one in seen["chunks"]["chat"]] == sent
     for chunk in sent:
         client.feed(chunk)

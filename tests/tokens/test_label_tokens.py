@@ -107,7 +107,7 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
         events += parser.feed_tokens(ids[at : at + size])
         at += size
     events = normalise(events + parser.finish())
-    shown = parser.tidy().push(events)
+    shown = parser.tidy().feed(events)
     return labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
 
 

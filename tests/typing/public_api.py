@@ -96,7 +96,7 @@ def stream() -> None:
     assert_type(parser.policies, Policies)
     assert_type(parser.forced, bool)
     assert_type(parser.tidy(), WhitespaceFilter)
-    assert_type(parser.tidy().push(parser.feed("")), list[Event])
+    assert_type(parser.tidy().feed(parser.feed("")), list[Event])
     assert_type(parser.tidy().finish_reason, FinishReason)
     assert_type(parser.fold(), MessageBuilder)
     assert_type(parser.fold().message(), Message)
@@ -263,7 +263,7 @@ def errors(error: MalformedOutput) -> None:
 
 def wire(parser: Parser) -> None:
     chat = ChatStream(parser, model="m")
-    chunks = chat.encode(parser.feed("text"))
+    chunks = chat.feed(parser.feed("text"))
     assert_type(chunks, list[Chunk])
     assert_type(chunks[0], dict[str, object])
     assert_type(sse(chunks[0]), str)

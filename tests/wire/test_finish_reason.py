@@ -41,7 +41,7 @@ INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def encode_all(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
-    return [chunk for events in portions for chunk in wire.encode(events)]
+    return [chunk for events in portions for chunk in wire.feed(events)]
 
 
 def finish_reasons(
@@ -50,8 +50,8 @@ def finish_reasons(
     """Return the finish reason of these events in the filter, the builder and every wire."""
     tidy, fold = parser.tidy(), parser.fold()
     for events in portions:
-        tidy.push(events)
-        fold.push(events)
+        tidy.feed(events)
+        fold.feed(events)
     message = fold.message()
     chat = encode_all(ChatStream(parser, options=options), portions)
     whole: Any = ChatStream(parser, options=options).response(message)
@@ -104,7 +104,7 @@ def test_every_wire_reports_the_same_finish_reason(name: str, value: str, forced
                     (reason,), reasons = finish_reasons(parser, options, portions)
                     if reason == "stop" and malformed(parser.message(chain.from_iterable(portions))):
                         reason = "tool_calls"
-                    reason = options.finish_reason(reason, forced=forced)
+                    reason = options.finish_reason(reason, forced=forced)  # type: ignore[arg-type]
                     assert set(reasons.values()) == {reason}, (title, reason_)
                     streamed, whole = responses(parser, portions)
                     plain = reason if reason in ("length", "content_filter") else "stop"
@@ -123,7 +123,7 @@ def test_incomplete_call_is_an_incomplete_item() -> None:
     parser = Parser("hermes", policies=Policies(truncated_call="call"))
     events = parser.feed(GOOD + CUT) + parser.finish("length")
     whole: Any = ResponsesStream(parser).response(parser.message(events))
-    streamed: Any = ResponsesStream(parser).encode(events)[-1]["response"]
+    streamed: Any = ResponsesStream(parser).feed(events)[-1]["response"]
     for response in (whole, streamed):
         assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
         assert json.loads(response["output"][0]["arguments"]) == {"a": 1}

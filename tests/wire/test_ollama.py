@@ -23,10 +23,10 @@ def lines(text: str, size: int, *, finish: Any = "stop", form: Any = "chat", **p
     parser = Parser("hermes", policies=Policies(**policies))
     stream = OllamaStream(parser, model="m", form=form, created=0)
     out = [
-        line for at in range(0, len(text), size) for line in stream.encode(parser.feed(text[at : at + size]))
+        line for at in range(0, len(text), size) for line in stream.feed(parser.feed(text[at : at + size]))
     ]
     stream.counts = {"eval_count": 3}
-    return out + stream.encode(parser.finish(finish))
+    return out + stream.feed(parser.finish(finish))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
@@ -67,6 +67,6 @@ def test_broken_call_is_not_announced() -> None:
 def test_stream_encodes_one_output() -> None:
     parser = Parser("hermes")
     stream = OllamaStream(parser)
-    stream.encode(parser.finish("stop"))
+    stream.feed(parser.finish("stop"))
     with pytest.raises(UsageError, match="one OllamaStream per output"):
-        stream.encode([Text("content", "x", 0, 1)])
+        stream.feed([Text("content", "x", 0, 1)])

@@ -207,7 +207,7 @@ def test_partial_json_reader_sees_a_number_out_of_range(number: str, policy: Any
 def sent_by(wire: Any, text: str, *, policies: Policies | None = None, reason: Any = "stop") -> list[Any]:
     parser = Parser("hermes", policies=policies)
     stream = wire(parser)
-    return [*stream.encode(parser.feed(text)), *stream.encode(parser.finish(reason))]
+    return [*stream.feed(parser.feed(text)), *stream.feed(parser.finish(reason))]
 
 
 def test_near_json_text_of_the_model_is_reported() -> None:

@@ -100,7 +100,7 @@ class Show:
                 self.spans.append(("markup", event.start, event.end))
 
     def _take(self, events: Iterable[Event]) -> list[Event]:
-        tidy = self._whitespace.push(events)
+        tidy = self._whitespace.feed(events)
         for event in tidy:
             if isinstance(event, Text):
                 if event.channel == "reasoning":

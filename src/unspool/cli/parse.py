@@ -52,13 +52,13 @@ def run(options: argparse.Namespace) -> int:
     builder = parser.fold()
     for text in _read(options.file):
         events = parser.feed(text)
-        builder.push(events)
+        builder.feed(events)
         if options.events:
             _print_events(events)
     events = parser.finish()
     if options.events:
         _print_events(events)
-    builder.push(events)
+    builder.feed(events)
     message = builder.message()
     if not options.events:
         print(to_json(_flat(message), indent=2))

@@ -227,9 +227,9 @@ class UnspoolSession:
 
     def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
         if self._builder is not None:
-            self._builder.push(events)
+            self._builder.feed(events)
             return []
-        return [self._delta(chunk) for chunk in self._wire.encode(events)]
+        return [self._delta(chunk) for chunk in self._wire.feed(events)]
 
     def _delta(self, chunk: Chunk) -> DeltaMessage:
         choices = chunk["choices"]

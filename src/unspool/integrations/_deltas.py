@@ -72,7 +72,7 @@ class DeltaEncoder:
         """The finish reason of the output so far."""
         return self._calls.finish_reason(self._whitespace.finish_reason)
 
-    def push(self, events: Sequence[Event]) -> Delta:
+    def feed(self, events: Sequence[Event]) -> Delta:
         """Encode the next events, and return them as one delta."""
         # Fast path: in long outputs, nearly every step has only one event, which adds to the arguments of a
         # call.
@@ -82,7 +82,7 @@ class DeltaEncoder:
                 self._calls.add_arguments(event.json)
                 return Delta("", "", [CallDelta(event.index, None, None, event.json)])
         delta = Delta()
-        for event in self._whitespace.push(events):
+        for event in self._whitespace.feed(events):
             if isinstance(event, Text):
                 if event.channel == "content":
                     delta.content += event.text

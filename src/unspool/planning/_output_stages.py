@@ -41,7 +41,7 @@ class Stage(Protocol):
     pending: int
     """Number of input characters in the events that the stage holds back."""
 
-    def push(self, events: list[Event]) -> list[Event]:
+    def feed(self, events: list[Event]) -> list[Event]:
         """Take more events, and return those that are ready, including events that were held back earlier."""
         ...
 
@@ -62,7 +62,7 @@ class LeadStrip:
         self._held: list[Text] = []
         self._decided = False
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    def feed(self, events: Iterable[Event]) -> list[Event]:
         if self._decided:
             return list(events)
         out: list[Event] = []
@@ -133,7 +133,7 @@ class OneCall:
         """Take raw output before its events arrive, because call events do not contain their raw text."""
         self._raw.append(text)
 
-    def push(self, events: list[Event]) -> list[Event]:
+    def feed(self, events: list[Event]) -> list[Event]:
         if not events:
             return events
         out: list[Event] = []
@@ -170,7 +170,7 @@ class ReasoningAsAnswer:
         self._holding = True
         self._reasoning_closed = False
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    def feed(self, events: Iterable[Event]) -> list[Event]:
         if not self._holding:
             return list(events)
         out: list[Event] = []
@@ -221,7 +221,7 @@ class NoReasoning:
     def __init__(self) -> None:
         self.pending = 0
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    def feed(self, events: Iterable[Event]) -> list[Event]:
         return [
             Markup("dropped", event.text, event.start, event.end)
             if isinstance(event, Text) and event.channel == "reasoning"

@@ -152,7 +152,7 @@ class PlannedParser(Parser):
 
     def _pass_on(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:
-            events = stage.push(events)
+            events = stage.feed(events)
         return events
 
     def _beginning_is_clear(self, text: str) -> bool:

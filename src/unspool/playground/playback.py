@@ -124,14 +124,14 @@ class _Playback:
         self._events += events
         if self._error is None:
             try:
-                self._visible += self._builder.push(events)
+                self._visible += self._builder.feed(events)
             except MalformedOutput as error:
                 self._error = error
                 # The builder raised the error before it returned any events, so filter all events again.
-                self._visible = self._parser.tidy().push(self._events)
+                self._visible = self._parser.tidy().feed(self._events)
         else:
             self._visible += events
-        return {api: wire.encode(events) for api, wire in self._wires.items()}
+        return {api: wire.feed(events) for api, wire in self._wires.items()}
 
     def state(self) -> dict[str, Any]:
         """Return the state of the parser and all results so far, as JSON."""

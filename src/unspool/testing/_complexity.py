@@ -138,8 +138,8 @@ class HostileText:
         with suppress(MalformedOutput):
             for batch in self._parse_in_chunks(parser, "" if prompt else text, vocabulary):
                 events += batch
-                builder.push(batch)
-                wire.encode(batch)
+                builder.feed(batch)
+                wire.feed(batch)
                 max_pending = parser.max_pending
                 if max_pending is not None and parser.pending > max_pending:
                     raise AssertionError(

@@ -119,7 +119,7 @@ def run_parser(
     message = None
     try:
         for batch in batches:
-            builder.push(batch)
+            builder.feed(batch)
         message = builder.message()
     except MalformedOutput:
         if "error" not in astuple(parser.policies):

@@ -68,15 +68,15 @@ def _assert_wire(
 ) -> None:
     parser = _parser(dialect, case)
     stream = wire.stream(parser)
-    sent: list[Chunk] = stream.encode(())
+    sent: list[Chunk] = stream.feed(())
     builder = parser.fold()
     events: list[Event] = []
     failed = False
     for batch in (*(parser.feed(chunk) for chunk in chunks), parser.finish(case.finish_reason)):
         events += batch
-        sent += stream.encode(batch)
+        sent += stream.feed(batch)
         try:
-            builder.push(batch)
+            builder.feed(batch)
         except MalformedOutput:
             failed = True
             break

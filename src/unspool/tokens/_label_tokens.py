@@ -195,7 +195,7 @@ def label_tokens(
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
     fold = parser.fold()
-    shown = fold.push(events)
+    shown = fold.feed(events)
     labels = labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
     return Reading(fold.message(), labels, events, widths)

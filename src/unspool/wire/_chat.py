@@ -55,7 +55,7 @@ class ChatStream(StreamEncoder):
 
     >>> parser = Parser("hermes")
     >>> stream = ChatStream(parser, model="m", id="chatcmpl-1", created=0)
-    >>> for chunk in stream.encode(parser.feed("Hi") + parser.finish("stop")):
+    >>> for chunk in stream.feed(parser.feed("Hi") + parser.finish("stop")):
     ...     print(chunk["choices"])
     [{'index': 0, 'delta': {'role': 'assistant', 'content': ''}, 'finish_reason': None}]
     [{'index': 0, 'delta': {'content': 'Hi'}, 'finish_reason': None}]
@@ -88,7 +88,7 @@ class ChatStream(StreamEncoder):
         self._started = False
         self._finished = False
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event]) -> list[Chunk]:
         """Return the shortest list of chunks that represents these events in order.
 
         The first call also returns the chunk with the role, even without events.
@@ -101,7 +101,7 @@ class ChatStream(StreamEncoder):
         target: str | int = ""
         next_target: str | int
         buffer: list[str] = []
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):

@@ -84,13 +84,13 @@ class MessagesStream(StreamEncoder):
         """Channel or call of the open block; empty if no block is open."""
         self._started = False
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event]) -> list[Chunk]:
         """Return stream events for parser events; the first call also opens the stream."""
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             out.append({"type": "message_start", "message": self._message()})
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):

@@ -73,10 +73,10 @@ class OllamaStream(StreamEncoder):
         # A malformed call is never sent in this format, so it does not affect the finish reason.
         return self._reported(self._filter.finish_reason)
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event]) -> list[Chunk]:
         """Return the objects for parser events, each of which becomes one line of the stream."""
         out: list[Chunk] = []
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):

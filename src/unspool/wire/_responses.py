@@ -95,14 +95,14 @@ class ResponsesStream(StreamEncoder):
         self._open: _Item | None = None
         self._started = False
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event]) -> list[Chunk]:
         """Return stream events for parser events; the first call also opens the stream."""
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             for kind in ("response.created", "response.in_progress"):
                 self._emit(out, kind, response=self._response("in_progress"))
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):
@@ -213,7 +213,7 @@ class ResponsesStream(StreamEncoder):
 
     def fail(self, code: str, message: str) -> list[Chunk]:
         """Return the events that end the stream with an error; the open item becomes incomplete."""
-        out = [] if self._started else self.encode(())
+        out = [] if self._started else self.feed(())
         if not self._closed:
             self._closed = self.failed = True
             if isinstance(

@@ -592,7 +592,7 @@ def test_whitespace_filter_keeps_spans_in_order() -> None:
     text = f"<think>\nHm.\n</think>\n\nHello \n{GOOD}\nBye \n"
     parser = Parser("hermes")
     tidy = parser.tidy()
-    events = tidy.push(parser.feed(text) + parser.finish())
+    events = tidy.feed(parser.feed(text) + parser.finish())
     at = 0
     for event in events:
         if not isinstance(event, Diagnostic):
@@ -609,8 +609,8 @@ def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
     def tidied(chunks: list[str]) -> list[Event]:
         parser = Parser("hermes")
         tidy = parser.tidy()
-        events = [event for chunk in chunks for event in tidy.push(parser.feed(chunk))]
-        shown = (event for event in events + tidy.push(parser.finish()) if not isinstance(event, Markup))
+        events = [event for chunk in chunks for event in tidy.feed(parser.feed(chunk))]
+        shown = (event for event in events + tidy.feed(parser.finish()) if not isinstance(event, Markup))
         return comparable(shown, text)
 
     def words(events: list[Event]) -> list[tuple[object, ...]]:
@@ -693,8 +693,8 @@ def test_adjacent_parts_have_different_channels() -> None:
     parser = Parser("hermes")
     fold_ = parser.fold()
     for character in "Hello there.":
-        fold_.push(parser.feed(character))
-    fold_.push(parser.finish())
+        fold_.feed(parser.feed(character))
+    fold_.feed(parser.finish())
     assert fold_.message().parts == (TextPart("content", "Hello there."),)
 
 
@@ -720,7 +720,7 @@ def test_streamed_message_equals_batch(policies: Policies) -> None:
         assert _anonymous(parser.message(events)) == expected
         portions = parser.fold()
         for event in events:
-            portions.push([event])
+            portions.feed([event])
         assert _anonymous(portions.message()) == expected
         assert _anonymous(parser.message(normalise(events))) == expected
 
@@ -728,9 +728,9 @@ def test_streamed_message_equals_batch(policies: Policies) -> None:
 def test_message_is_available_at_any_time() -> None:
     parser = Parser("hermes")
     folding = parser.fold()
-    folding.push(parser.feed("Hello"))
+    folding.feed(parser.feed("Hello"))
     assert folding.message().content == "Hello"
-    folding.push(parser.feed(f" you. {GOOD}"))
+    folding.feed(parser.feed(f" you. {GOOD}"))
     message = folding.message()
     assert (message.content, calls(message)) == ("Hello you.", [("g", '{"b": 2}')])
 

@@ -85,7 +85,7 @@ def answer_whole(
     answer = ANSWERS[api](GenerationRequest(api, {}), "m", [reader], options)
     builder = reader.planned.fold()
     for delta in (*deltas, Delta(0, "", finish=reason)):
-        builder.push(reader.feed(delta))
+        builder.feed(reader.feed(delta))
     return finish_reason_of(api, answer.response([builder.message()])), [
         options.finish_reason(builder.finish_reason, forced=reader.planned.forced)
     ]

@@ -36,9 +36,9 @@ class MessageBuilder:
 
     >>> parser = Parser("hermes")
     >>> builder = parser.fold()
-    >>> builder.push(parser.feed("Hello."))
+    >>> builder.feed(parser.feed("Hello."))
     [Text('content', 'Hello.', 0:6)]
-    >>> builder.push(parser.finish("stop"))
+    >>> builder.feed(parser.finish("stop"))
     [Finish('stop', 6:6)]
     >>> builder.message().content
     'Hello.'
@@ -65,9 +65,9 @@ class MessageBuilder:
         """Finish reason of the events so far; see :attr:`WhitespaceFilter.finish_reason`."""
         return self._whitespace.finish_reason
 
-    def push(self, events: "Iterable[Event]") -> "list[Event]":
+    def feed(self, events: "Iterable[Event]") -> "list[Event]":
         """Take further events, and return them without the whitespace that belongs to the format."""
-        shown = self._whitespace.push(events)
+        shown = self._whitespace.feed(events)
         for event in shown:
             if isinstance(event, Text):
                 if event.channel != self._channel:

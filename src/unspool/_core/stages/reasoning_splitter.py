@@ -84,7 +84,7 @@ class ReasoningSplitter:
                 rest.append(raw[event.start - base : event.end - base])
         self._raw = [raw[end - base :]] if end - base < len(raw) else []
         self._base = end
-        shown = self._whitespace.push(events)
+        shown = self._whitespace.feed(events)
         reasoning = "".join([e.text for e in shown if isinstance(e, Text) and e.channel == "reasoning"])
         return ReasoningSplit(reasoning, "".join(rest))
 

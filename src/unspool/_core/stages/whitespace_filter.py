@@ -80,7 +80,7 @@ class _Channel:
         self.blanks.clear()
         self.only_breaks = True
 
-    def push(self, event: Text) -> Text | None:
+    def feed(self, event: Text) -> Text | None:
         """Take a text event; return the text that can be shown now, without trailing whitespace."""
         text = event.text
         # Most text needs no processing: nothing is held back, and the text ends in a visible character.
@@ -188,7 +188,7 @@ class WhitespaceFilter:
         """
         return self._rule.reason()
 
-    def push(self, events: "Iterable[Event]") -> "list[Event]":
+    def feed(self, events: "Iterable[Event]") -> "list[Event]":
         """Take further events, and return the events that can be passed on now."""
         out: list[Event] = []
         for raw_event in events:
@@ -198,9 +198,9 @@ class WhitespaceFilter:
             if isinstance(event, Text):
                 self.channel = event.channel
                 if event.channel == "reasoning":
-                    shown = self._reasoning.push(event)
+                    shown = self._reasoning.feed(event)
                 else:
-                    shown = None if self._called and self._drop else self._content.push(event)
+                    shown = None if self._called and self._drop else self._content.feed(event)
                 if shown is not None:
                     out.append(shown)
                 continue

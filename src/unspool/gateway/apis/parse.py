@@ -125,11 +125,11 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
     try:
         for index, chunk in enumerate(chunks):
             events = _feed(parser, chunk, limits)
-            builder.push(events)
+            builder.feed(events)
             event_dicts += [{**event_fields(event), "chunk": index} for event in events]
             limits.check_events(len(event_dicts))
         events = parser.finish(shape.finish_reason)
-        builder.push(events)
+        builder.feed(events)
         event_dicts += [{**event_fields(event), "chunk": len(chunks)} for event in events]
         limits.check_events(len(event_dicts))
         parsed = builder.message()

@@ -112,7 +112,7 @@ class Relay:
         ]
         while (batch := await stream.next()) is not None:
             for choice, events in self._read(batch).items():
-                builders[choice].push(events)
+                builders[choice].feed(events)
                 if not self._has_output:
                     self._look_for_output(events)
         encoder.usage = self._usage()

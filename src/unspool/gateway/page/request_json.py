@@ -121,9 +121,9 @@ def parse_again(output: RawOutput, plan: Plan, *, reads_ids: bool) -> tuple[Read
     reader = Reader(plan, ids=reads_ids)
     builder = reader.planned.fold()
     for delta in _deltas(output, reads_ids=reads_ids):
-        builder.push(reader.feed(delta))
+        builder.feed(reader.feed(delta))
     if output.finish is None:  # the connection to the upstream was lost, or the client disconnected
-        builder.push(reader.parser.finish())
+        builder.feed(reader.parser.finish())
     return reader, builder.message()
 
 

@@ -35,12 +35,12 @@ class _ContentReader:
 
     def feed(self, text: str) -> tuple[str, str]:
         """Read the next piece of the output; return the new reasoning and the new content."""
-        delta = self._deltas.push(self._parser.feed(text))
+        delta = self._deltas.feed(self._parser.feed(text))
         return delta.reasoning, delta.content
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
         """End the output; return the remaining reasoning and content."""
-        delta = self._deltas.push(self._parser.finish(reason))
+        delta = self._deltas.feed(self._parser.finish(reason))
         diagnostics.report(self._parser.dialect.name, self._deltas.diagnostics)
         return delta.reasoning, delta.content
 

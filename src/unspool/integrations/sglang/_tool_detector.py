@@ -82,10 +82,10 @@ class _CallReader:
 
     def _encode(self, events: list[Event]) -> Delta:
         if self._one_call is not None:
-            events = self._one_call.push(events)
+            events = self._one_call.feed(events)
         if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event has no effect
             events = list(map(self._follow, events))
-        delta = self._deltas.push(events)
+        delta = self._deltas.feed(events)
         for call in delta.calls:
             if call.name is not None:
                 self.names.append(call.name)

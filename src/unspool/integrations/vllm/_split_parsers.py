@@ -190,7 +190,7 @@ class UnspoolToolParser(compat.ToolParser):
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
         parser = self._new_parser(request)
-        delta = DeltaEncoder(parser).push(parser.feed(model_output) + parser.finish())
+        delta = DeltaEncoder(parser).feed(parser.feed(model_output) + parser.finish())
         calls = [
             compat.ToolCall(
                 id=call.id, function=compat.FunctionCall(name=call.name or "", arguments=call.arguments)
@@ -214,13 +214,13 @@ class UnspoolToolParser(compat.ToolParser):
         if self._parser is None or self._deltas is None:
             self._parser = self._new_parser(request)
             self._deltas = DeltaEncoder(self._parser)
-        return to_delta_message(self._deltas.push(self._parser.feed(delta_text)))
+        return to_delta_message(self._deltas.feed(self._parser.feed(delta_text)))
 
     def finish_streaming(self) -> Any:
         """End the stream, and return a delta with the text that was held back."""
         parser, deltas = self._parser, self._deltas
         self._parser = self._deltas = None
-        return None if parser is None or deltas is None else to_delta_message(deltas.push(parser.finish()))
+        return None if parser is None or deltas is None else to_delta_message(deltas.feed(parser.finish()))
 
     def _new_parser(self, request: Any) -> Parser:
         plan = self._planner.plan(request, {})

@@ -59,12 +59,12 @@ class ChatEncoder(ResponseEncoder):
         self._head = b'data: %b,"choices":' % encode_line(head)[:-1]
         chunks: list[Chunk] = []
         for stream in self._streams:
-            chunks += stream.encode(())
+            chunks += stream.feed(())
         return self._sse(chunks)
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
         stream = self._streams[choice]
-        chunks = stream.encode(events)
+        chunks = stream.feed(events)
         if stream.failed:
             self.failed = True
         if self._exposes_tokens and chunks and "choices" in chunks[0]:

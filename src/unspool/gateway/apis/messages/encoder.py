@@ -30,12 +30,12 @@ class MessagesEncoder(ResponseEncoder):
         self._builder = None if request.thread is None or not request.stream else readers[0].planned.fold()
 
     def opening(self) -> bytes:
-        return named_events(self._stream.encode(()))
+        return named_events(self._stream.feed(()))
 
     def feed(self, choice: int, events: list[Event]) -> bytes:  # noqa: ARG002 - there is one
         if self._builder is not None:
-            self._builder.push(events)
-        data = named_events(self._stream.encode(self._hold_back_finish(events)))
+            self._builder.feed(events)
+        data = named_events(self._stream.feed(self._hold_back_finish(events)))
         self.failed = self._stream.failed
         return data
 
@@ -44,7 +44,7 @@ class MessagesEncoder(ResponseEncoder):
         stream.input_tokens = self.usage.prompt
         stream.output_tokens = self.usage.completion
         stream.stop_sequence = self.readers[0].stopped_by
-        return named_events(stream.encode(self._finish))
+        return named_events(stream.feed(self._finish))
 
     def streamed_response(self) -> dict[str, Any] | None:
         if self._builder is None:

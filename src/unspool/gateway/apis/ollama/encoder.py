@@ -41,7 +41,7 @@ class OllamaEncoder(ResponseEncoder):
         return b""
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
-        chunks = self._stream.encode(self._hold_back_finish(events))
+        chunks = self._stream.feed(self._hold_back_finish(events))
         self.failed = self._stream.failed
         if self._exposes_tokens and chunks:
             chunks[0]["logprobs"] = self.readers[choice].take_logprobs()
@@ -49,7 +49,7 @@ class OllamaEncoder(ResponseEncoder):
 
     def closing(self) -> bytes:
         self._stream.counts = self._counts()
-        return _lines(self._stream.encode(self._finish))
+        return _lines(self._stream.feed(self._finish))
 
     def failing(self, failure: Failure) -> bytes:
         return _lines([ollama_api_error(failure)])

@@ -37,18 +37,18 @@ class ResponsesEncoder(ResponseEncoder):
         self._exposes_tokens = self.exposes_tokens()
 
     def opening(self) -> bytes:
-        return named_events(self._stream.encode(()))
+        return named_events(self._stream.feed(()))
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
         if self._exposes_tokens:
             self._stream.logprobs += self.readers[choice].take_content_logprobs()
-        data = named_events(self._stream.encode(self._hold_back_finish(events)))
+        data = named_events(self._stream.feed(self._hold_back_finish(events)))
         self.failed = self._stream.failed
         return data
 
     def closing(self) -> bytes:
         self._stream.usage = _usage(self.usage, self.reasoning_tokens())
-        chunks = self._stream.encode(self._finish)
+        chunks = self._stream.feed(self._finish)
         self._response = chunks[-1]["response"]
         return named_events(chunks)
 
