@@ -35,8 +35,7 @@ from unspool import (
 )
 from unspool.dialects._registry import facts_of
 from unspool.planning._derived_dialects import closer
-from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed
+from unspool.wire import ChatStream, is_poisoned, is_poisoned_as_malformed
 
 KINDS: Final = (
     "whole outputs",

@@ -33,7 +33,7 @@ from unspool import (
 )
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of
-from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed
+from unspool.wire import is_poisoned, is_poisoned_as_malformed
 
 APIS: Final = ("chat", "responses", "messages")
 PAGE: Final = ROOT / "docs" / "engines.md"

@@ -20,13 +20,16 @@ class UnspoolError(Exception):
     __module__ = _PUBLIC
 
 
-class UsageError(UnspoolError):
-    """Error for incorrect use of the library; its message explains what to do."""
+class UsageError(UnspoolError, ValueError, TypeError):
+    """Error for incorrect use of the library; its message explains what to do.
+
+    Code that catches ``ValueError`` or ``TypeError`` catches it, too.
+    """
 
     __module__ = _PUBLIC
 
 
-class SpecError(UnspoolError):
+class SpecError(UnspoolError, ValueError):
     """Error for a contradiction in the declaration of a dialect; its message shows the template."""
 
     __module__ = _PUBLIC
@@ -38,16 +41,39 @@ class UnknownDialect(UsageError, LookupError):
     __module__ = _PUBLIC
 
 
-class ProtocolError(UnspoolError):
+class ProtocolError(UnspoolError, ValueError):
     """Error for an API stream that violates its protocol; see ``ChatStreamDecoder``."""
 
     __module__ = _PUBLIC
 
 
+class ArgumentsError(UnspoolError, ValueError):
+    """Error for arguments that cannot be converted, raised by ``ToolCall.args`` and ``parse_as``."""
+
+    __module__ = _PUBLIC
+
+    def __init__(self, name: str, arguments: str, detail: str, start: int = 0, end: int = 0) -> None:
+        self.name = name
+        """Name of the function."""
+        self.arguments = arguments
+        """Arguments as the model wrote them, or as JSON."""
+        self.detail = detail
+        """Description of what is wrong."""
+        self.start = start
+        """Offset of the arguments in the output; equal to ``end`` if it is not known."""
+        self.end = end
+        """Offset just past the arguments in the output."""
+        place = f" (characters {start} to {end})" if end > start else ""
+        super().__init__(f"call of {name}{place}: {detail}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return ArgumentsError, (self.name, self.arguments, self.detail, self.start, self.end)
+
+
 _LENIENT = "Parse with other policies to get the rest of the output and a diagnostic instead of this error."
 
 
-class MalformedOutput(UnspoolError):
+class MalformedOutput(UnspoolError, ValueError):
     """Error for malformed output, raised only if a policy is set to ``error``.
 
     ``parse`` and message builders raise it.  ``Parser.feed`` never does.

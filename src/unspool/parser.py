@@ -31,8 +31,8 @@ from ._core.start_state import (
 from ._core.token_ids.reader import TokenReader
 from ._core.token_ids.tokenizer_adapters import AnyTokenizer
 from .dialects._declaration import Dialect
-from .dialects._registry import find
-from .errors import UsageError
+from .dialects._registry import find, is_dialect
+from .errors import UnknownDialect, UsageError
 from .events import CallStart, Channel, Event, FinishReason, Markup, Text
 from .message import Message
 from .policies import Policies, PolicyChoice, as_policies
@@ -391,7 +391,7 @@ def _without_prompt(event: Event) -> Event | None:
 
 
 def parse(
-    text: str,
+    text: Unchecked[str],
     dialect: str | Dialect,
     *,
     tools: ToolList | None = None,
@@ -410,14 +410,16 @@ def parse(
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
     'now'
     """
-    parser = Parser(
-        dialect,
-        tools=tools,
-        prompt=prompt,
-        continues=continues,
-        policies=policies,
-        new_id=new_id,
-    )
+    try:
+        parser = Parser(
+            dialect, tools=tools, prompt=prompt, continues=continues, policies=policies, new_id=new_id
+        )
+    except UnknownDialect:
+        if isinstance(text, str) and len(text) < 100 and is_dialect(text):
+            raise UsageError(f"the arguments are swapped: call parse(text, {text!r})") from None
+        raise
+    if isinstance(text, Dialect):
+        raise UsageError("the arguments are swapped: call parse(text, dialect)")
     events = parser.feed(text)
     events += parser.finish(finish_reason)
     builder = parser.fold(source=text)

@@ -73,7 +73,7 @@ def output(tmp_path: Path) -> str:
 def test_parse_prints_the_message(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parse", "--dialect", "hermes", output]) == 0
     message = json.loads(capsys.readouterr().out)
-    assert list(message) == ["reasoning", "content", "tool_calls", "diagnostics", "finish_reason"]
+    assert list(message) == ["content", "reasoning", "tool_calls", "diagnostics", "finish_reason"]
     assert message["content"] == "On it."
     assert message["finish_reason"] == "tool_calls"
     (call,) = message["tool_calls"]

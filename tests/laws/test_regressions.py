@@ -38,9 +38,9 @@ from unspool.wire import (
     MessagesStream,
     ResponsesStream,
     WireOptions,
+    make_poison,
     sse,
 )
-from unspool.wire._poisoned_calls import make_poison
 
 BORDER = "⏵"
 CALLERS = [dialect.name for dialect in callers()]

@@ -23,7 +23,6 @@ from unspool import (
 )
 from unspool.conformance import TestCase, unspool_adapter
 from unspool.conformance._runner import Runner
-from unspool.events import event_fields
 from unspool.playground import answer
 from unspool.playground.token_labels import _File
 from unspool.sample_outputs import list_samples, tools
@@ -78,7 +77,7 @@ def test_events_equal_the_parser_at_every_position(name: str) -> None:
         elif position:
             so_far += reading.feed(request["text"][(position - 1) * size : position * size])
         events = [{key: value for key, value in event.items() if key != "step"} for event in seen["events"]]
-        assert events == [event_fields(event) for event in so_far]
+        assert events == [event.to_dict() for event in so_far]
         assert seen["mode"] == ("finished" if position > seen["steps"] else reading.mode)
 
 

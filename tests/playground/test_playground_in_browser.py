@@ -340,7 +340,7 @@ def test_step_duration_is_recorded(opened: Opened, record_property: Callable[[st
                     position.value = Math.floor((position.max * (n + 1)) / 41);
                     position.dispatchEvent(new Event("input"));
                     while (playground.dataset.asking !== undefined) await new Promise(requestAnimationFrame);
-                    taken.feed(Number(playground.dataset.milliseconds));
+                    taken.push(Number(playground.dataset.milliseconds));
                 }
                 return taken.sort((a, b) => a - b);
             }"""

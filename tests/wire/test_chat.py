@@ -36,8 +36,7 @@ from unspool.events import (
 )
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
-from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, WireOptions, sse
-from unspool.wire._poisoned_calls import make_poison
+from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, Usage, WireOptions, make_poison, sse
 
 # The wire has no spans.
 
@@ -290,7 +289,8 @@ def test_reasoning_field_follows_the_option() -> None:
     for field in fields:
         stream = wire(options=WireOptions(reasoning_field=field))
         assert deltas(stream.feed([reasoning("Hm")]))[1] == {field: "Hm"}
-        message = stream.message(Message(reasoning="Hm"))
+        whole: Any = stream.response(Message(reasoning="Hm"))
+        message = whole["choices"][0]["message"]
         assert message == {"role": "assistant", "content": "", field: "Hm"}
 
 
@@ -335,11 +335,20 @@ def test_usage_comes_last_and_only_on_request() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     for include in (False, True):
         stream = wire(include_usage=include)
-        with pytest.raises(UsageError, match="encode all events first"):
-            stream.usage_chunk(usage)
-        stream.feed([Finish("stop", 0)])
-        sent = [(chunk["choices"], chunk["usage"]) for chunk in stream.usage_chunk(usage)]
-        assert sent == ([([], usage)] if include else [])
+        assert len(stream.feed([], usage=usage)) == 1
+        *_, last = stream.feed([Finish("stop", 0)])
+        counts = Usage.from_mapping(usage).to_chat()
+        assert usage.items() <= counts.items()
+        assert (last["choices"] == []) is include
+        assert last.get("usage") == (counts if include else None)
+        assert stream.feed([], usage=usage) == []
+
+
+def test_usage_may_follow_the_last_choice() -> None:
+    stream = wire(include_usage=True)
+    stream.feed([Finish("stop", 0)])
+    (chunk,) = stream.feed([], usage=Usage(1, 2, 1, 2))
+    assert chunk["usage"] == Usage(1, 2, 1, 2).to_chat()
 
 
 def test_encoding_after_finish_is_an_error() -> None:
@@ -389,7 +398,7 @@ def test_openai_client_reads_the_stream(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     stream = wire(include_usage=True)
     chunks = [chunk for event in case.events for chunk in stream.feed([event])]
-    chunks += [*stream.feed([Finish(case.backend_reason, 0)]), *stream.usage_chunk(usage)]
+    chunks += [*stream.feed([Finish(case.backend_reason, 0)], usage=usage)]
     for sent in (chunks, case.stream()):
         (choice,) = openai_completion(sent).choices
         assert choice.finish_reason == case.reason

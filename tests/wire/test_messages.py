@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from unspool import Parser
 from unspool.errors import UsageError
 from unspool.events import CallStart, Event, Text
-from unspool.wire import Chunk, MessagesStream, messages_sse
+from unspool.wire import Chunk, MessagesStream, Usage, sse
 from wire_events import ALL, call, content_event, end, reasoning_event
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -140,8 +140,7 @@ def test_stop_sequence_is_named() -> None:
 def test_tokens_are_counted_at_the_end() -> None:
     stream = wire()
     chunks = stream.feed([content_event("x")])
-    stream.input_tokens, stream.output_tokens = 7, 5
-    final = read(chunks + stream.feed([end()]))
+    final = read(chunks + stream.feed([end()], usage=Usage(7, 5)))
     assert (final.usage.input_tokens, final.usage.output_tokens) == (7, 5)
 
 
@@ -162,7 +161,7 @@ def test_response_equals_the_stream() -> None:
 
 def test_events_have_both_lines() -> None:
     for chunk in encode_events(ALL):
-        event, data, *rest = messages_sse(chunk).split("\n")
+        event, data, *rest = sse(chunk).split("\n")
         assert event == f"event: {chunk['type']}"
         assert json.loads(data.removeprefix("data: ")) == chunk
         assert rest == ["", ""]
@@ -201,4 +200,4 @@ def test_any_stream_may_be_split_anywhere(events: list[Event], cuts: list[int]) 
 
 
 def test_keep_alive_is_a_ping() -> None:
-    assert messages_sse(wire().keep_alive()) == 'event: ping\ndata: {"type":"ping"}\n\n'
+    assert sse(wire().keep_alive()) == 'event: ping\ndata: {"type":"ping"}\n\n'

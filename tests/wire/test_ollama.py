@@ -13,7 +13,7 @@ from ollama import ChatResponse, GenerateResponse
 from unspool import Parser, Policies, parse
 from unspool.errors import MalformedOutput, UsageError
 from unspool.events import Text
-from unspool.wire import Chunk, OllamaStream
+from unspool.wire import Chunk, OllamaStream, Usage
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": [1, "é"]}}\n</tool_call>'
 BROKEN = '<tool_call>\n{"name": "f", "arguments": {"a": }}\n</tool_call>'
@@ -25,8 +25,7 @@ def lines(text: str, size: int, *, finish: Any = "stop", form: Any = "chat", **p
     out = [
         line for at in range(0, len(text), size) for line in stream.feed(parser.feed(text[at : at + size]))
     ]
-    stream.counts = {"eval_count": 3}
-    return out + stream.feed(parser.finish(finish))
+    return out + stream.feed(parser.finish(finish), usage=Usage(output_tokens=3))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -122,7 +122,7 @@ def render_rows(reader: RowReader, writer: RowWriter, batch: pa.RecordBatch, pre
         if error is not None:
             raise RowError(error)
         tool_calls = tuple(_call(call) for call in calls[row] or ())
-        return Message(reasoning[row], content[row], tool_calls), reader.tools_of(tools[row])
+        return Message(content[row], reasoning[row], tool_calls), reader.tools_of(tools[row])
 
     return writer.write(batch, message)
 

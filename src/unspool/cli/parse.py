@@ -7,12 +7,11 @@ import codecs
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import UsageError
-from ..events import Event, event_fields
+from ..events import Event
 from ..message import Message
 from ..parser import Parser, seeded_ids
 from ..policies import policies_from_text
@@ -104,13 +103,12 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 
 def _flat(message: Message) -> dict[str, object]:
-    fields = asdict(message)
-    fields["diagnostics"] = [diagnostic.to_dict() for diagnostic in message.diagnostics]
+    fields = message.to_dict()
     del fields["parts"]  # the parts contain the same data as the other fields
     return fields
 
 
 def _print_events(events: Sequence[Event]) -> None:
     for event in events:
-        print(to_json(event_fields(event)))
+        print(to_json(event.to_dict()))
     sys.stdout.flush()

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from ..wire._poisoned_calls import remove_poison
+from ..wire import remove_poison
 from ._cases import (
     CallReference,
     Channel,

@@ -27,7 +27,7 @@ from ..errors import UnspoolError, UsageError
 from ..events import Event
 from ..parser import Parser
 from ..planning import plan
-from ..wire._chat import ChatStream, Chunk
+from ..wire import ChatStream, Chunk
 from ._cases import DeltaMessage, Json, StartState, TestCase
 
 Deltas: TypeAlias = Iterable[DeltaMessage | Mapping[str, Any] | None]
@@ -216,7 +216,7 @@ class UnspoolSession:
             return deltas
         message = self._builder.message()
         self.finish_reason = message.finish_reason
-        payload = self._wire.message(message)
+        payload = message.to_chat(broken="poison")
         calls = payload.get("tool_calls") or []
         assert isinstance(calls, list)  # noqa: S101 - the encoder always returns a list
         return [

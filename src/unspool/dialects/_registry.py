@@ -216,6 +216,15 @@ def list_dialects() -> tuple[Dialect, ...]:
     return tuple(_dialects[name] for name in sorted(_dialects))
 
 
+def is_dialect(name: str) -> bool:
+    """Return whether a text is the name of a dialect, and not a model's output."""
+    try:
+        find(name)
+    except (UnknownDialect, UsageError):
+        return False
+    return True
+
+
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     """Return a dialect, or look it up by its name; ``tokenizer`` selects the variant for its vocabulary."""
     found = _found(dialect, _changes) if isinstance(dialect, str) else dialect

@@ -23,7 +23,6 @@ from ..events import (
     CallStart,
     Diagnostic,
     Event,
-    event_fields,
     normalise,
 )
 from ..message import BrokenCall, Message, TextPart
@@ -103,7 +102,7 @@ class _Playback:
         if end:
             events = normalise(self._parser.feed(self._setup.text[:end]))
             self._take(events, end)
-            self._event_rows += [{**event_fields(event), "step": 0} for event in events]
+            self._event_rows += [{**event.to_dict(), "step": 0} for event in events]
 
     def feed(self, start: int, end: int, step: int) -> None:
         """Feed one piece."""
@@ -117,7 +116,7 @@ class _Playback:
     def _record(self, events: list[Event], end: int, step: int) -> None:
         for api, chunks in self._take(events, end).items():
             self._chunks[api] += [{"step": step, "chunk": chunk} for chunk in chunks]
-        self._event_rows += [{**event_fields(event), "step": step} for event in events]
+        self._event_rows += [{**event.to_dict(), "step": step} for event in events]
 
     def _take(self, events: list[Event], end: int) -> dict[str, Any]:
         self._fed = end

@@ -219,7 +219,7 @@ class _MessageStrategies:
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
             declared = tuple({"type": "function", "function": tool} for tool in tools)
-            return SampleMessage(Message(reasoning_text, content, with_ids), declared)
+            return SampleMessage(Message(content, reasoning_text, with_ids), declared)
 
         return samples()
 

@@ -9,19 +9,18 @@ The encoder sends only what every tested client reads correctly:
 - The last chunk has an empty delta and the finish reason.
 
 A chunk cannot be taken back after it was sent.  If a call turns out to be malformed or truncated, the
-encoder *poisons* its arguments, so that no client runs the call (see ``_poisoned_calls.py``).  A
+encoder *poisons* its arguments, so that no client runs the call (see ``_core/conversions/poison.py``).  A
 response that is not streamed contains the same poisoned call.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable
+from typing import Final
 
+from .._core.conversions.chat import message_to_chat
 from ..dialects._id_format import IdFormat
-from ..errors import UsageError
 from ..events import (
     CallArgs,
     CallEnd,
@@ -32,17 +31,12 @@ from ..events import (
     FinishReason,
     Text,
 )
-from ..message import BrokenCall, Message, ToolCall
+from ..message import BrokenCall, Message
 from ..parser import Parser
-from ._base_encoder import StreamEncoder
+from ._base_encoder import DONE, Chunk, StreamEncoder
 from ._options import WireChoice
-from ._poisoned_calls import SentCalls
-
-Chunk: TypeAlias = dict[str, object]
-"""JSON object that an API sends."""
-
-DONE: Final = "data: [DONE]\n\n"
-"""Server-sent event that ends a stream, after the last chunk."""
+from ._sent_calls import SentCalls
+from ._usage import AnyUsage, as_usage
 
 _COMPLETION_ID: Final = IdFormat("chatcmpl-{random}")
 
@@ -87,12 +81,26 @@ class ChatStream(StreamEncoder):
         self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
         self._started = False
         self._finished = False
+        self._usage_sent = False
 
-    def feed(self, events: Iterable[Event]) -> list[Chunk]:
+    def sse(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> str:
+        """Return the text to send for further events: server-sent events, with ``[DONE]`` as the last.
+
+        With more than one choice, encode the chunks of ``feed`` instead, and send ``DONE`` after all choices.
+        """
+        ended = self._closed
+        text = super().sse(events, usage=usage)
+        return text if ended or not self._closed else text + DONE
+
+    def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return the shortest list of chunks that represents these events in order.
 
         The first call also returns the chunk with the role, even without events.
+
+        :param usage: token counts.  If the client asked for them, they are in a chunk of their own after
+            ``Finish``; with more than one choice, pass them after the last choice has finished.
         """
+        self._count(usage)
         chunks: list[Chunk] = []
         if not self._started:
             self._started = True
@@ -125,7 +133,7 @@ class ChatStream(StreamEncoder):
                 buffer.append(text)
         if buffer:
             chunks += self._encode_text(target, buffer)
-        return chunks
+        return chunks + self._usage_chunk() if self._finished else chunks
 
     def _encode_text(self, target: str | int, buffer: list[str]) -> list[Chunk]:
         """Return the chunks for text of a channel or a call."""
@@ -150,16 +158,14 @@ class ChatStream(StreamEncoder):
         self._finished = self._closed = True
         return [self._chunk({}, self.finish_reason)]
 
-    def usage_chunk(self, usage: Mapping[str, object]) -> list[Chunk]:
-        """Return the chunk with the token counts, in a list.
-
-        Send this chunk after the last chunk of every choice.  The list is empty if the client did not ask for
-        usage, because some clients cannot read this chunk.
-        """
-        if not self._finished:
-            raise UsageError("usage_chunk() was called before Finish; encode all events first")
+    def _usage_chunk(self) -> list[Chunk]:
+        """Return the chunk with the token counts, in a list, if it is due now."""
+        usage = self.usage
+        if usage is None or self._usage_sent or not (self._finished and self.include_usage):
+            return []
+        self._usage_sent = True
         head = _head(self.id, "chat.completion.chunk", self.created, self.model)
-        return [{**head, "choices": [], "usage": dict(usage)}] if self.include_usage else []
+        return [{**head, "choices": [], "usage": usage.to_chat()}]
 
     def _arguments_chunk(self, index: int, text: str) -> Chunk:
         return self._chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
@@ -176,40 +182,24 @@ class ChatStream(StreamEncoder):
     def _reasoning(self, text: str) -> Chunk:
         return dict.fromkeys(self._reasoning_fields, text)
 
-    def response(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
+    def response(self, message: Message, *more: Message, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed, with one choice for each message."""
         choices = [self._choice(index, choice) for index, choice in enumerate((message, *more))]
         out = _head(self.id, "chat.completion", self.created, self.model)
         out["choices"] = choices
         if usage is not None:
-            out["usage"] = dict(usage)
+            out["usage"] = as_usage(usage).to_chat()
         return out
-
-    def message(self, message: Message) -> Chunk:
-        """Return the ``message`` object of a response that is not streamed."""
-        choice: Any = self._choice(0, message)
-        return dict(choice["message"])
 
     def _choice(self, index: int, message: Message) -> Chunk:
         sent = SentCalls(self._parser)
-        calls: list[Chunk] = []
-        content: list[str] = []
-        reasoning: list[str] = []
-        for part in message.in_order():
-            if isinstance(part, ToolCall):
-                calls.append(_call(part.id, part.name, part.arguments or "{}"))
-            elif isinstance(part, BrokenCall):
-                calls.append(_call(part.id, part.name, sent.poison_arguments(part)))
-            else:
-                (content if part.channel == "content" else reasoning).append(part.text)
-        # If there are calls but no text, OpenAI sends null; without calls, clients expect a string.
-        out: Chunk = {"role": "assistant", "content": "".join(content) or (None if calls else "")}
-        if any(reasoning):
-            out |= self._reasoning("".join(reasoning))
-        if calls:
-            out["tool_calls"] = calls
+        sent.malformed = any(
+            isinstance(part, BrokenCall) and part.status == "malformed" for part in message.parts
+        )
+        field = self.options.reasoning_field
+        body = message_to_chat(message, broken="poison", reasoning_field=field)
         reason = self._reported(sent.finish_reason(message.finish_reason))
-        return {"index": index, "message": out, "finish_reason": reason}
+        return {"index": index, "message": body, "finish_reason": reason}
 
 
 def error_chunk(
@@ -217,17 +207,6 @@ def error_chunk(
 ) -> Chunk:
     """Return an error object in the format of OpenAI's APIs."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
-
-
-def sse(chunk: Mapping[str, object]) -> str:
-    r"""Return a chunk as a server-sent event.
-
-    >>> sse({"choices": []})
-    'data: {"choices":[]}\n\n'
-    """
-    # The JSON is ASCII, because some clients treat U+2028 and U+0085 as line breaks, and because a lone
-    # surrogate cannot be encoded in UTF-8.
-    return f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
 def _head(id: str, kind: str, created: int, model: str) -> Chunk:

@@ -13,10 +13,10 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
+from .._core.conversions.poison import is_poisoned
 from ..errors import ProtocolError
 from ..events import Channel, FinishReason
 from ..message import Message, Part, TextPart, ToolCall
-from ._poisoned_calls import is_poisoned
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -93,7 +93,7 @@ class ChatStreamDecoder:
         """True to apply the rule ``json``: the arguments of a call must be JSON.
 
         The only exception is a broken call, whose arguments must end with poison, the text that makes them
-        unreadable (see ``unspool.wire._poisoned_calls``).
+        unreadable (see ``unspool.wire.make_poison``).
         """
         self.usage: Mapping[str, object] | None = None
         """Token counts from the usage chunk."""

@@ -9,10 +9,11 @@ error, because the API cannot express such a call.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from .._core.conversions.poison import load_object, unsendable_call
 from ..errors import MalformedOutput
 from ..events import (
     CallArgs,
@@ -27,10 +28,9 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, ToolCall
 from ..parser import Parser
-from ._base_encoder import StreamEncoder
-from ._chat import Chunk
+from ._base_encoder import Chunk, StreamEncoder
 from ._options import WireChoice
-from ._poisoned_calls import load_object, unsendable_call
+from ._usage import AnyUsage
 
 Form = Literal["chat", "generate"]
 _DONE_REASONS: Final = {"length": "length"}
@@ -60,8 +60,6 @@ class OllamaStream(StreamEncoder):
         self.form = form
         when = datetime.now(UTC) if created is None else datetime.fromtimestamp(created, UTC)
         self.created = when.isoformat().replace("+00:00", "Z")
-        self.counts: Mapping[str, int] = {}
-        """Counts such as ``prompt_eval_count``; set them before the last events are encoded."""
         self._load_arguments = load_arguments
         self._open_call: CallStart | None = None
         self._arguments: list[str] = []
@@ -73,8 +71,9 @@ class OllamaStream(StreamEncoder):
         # A malformed call is never sent in this format, so it does not affect the finish reason.
         return self._reported(self._filter.finish_reason)
 
-    def feed(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return the objects for parser events, each of which becomes one line of the stream."""
+        self._count(usage)
         out: list[Chunk] = []
         for event in self._filter.feed(events):
             if self._closed and self._skips(event):
@@ -120,19 +119,25 @@ class OllamaStream(StreamEncoder):
         text = whitespace + event.raw if policy in ("text", "repair") else ""
         return [self._text_line(channel, text)] if text else []
 
+    def sse(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> str:
+        """Return the text to send for further events: lines of JSON, which this API uses for its streams."""
+        chunks = self.feed(events, usage=usage)
+        return "".join([json.dumps(chunk, separators=(",", ":")) + "\n" for chunk in chunks])
+
     def keep_alive(self) -> Chunk:
         """Return a line without output, to keep the connection alive."""
         return self._text_line("content", "")
 
-    def response(self, message: Message) -> Chunk:
+    def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed.
 
         :raises MalformedOutput: if a call is malformed and the policy is ``call``, because this API cannot
             express such a call.
         """
+        self._count(usage)
         texts: dict[Channel, str] = {"content": "", "reasoning": ""}
         calls: list[Chunk] = []
-        for part in message.in_order():
+        for part in message.parts:
             if isinstance(part, ToolCall):
                 calls.append(self._call(part.id, part.name, part.arguments))
                 continue
@@ -174,7 +179,7 @@ class OllamaStream(StreamEncoder):
             **self._line(fields),
             "done": True,
             "done_reason": _DONE_REASONS.get(reason, "stop"),
-            **self.counts,
+            **({} if self.usage is None else self.usage.to_ollama()),
         }
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 TOOL = """
 let ran = [];
-const wipe = ({ target } = {}) => { ran.feed(target ?? "EVERYTHING"); return "done"; };
+const wipe = ({ target } = {}) => { ran.push(target ?? "EVERYTHING"); return "done"; };
 const schema = { type: "object", properties: { target: { type: "string" } } };
 """
 OPENAI = (
@@ -99,7 +99,7 @@ for (const { script, stream } of cases) {
   await post("/script", script);
   ran = [];
   try { await ask(stream); } catch {}  // to give up is one way not to run it
-  seen.feed(ran);
+  seen.push(ran);
 }
 console.log(JSON.stringify(seen));
 """

@@ -123,7 +123,7 @@ async function ask({ stream }) {
   for await (const { message, done_reason } of lines) {
     seen[0] += message.content;
     seen[1] += message.thinking ?? "";
-    seen[2].feed(...(message.tool_calls ?? []).map((c) => [c.function.name, c.function.arguments]));
+    seen[2].push(...(message.tool_calls ?? []).map((c) => [c.function.name, c.function.arguments]));
     seen[3] = done_reason === "stop" && seen[2].length ? "calls" : done_reason;
   }
   return seen;
@@ -155,11 +155,11 @@ const model = createAnthropic({ baseURL: url + "/v1", apiKey: "x" })("m");
 RUN = """
 const seen = [];
 for (const one of cases) {
-  try { seen.feed(await ask(one)); }
+  try { seen.push(await ask(one)); }
   catch (error) {
     const told = String(error?.message ?? error);
     // openai's way to say that strict arguments were cut off
-    seen.feed(told.includes("length limit") ? ["", "", [], "length"] : ["", told, [], "error"]);
+    seen.push(told.includes("length limit") ? ["", "", [], "length"] : ["", told, [], "error"]);
   }
 }
 console.log(JSON.stringify(seen));

@@ -147,8 +147,8 @@ for (const { script, stream, store } of cases) {
   if (stream) {
     const found = streamText({ ...body, onError() {} });
     for await (const part of found.fullStream) if (part.type === "error") throw part.error;
-    out.feed(await found.text);
-  } else out.feed((await generateText(body)).text);
+    out.push(await found.text);
+  } else out.push((await generateText(body)).text);
 }
 console.log(JSON.stringify(out));
 """

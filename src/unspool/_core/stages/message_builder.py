@@ -107,6 +107,7 @@ class MessageBuilder:
         call.status = event.status
         call.raw = event.raw
         call.args_end = event.start - call.start
+        call.args_span = (event.args_start, event.args_end)
         if event.status == "complete":
             if self._tools.declared:
                 self._check_schema(call, event)
@@ -149,25 +150,25 @@ class MessageBuilder:
                 if diagnostic.kind in UNFINISHED:
                     raise self._error(diagnostic)
         parts: list[Part] = []
-        calls: list[ToolCall] = []
+        kept: list[ToolCall] = []  # all calls, if broken calls are among them
+        has_kept = False
         for part in self._parts:
             made = part.to_part(policies)
             parts.append(made)
             if isinstance(made, ToolCall):
-                calls.append(made)
+                kept.append(made)
             elif (
                 isinstance(made, BrokenCall)
                 and isinstance(part, _OpenCall)
                 and policies.for_broken(made.status) == "call"
             ):
-                calls.append(part.kept(made))
+                kept.append(part.kept(made))
+                has_kept = True
+        whole = Message(parts=parts, diagnostics=self._diagnostics, finish_reason=self.finish_reason)
+        if not has_kept:
+            return whole
         return Message(
-            reasoning=_joined(parts, "reasoning"),
-            content=_joined(parts, "content"),
-            tool_calls=tuple(calls),
-            diagnostics=tuple(self._diagnostics),
-            finish_reason=self.finish_reason,
-            parts=tuple(parts),
+            whole.content, whole.reasoning, kept, self._diagnostics, self.finish_reason, whole.parts
         )
 
 
@@ -189,6 +190,7 @@ class _OpenCall:
 
     __slots__ = (
         "args_end",
+        "args_span",
         "arguments",
         "channel",
         "head",
@@ -208,6 +210,7 @@ class _OpenCall:
         self.status: Status = "complete"
         self.raw = ""
         self.head = event.end - event.start  # length of the raw text before the arguments
+        self.args_span = (0, 0)  # offsets of the arguments in the output
         self.args_end = 0  # index in the raw text at which the arguments end
         self.whitespace = ""  # whitespace that was removed between the preceding text and the call
         self.channel: Channel = "content"
@@ -218,7 +221,7 @@ class _OpenCall:
         if self.status == "complete":
             if policies.arguments == "canonical":
                 arguments = canonical_json(arguments)
-            return ToolCall(self.id, self.name, arguments)
+            return ToolCall(self.id, self.name, arguments, *self.args_span)
         policy = policies.for_broken(self.status)
         text = self.whitespace + self.raw if policy in ("text", "repair") else ""
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
@@ -231,16 +234,4 @@ class _OpenCall:
             # arguments that were read, so start there.  In other notations, start after the head.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
-        return ToolCall(self.id, self.name, arguments)
-
-
-def _joined(parts: list[Part], channel: str) -> str | None:
-    """Return all text of a channel, including the text of broken calls; None if there is no text."""
-    texts = [
-        part.text
-        for part in parts
-        if not isinstance(part, ToolCall)
-        and part.channel == channel
-        and (part.text or isinstance(part, TextPart))
-    ]
-    return "".join(texts) if texts else None
+        return ToolCall(self.id, self.name, arguments, *self.args_span)

@@ -15,10 +15,9 @@ from ...chat_templates._render_pool import isolated_renderer
 from ...dialects._declaration import Dialect
 from ...dialects._registry import get_dialect
 from ...errors import MalformedOutput, UnspoolError, UsageError
-from ...events import Event, event_fields, normalise
+from ...events import Event, normalise
 from ...models.detect.detect_dialect import detect
 from ...parser import Parser
-from ...wire import ChatStream
 from ..generation.model import Model
 from ..generation.prepare_request import renderer_unavailable
 from ..generation.served_models import ServedModels
@@ -126,11 +125,11 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
         for index, chunk in enumerate(chunks):
             events = _feed(parser, chunk, limits)
             builder.feed(events)
-            event_dicts += [{**event_fields(event), "chunk": index} for event in events]
+            event_dicts += [{**event.to_dict(), "chunk": index} for event in events]
             limits.check_events(len(event_dicts))
         events = parser.finish(shape.finish_reason)
         builder.feed(events)
-        event_dicts += [{**event_fields(event), "chunk": len(chunks)} for event in events]
+        event_dicts += [{**event.to_dict(), "chunk": len(chunks)} for event in events]
         limits.check_events(len(event_dicts))
         parsed = builder.message()
     except MalformedOutput as error:
@@ -138,7 +137,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
     response = {
         "dialect": parser.dialect.name,
         "evidence": evidence,
-        "message": ChatStream(parser).message(parsed),
+        "message": parsed.to_chat(broken="poison"),
         "finish_reason": parsed.finish_reason,
         "parts": [{"kind": type(part).__name__, **asdict(part)} for part in parsed.parts],
         "diagnostics": [diagnostic.to_dict() for diagnostic in parsed.diagnostics],

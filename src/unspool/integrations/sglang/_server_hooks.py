@@ -16,7 +16,7 @@ from ...errors import MalformedOutput, UsageError
 from ...parser import Parser
 from ...planning._decide_special_tokens import stripped_markers
 from ...planning._prompt_end import closes_reasoning
-from ...wire._poisoned_calls import (
+from ...wire import (
     is_poisoned,
     is_poisoned_as_malformed,
     remove_poison,

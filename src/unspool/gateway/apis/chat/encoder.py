@@ -13,7 +13,6 @@ from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.failure import Failure
 from ...http.json_encoding import encode_line
-from ...upstreams.base import Usage
 from ..error_bodies import openai_error
 from ..sse import DONE, data_event
 
@@ -75,14 +74,14 @@ class ChatEncoder(ResponseEncoder):
         return [stream.finish_reason for stream in self._streams]
 
     def closing(self) -> bytes:
-        chunks = self._streams[0].usage_chunk(_usage(self.usage, self.reasoning_tokens()))
+        chunks = self._streams[0].feed((), usage=self.wire_usage())
         return b"".join([*map(data_event, chunks), DONE])
 
     def failing(self, failure: Failure) -> bytes:
         return data_event(openai_error(failure)) + self.end
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        usage = _usage(self.usage, self.reasoning_tokens())
+        usage = self.wire_usage()
         out = ChatStream(self.readers[0].planned, model=self.model, options=self.options).response(
             *messages, usage=usage
         )
@@ -114,7 +113,7 @@ class ChatEncoder(ResponseEncoder):
 
     def _sse(self, chunks: Iterable[Chunk]) -> bytes:
         if self.request.continuous_usage:
-            usage = _usage(self.usage, self.reasoning_tokens())
+            usage = self.wire_usage().to_chat()
             return b"".join([data_event({**chunk, "usage": usage}) for chunk in chunks])
         out = []
         for chunk in chunks:
@@ -123,13 +122,3 @@ class ChatEncoder(ResponseEncoder):
             else:
                 out.append(b"%b%b%b" % (self._head, encode_line(chunk["choices"]), self._tail))
         return b"".join(out)
-
-
-def _usage(usage: Usage, reasoning: int) -> dict[str, Any]:
-    return {
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.prompt + usage.completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
-        "completion_tokens_details": {"reasoning_tokens": min(reasoning, usage.completion)},
-    }

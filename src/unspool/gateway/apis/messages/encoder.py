@@ -41,10 +41,8 @@ class MessagesEncoder(ResponseEncoder):
 
     def closing(self) -> bytes:
         stream = self._stream
-        stream.input_tokens = self.usage.prompt
-        stream.output_tokens = self.usage.completion
         stream.stop_sequence = self.readers[0].stopped_by
-        return named_events(stream.feed(self._finish))
+        return named_events(stream.feed(self._finish, usage=self.wire_usage()))
 
     def streamed_response(self) -> dict[str, Any] | None:
         if self._builder is None:
@@ -53,7 +51,7 @@ class MessagesEncoder(ResponseEncoder):
         stream = MessagesStream(
             planned, model=self.model, options=self.options, id=self._stream.id, load_arguments=raw_json
         )
-        return stream.response(self._builder.message())
+        return stream.response(self._builder.message(), usage=self.wire_usage())
 
     def failing(self, failure: Failure) -> bytes:
         return b"event: error\ndata: %b\n\n" % encode_line(anthropic_error(failure))
@@ -67,9 +65,7 @@ class MessagesEncoder(ResponseEncoder):
             reader.planned,
             model=self.model,
             options=self.options,
-            input_tokens=self.usage.prompt,
             load_arguments=raw_json,
         )
-        stream.output_tokens = self.usage.completion
         stream.stop_sequence = reader.stopped_by
-        return stream.response(messages[0])
+        return stream.response(messages[0], usage=self.wire_usage())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import Chunk, OllamaStream, WireOptions
+from ....wire import Chunk, OllamaStream, Usage, WireOptions
 from ....wire._ollama import Form
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
@@ -48,8 +49,7 @@ class OllamaEncoder(ResponseEncoder):
         return _lines(chunks)
 
     def closing(self) -> bytes:
-        self._stream.counts = self._counts()
-        return _lines(self._stream.feed(self._finish))
+        return _lines(self._stream.feed(self._finish, usage=self._usage()))
 
     def failing(self, failure: Failure) -> bytes:
         return _lines([ollama_api_error(failure)])
@@ -58,26 +58,13 @@ class OllamaEncoder(ResponseEncoder):
         return [self._stream.finish_reason]
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        self._stream.counts = self._counts()
-        response = self._stream.response(messages[0])
+        response = self._stream.response(messages[0], usage=self._usage())
         if self._exposes_tokens:
             response["logprobs"] = self.readers[0].take_logprobs()
         return response
 
-    def _counts(self) -> dict[str, int]:
-        """Return token counts, and durations in nanoseconds.
-
-        Upstreams do not report how much time the prompt took, so ``eval_duration`` is the total time.
-        """
-        elapsed = time.monotonic_ns() - self._started
-        return {
-            "total_duration": elapsed,
-            "load_duration": 0,
-            "prompt_eval_count": self.usage.prompt,
-            "prompt_eval_duration": 0,
-            "eval_count": self.usage.completion,
-            "eval_duration": elapsed,
-        }
+    def _usage(self) -> Usage:
+        return replace(self.wire_usage(), duration=time.monotonic_ns() - self._started)
 
 
 def _lines(chunks: Iterable[Chunk]) -> bytes:

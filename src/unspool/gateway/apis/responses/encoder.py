@@ -12,7 +12,6 @@ from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.failure import Failure
-from ...upstreams.base import Usage
 from ..sse import named_events
 
 
@@ -47,8 +46,7 @@ class ResponsesEncoder(ResponseEncoder):
         return data
 
     def closing(self) -> bytes:
-        self._stream.usage = _usage(self.usage, self.reasoning_tokens())
-        chunks = self._stream.feed(self._finish)
+        chunks = self._stream.feed(self._finish, usage=self.wire_usage())
         self._response = chunks[-1]["response"]
         return named_events(chunks)
 
@@ -66,17 +64,6 @@ class ResponsesEncoder(ResponseEncoder):
         return [self._stream.finish_reason]
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        self._stream.usage = _usage(self.usage, self.reasoning_tokens())
         if self._exposes_tokens:
             self._stream.logprobs = self.readers[0].take_content_logprobs()
-        return self._stream.response(messages[0])
-
-
-def _usage(usage: Usage, reasoning: int) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
-        "output_tokens": usage.completion,
-        "output_tokens_details": {"reasoning_tokens": min(reasoning, usage.completion)},
-        "total_tokens": usage.prompt + usage.completion,
-    }
+        return self._stream.response(messages[0], usage=self.wire_usage())
