@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from unspool.chat_templates import ChatTemplate
-from unspool.chat_templates import _render_pool as renderers
+from unspool.templates import ChatTemplate
+from unspool.templates import _render_pool as renderers
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOL = {

@@ -11,31 +11,23 @@ import pytest
 import unspool
 from unspool import (
     Dialect,
-    Envelope,
-    Family,
-    Frame,
-    IdFormat,
     MalformedOutput,
     Message,
-    MessageBuilder,
-    Names,
     Parser,
     Policies,
-    RequestFacts,
-    Route,
     SpecError,
     ToolCall,
     UnknownDialect,
     UnspoolError,
     UsageError,
-    Values,
-    WhitespaceFilter,
     get_dialect,
     parse,
     register,
     render,
 )
+from unspool.dialects import Envelope, Family, Frame, IdFormat, Names, RequestFacts, Route, Values
 from unspool.dialects._request_facts import HYBRID
+from unspool.stages import MessageBuilder, WhitespaceFilter
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
@@ -52,7 +44,7 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 def test_every_error_has_one_base() -> None:
-    for error in (UsageError, SpecError, UnknownDialect, MalformedOutput, unspool.ProtocolError):
+    for error in (UsageError, SpecError, UnknownDialect, MalformedOutput, unspool.errors.ProtocolError):
         assert issubclass(error, UnspoolError)
     assert issubclass(UnknownDialect, LookupError)
     assert not issubclass(MalformedOutput, UsageError), "the model's mistake is not the caller's"

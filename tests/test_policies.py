@@ -22,12 +22,12 @@ from unspool import (
     Parser,
     Policies,
     UsageError,
-    Values,
     get_dialect,
     list_dialects,
     parse,
     render,
 )
+from unspool.dialects import Values
 from unspool.testing import _parser_runs as readings
 from unspool.testing import assert_policy
 from unspool.testing._policy_laws import EFFECTS, SampleCall

@@ -22,19 +22,9 @@ from tokenizers import Tokenizer
 
 from engine_models import Recording, prompt_ends
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import (
-    CallEnd,
-    CallStart,
-    Event,
-    Message,
-    Parser,
-    Text,
-    get_dialect,
-    parse,
-    render,
-)
+from unspool import CallEnd, CallStart, Event, Message, Parser, Text, get_dialect, parse, render
 from unspool.dialects._registry import facts_of
-from unspool.planning._derived_dialects import closer
+from unspool.planning.derived_dialects import closer
 from unspool.wire import ChatStream, is_poisoned, is_poisoned_as_malformed
 
 KINDS: Final = (

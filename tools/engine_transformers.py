@@ -31,7 +31,7 @@ from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, json_val
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import ANY
 from unspool.models.convert.to_response_template import install_template
-from unspool.planning._derived_dialects import opener
+from unspool.planning.derived_dialects import opener
 
 DIALECTS: Final = (
     "hermes",

@@ -19,18 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from unspool import (
-    Dialect,
-    ExportError,
-    Message,
-    UsageError,
-    list_dialects,
-    parse,
-    render,
-    sample_outputs,
-    to_response_template,
-)
+from unspool import Dialect, Message, UsageError, list_dialects, parse, render, sample_outputs
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of
+from unspool.models import ExportError, to_response_template
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "engines.md"

@@ -21,8 +21,11 @@ from typing import Any, Final
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from unspool.chat_templates import ChatTemplate
-from unspool.chat_templates._prefix_stability import (
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
+from unspool.templates import ChatTemplate
+from unspool.templates.prefix_stability import (
     QUESTION,
     TAG,
     ProbeCall,
@@ -32,9 +35,6 @@ from unspool.chat_templates._prefix_stability import (
     make_turn,
     thinking_variables,
 )
-from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import TemplateProbe
-from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
 from unspool.tokens import extend
 
 ROOT: Final = Path(__file__).resolve().parent.parent

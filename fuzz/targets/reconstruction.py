@@ -12,7 +12,8 @@ from typing import Final
 from fuzz.choices import Choices
 from fuzz.forgiving import value_of
 from fuzz.outputs import outputs
-from unspool import Parser, ProtocolError
+from unspool import Parser
+from unspool.errors import ProtocolError
 from unspool.wire import ChatStream, ChatStreamDecoder
 
 HEAD: Final = 1

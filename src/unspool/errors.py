@@ -10,6 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+__all__ = [
+    "ArgumentsError",
+    "MalformedOutput",
+    "ProtocolError",
+    "SpecError",
+    "UnknownDialect",
+    "UnspoolError",
+    "UsageError",
+]
+
 _PUBLIC = "unspool"
 """Module that users import the exceptions from; tracebacks show this name."""
 
@@ -43,8 +53,6 @@ class UnknownDialect(UsageError, LookupError):
 
 class ProtocolError(UnspoolError, ValueError):
     """Error for an API stream that violates its protocol; see ``ChatStreamDecoder``."""
-
-    __module__ = _PUBLIC
 
 
 class ArgumentsError(UnspoolError, ValueError):

@@ -21,6 +21,24 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from ._core.mypyc_types import i64, mypyc_attr
 from .errors import UsageError
 
+__all__ = [
+    "DIAGNOSTIC_KINDS",
+    "CallArgs",
+    "CallEnd",
+    "CallStart",
+    "Channel",
+    "Diagnostic",
+    "Event",
+    "Finish",
+    "FinishReason",
+    "Markup",
+    "MarkupKind",
+    "Status",
+    "Text",
+    "event_from_dict",
+    "normalise",
+]
+
 Channel: TypeAlias = Literal["content", "reasoning"]
 """Kind of text: ``content`` is the answer, ``reasoning`` is the model's thinking before the answer."""
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]

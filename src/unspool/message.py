@@ -10,8 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, make_dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from ._core.mypyc_types import i64, mypyc_attr
+from ._core.mypyc_types import mypyc_attr
 from .events import Channel, Diagnostic, FinishReason
+
+__all__ = [
+    "BrokenCall",
+    "Message",
+    "Part",
+    "TextPart",
+    "ToolCall",
+]
 
 _T = TypeVar("_T")
 _MAX_REPR: Final = 290
@@ -68,7 +76,7 @@ class ToolCall(_Value):
     __match_args__: ClassVar = ("id", "name", "arguments")
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = _fields(*__match_args__)
 
-    def __init__(self, id: str, name: str, arguments: str, args_start: i64 = 0, args_end: i64 = 0) -> None:
+    def __init__(self, id: str, name: str, arguments: str, args_start: int = 0, args_end: int = 0) -> None:
         self.id: Final = id
         """Id of the call: written by the model, or generated in the format of the model family."""
         self.name: Final = name
@@ -172,8 +180,8 @@ Part: TypeAlias = TextPart | ToolCall | BrokenCall
 class Message(_Value):
     """Parsed output of a model.
 
-    >>> Message("Hi.") == Message(parts=[TextPart("content", "Hi.")])
-    True
+    >>> Message("Hi.").parts
+    (TextPart(channel='content', text='Hi.'),)
     """
 
     __slots__ = ("content", "diagnostics", "finish_reason", "parts", "reasoning", "tool_calls")

@@ -30,12 +30,18 @@ from ._core.start_state import (
 )
 from ._core.token_ids.reader import TokenReader
 from ._core.token_ids.tokenizer_adapters import AnyTokenizer
-from .dialects._declaration import Dialect
-from .dialects._registry import find, is_dialect
+from .dialects import Dialect, find, is_dialect
 from .errors import UnknownDialect, UsageError
 from .events import CallStart, Channel, Event, FinishReason, Markup, Text
 from .message import Message
 from .policies import Policies, PolicyChoice, as_policies
+
+__all__ = [
+    "Parser",
+    "ToolList",
+    "parse",
+    "seeded_ids",
+]
 
 ToolList: TypeAlias = Iterable[Mapping[str, object]]
 """Tools of a request, in the format of Chat Completions; or only the ``function`` object of each tool."""

@@ -9,6 +9,14 @@ from typing import Any, Final, Literal, Self, TypeAlias, get_args, get_type_hint
 
 from .errors import UsageError, suggestion
 
+__all__ = [
+    "ENGINES",
+    "PRESETS",
+    "Policies",
+    "PolicyChoice",
+    "policy_choices",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:

@@ -16,18 +16,7 @@ from hypothesis import strategies as st
 import corpus_cases
 import standard_scenarios
 from corpus_cases import Vector
-from unspool import (
-    BrokenCall,
-    Dialect,
-    Message,
-    Policies,
-    ToolCall,
-    UsageError,
-    list_dialects,
-    parse,
-    render,
-    seeded_ids,
-)
+from unspool import Dialect, Message, Policies, ToolCall, UsageError, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 from unspool.batch import (
     PARSED,
@@ -37,6 +26,8 @@ from unspool.batch import (
     parse_batches,
     render_batch,
 )
+from unspool.message import BrokenCall
+from unspool.parser import seeded_ids
 from vocabularies import bytes_for
 
 NAMES = [dialect.name for dialect in list_dialects()]

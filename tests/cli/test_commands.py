@@ -17,21 +17,11 @@ from pathlib import Path
 import pytest
 
 from gguf_files import write_gguf
-from unspool import (
-    Dialect,
-    Parser,
-    UsageError,
-    __version__,
-    dialect_schema,
-    explain,
-    list_dialects,
-    parse,
-    render,
-    sample_outputs,
-    to_response_template,
-)
+from unspool import Dialect, Parser, UsageError, __version__, list_dialects, parse, render, sample_outputs
 from unspool._core.scan import character_runs as _scan
 from unspool.cli import demo, main
+from unspool.dialects import dialect_schema, explain
+from unspool.models import to_response_template
 
 OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'
 NAMES = [dialect.name for dialect in list_dialects()]

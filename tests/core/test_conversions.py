@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 
 from corpus_cases import load
-from unspool import Message, Parser, ToolCall, UsageError, parse
+from unspool import Message, Parser, ToolCall, UsageError, get_dialect, list_dialects, parse, plan
 from unspool.errors import ArgumentsError, MalformedOutput
 from unspool.events import event_from_dict
 from unspool.message import BrokenCall, TextPart
@@ -223,6 +223,14 @@ def test_message_repr_is_short() -> None:
     long = Message("x" * 9999, "y" * 9999, [ToolCall("1", "f" * 99, "{}")] * 9, finish_reason="length")
     assert len(repr(long)) < 300
     assert "9999 characters" in repr(long)
+
+
+def test_representations_are_short() -> None:
+    shown = [repr(dialect) for dialect in list_dialects()]
+    request = {"messages": [{"role": "user", "content": "x" * 999}], "tools": [{"name": "f"}]}
+    shown += [repr(plan(dialect.name, request)) for dialect in list_dialects() if dialect.call]
+    assert max(map(len, shown)) < 300
+    assert repr(get_dialect("hermes")).startswith("Dialect('hermes', ")
 
 
 def test_swapped_arguments_are_named() -> None:

@@ -6,16 +6,9 @@ import re
 
 import pytest
 
-from unspool import (
-    Dialect,
-    Envelope,
-    Message,
-    Parser,
-    explain,
-    get_dialect,
-    list_dialects,
-)
+from unspool import Dialect, Message, Parser, get_dialect, list_dialects
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool.dialects import Envelope, explain
 
 NAMES = [dialect.name for dialect in list_dialects()]
 

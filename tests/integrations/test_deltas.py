@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from unspool import (
-    MalformedOutput,
-    Parser,
-    Policies,
-    get_dialect,
-    list_dialects,
-)
+from unspool import MalformedOutput, Parser, Policies, get_dialect, list_dialects
 from unspool._core.render.example_output import example
 from unspool.integrations._deltas import Delta, DeltaEncoder
 from unspool.wire import ChatStream, is_poisoned

@@ -25,7 +25,6 @@ from unspool import (
     Text,
     get_dialect,
     list_dialects,
-    normalise,
     parse,
     plan,
     render,
@@ -34,6 +33,7 @@ from unspool._core.compile_cache import compiled_dialect
 from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.scan.character_runs import COMPILED
 from unspool._core.schema.tools import ValueType
+from unspool.events import normalise
 from unspool.testing import (
     HostileText,
     ModelOutput,

@@ -27,8 +27,8 @@ from unspool import (
     parse,
     render,
 )
-from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.planning import Plan, plan
+from unspool.templates import ChatTemplate, normalise_history
 from unspool.testing import ModelOutput as Request
 from unspool.testing import ParseRun, assert_laws, chunkings, run_parser
 from unspool.testing._complexity import assert_linear, count_lines

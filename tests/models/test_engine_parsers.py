@@ -22,15 +22,7 @@ from test_detect import EXPECTED, HINTS
 
 from matchers import Llama, _library, needs_llama
 from paths import ROOT, TEMPLATES, real
-from unspool import (
-    Dialect,
-    Message,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    parse,
-    render,
-)
+from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
 from unspool.conformance.peers import of_one_checkpoint
 from unspool.integrations._parser_names import parser_names

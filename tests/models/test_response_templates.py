@@ -10,16 +10,8 @@ import pytest
 
 import response_templates as tool
 from response_templates import ENGINES, PAGE, SIZES, exported, refusal, rendered, template
-from unspool import (
-    Dialect,
-    ExportError,
-    UsageError,
-    from_response_template,
-    get_dialect,
-    list_dialects,
-    parse,
-    to_response_template,
-)
+from unspool import Dialect, UsageError, get_dialect, list_dialects, parse
+from unspool.models import ExportError, from_response_template, to_response_template
 
 DIALECTS = exported()
 REFUSED = {

@@ -25,14 +25,14 @@ from unspool import (
     Text,
     UnknownDialect,
     UsageError,
-    from_response_template,
     get_dialect,
     list_dialects,
 )
-from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.dialects._registry import built_in_dialects, facts_of
+from unspool.models import from_response_template
 from unspool.planning import Plan, plan, start_state
-from unspool.planning._decide_special_tokens import skipped_tokens
+from unspool.planning.decide_special_tokens import skipped_tokens
+from unspool.templates import ChatTemplate, normalise_history
 from unspool.testing import chunkings
 
 PROPERTIES = {

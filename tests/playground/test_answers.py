@@ -12,17 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paths import TEMPLATES, real
-from unspool import (
-    Parser,
-    dialect_to_json,
-    get_dialect,
-    list_dialects,
-    normalise,
-    parse,
-    seeded_ids,
-)
+from unspool import Parser, get_dialect, list_dialects, parse
 from unspool.conformance import TestCase, unspool_adapter
-from unspool.conformance._runner import Runner
+from unspool.conformance.runner import Runner
+from unspool.dialects import dialect_to_json
+from unspool.events import normalise
+from unspool.parser import seeded_ids
 from unspool.playground import answer
 from unspool.playground.token_labels import _File
 from unspool.sample_outputs import list_samples, tools

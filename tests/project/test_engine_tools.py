@@ -8,7 +8,7 @@ import pytest
 
 from engine_transformers import BEGIN, DIALECTS, END, KINDS, PAGE, _difference
 from engine_wires import Answer
-from unspool import to_response_template
+from unspool.models import to_response_template
 
 RIGHT = Answer(content="Let me see.", calls=[("now", '{"n": 3}')], finish="tool_calls")
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unspool import Dialect, Names, Policies, list_dialects
+from unspool import Dialect, Policies, list_dialects
+from unspool.dialects import Names
 from unspool.events import FinishReason
 
 IDS = {

@@ -20,12 +20,12 @@ from unspool import (
     UsageError,
     get_dialect,
     list_dialects,
-    normalise,
     render,
 )
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
+from unspool.events import normalise
 from unspool.testing import mutate
 from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, label_tokens, mask
 from vocabularies import Bytes, bytes_for, real_vocabulary

@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
-from unspool import BrokenCall, FinishReason, Message, Parser, Policies
+from unspool import Message, Parser, Policies
+from unspool.events import FinishReason
+from unspool.message import BrokenCall
 from unspool.wire import ChatStream, ChatStreamDecoder, MessagesStream, ResponsesStream, WireOptions
 from unspool.wire._messages import STOP_REASONS
 

@@ -9,13 +9,12 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from .._core.render.message import render_checked
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import UsageError
 from ..message import Message, ToolCall
 from ..parser import ToolList
 from ._arrow_columns import RENDERED, ok_and_error, strings
-from ._row_reader import (
+from .row_reader import (
     NO_ERRORS,
     RowError,
     RowReader,

@@ -16,13 +16,13 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..dialects._registry import find
+from ..dialects import find
 from ..errors import UnknownDialect, UsageError
 from .output import terminal
 
 if TYPE_CHECKING:
-    from ..batch._job import Job, Options
-    from ..batch._run_job import Outcome, Workers
+    from ..batch.job import Job, Options
+    from ..batch.run_job import Outcome, Workers
 
 _FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 
@@ -123,7 +123,7 @@ _megabytes.__name__ = "number"  # argparse uses this name in error messages
 def main(options: argparse.Namespace) -> int:
     """Run the command, and return the exit code."""
     try:
-        from ..batch._run_job import InProcess, Processes, run_job
+        from ..batch.run_job import InProcess, Processes, run_job
     except ImportError as error:
         raise UsageError(f"unspool batch needs {error.name}: pip install 'unspool[batch]'") from error
     if options.jobs < 1:
@@ -188,8 +188,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
     :raises UsageError: if the options do not match the columns of the inputs.
     """
-    from ..batch._input_files import find_inputs, schema_of
-    from ..batch._job import Job, result_schema
+    from ..batch.input_files import find_inputs, schema_of
+    from ..batch.job import Job, result_schema
 
     inputs = find_inputs(options.inputs)
     plain = schema_of(inputs, {})
@@ -218,8 +218,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
 
 def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
-    from ..batch._input_files import digest
-    from ..batch._job import Options, tokenizer_file
+    from ..batch.input_files import digest
+    from ..batch.job import Options, tokenizer_file
 
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
@@ -262,7 +262,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
     """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
-    from ..batch._row_reader import RowError, parse_tools
+    from ..batch.row_reader import RowError, parse_tools
 
     if not name or name in columns:
         return "", name

@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ..dialects._registry import list_dialects
+from ..dialects import list_dialects
 from ..policies import PRESETS
 from .help import EXAMPLES, commands
 

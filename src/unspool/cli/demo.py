@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..parser import Parser

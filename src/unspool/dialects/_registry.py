@@ -183,7 +183,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
     if plain in ("hf", "response_template"):
         raise UsageError(
             f"{name!r} is not a dialect, but means the tokenizer's own response template: "
-            "convert that template with unspool.from_response_template(template)"
+            "convert that template with unspool.models.from_response_template(template)"
         )
     for load in (_load_built_ins, _load_entry_points):
         load()

@@ -22,7 +22,7 @@ from ._declaration import (
 )
 from ._id_format import IdFormat
 from ._request_facts import HEADER, RequestFacts
-from ._templates import (
+from .templates import (
     PAYLOADS,
     Attributes,
     Hole,

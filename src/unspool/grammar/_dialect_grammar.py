@@ -23,9 +23,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ..dialects._control_tokens import is_control_token
-from ..dialects._id_format import OPENAI_ID
-from ..dialects._templates import (
+from ..dialects import OPENAI_ID, is_control_token
+from ..dialects.templates import (
     Attributes,
     Hole,
     Piece,
@@ -60,7 +59,7 @@ from ._request_functions import Function
 from ._tagged_parameters import TaggedParameters
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect, Frame
+    from ..dialects import Dialect, Frame
 
 Start: TypeAlias = Literal["message", "reasoning", "content"]
 """Where the output begins: at the start of a message, or in a channel that the prompt has opened."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._core.token_ids.tokenizer_adapters import as_tokenizer
-from ..dialects._request_facts import MODEL
+from ..dialects import MODEL
 from ._context import PlanContext
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ..errors import UsageError
 from ._context import PlanContext
-from ._derived_dialects import opener
 from ._plan import OutputStart, ToolOutput
-from ._prompt_end import opens_content, start_state, tail
+from .derived_dialects import opener
+from .prompt_end import opens_content, start_state, tail
 
 
 def decide_start(context: PlanContext, *, switched_on: bool) -> OutputStart:

@@ -10,9 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import built_in_dialects, facts_of
-from ..dialects._request_facts import MODEL, Thinking
+from ..dialects import MODEL, Dialect, Thinking, built_in_dialects, facts_of
 from ..errors import UsageError
 from ._build_plan import plan
 

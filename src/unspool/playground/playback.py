@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from .._core.token_ids.labels import BROKEN, KIND, Label, Stretch, stretches
-from ..dialects._registry import ends_of_turn
+from ..dialects import ends_of_turn
 from ..errors import MalformedOutput, UsageError, caret
 from ..events import (
     DIAGNOSTIC_KINDS,

@@ -40,8 +40,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ._complexity import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
@@ -67,6 +66,7 @@ from ._parsing_laws import (
 )
 from ._policy_laws import EFFECTS, assert_policy
 from ._prompt_laws import assert_continuations, assert_quotations
+from ._rendered_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages
 from ._wire_laws import assert_wires
 
@@ -75,6 +75,7 @@ __all__ = [
     "HostileText",
     "ModelOutput",
     "ParseRun",
+    "RenderedPiece",
     "SampleMessage",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
@@ -98,6 +99,7 @@ __all__ = [
     "markers",
     "messages",
     "mutate",
+    "render_pieces",
     "run_parser",
 ]
 

@@ -24,8 +24,7 @@ from typing import Any, Final, Literal
 from .._core.render.example_output import EXAMPLE_TOOLS
 from .._core.render.message import render
 from .._core.scan.character_runs import COMPILED
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import MalformedOutput, UsageError
 from ..events import Event, channel_after
 from ..message import Message, ToolCall

@@ -9,9 +9,8 @@ from itertools import pairwise
 from random import Random
 from typing import Final, NoReturn
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
-from ..dialects._templates import literals, parse_template, split_marks
+from ..dialects import Dialect, find
+from ..dialects.templates import literals, parse_template, split_marks
 from ..errors import MalformedOutput
 from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart

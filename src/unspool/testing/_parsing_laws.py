@@ -10,8 +10,7 @@ from os.path import commonprefix
 from typing import Final, NoReturn
 
 from .._core.compiler.match_programs import PUNCTUATION
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import (
     CallArgs,
     CallEnd,

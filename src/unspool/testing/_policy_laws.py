@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from .._core.arguments.json_value import canonical_json
 from .._core.render.message import render
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import CallArgs
 from ..message import Message, Part, TextPart, ToolCall
 from ..policies import Policies

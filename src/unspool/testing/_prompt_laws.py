@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import cycle, product
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import facts_of, find
-from ..dialects._request_facts import ANY
-from ..dialects._templates import parse_template, split_at, split_marks
+from ..dialects import ANY, Dialect, facts_of, find
+from ..dialects.templates import parse_template, split_at, split_marks
 from ..events import CallStart
 from ..policies import PRESETS, Policies, policy_choices
 from ._parser_runs import ModelOutput, ParseRun, ToolList, markers, run_parser

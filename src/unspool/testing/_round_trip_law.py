@@ -10,10 +10,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
-from ..dialects._control_tokens import CONTROL_TOKEN
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
-from ..dialects._templates import (
+from ..dialects import CONTROL_TOKEN, Dialect, find
+from ..dialects.templates import (
     PAYLOADS,
     Attributes,
     Hole,

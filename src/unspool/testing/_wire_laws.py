@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from .._core.arguments.json_value import canonical_json
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import MalformedOutput, ProtocolError
 from ..events import CallArgs, CallEnd, CallStart, Event
 from ..parser import Parser

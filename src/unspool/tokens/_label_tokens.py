@@ -9,8 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from .._core.token_ids.labels import BROKEN, KIND, WRITTEN, Label, labels_of, stretches
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._registry import ends_of_turn
+from ..dialects import Dialect, ends_of_turn
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Event, FinishReason, Status
 from ..message import Message

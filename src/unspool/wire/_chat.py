@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from .._core.conversions.chat import message_to_chat
-from ..dialects._id_format import IdFormat
+from ..dialects import IdFormat
 from ..events import (
     CallArgs,
     CallEnd,

@@ -76,7 +76,7 @@ class ChatStreamDecoder:
     >>> stream.feed({"content": "!"})
     Traceback (most recent call last):
     ...
-    unspool.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
+    unspool.errors.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
         rule: no delta follows the terminal chunk
         chunk: {"content": "!"}
     """

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.conversions.messages import SIGNATURE, message_to_blocks
-from ..dialects._id_format import IdFormat
+from ..dialects import IdFormat
 from ..events import (
     CallArgs,
     CallEnd,

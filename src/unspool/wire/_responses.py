@@ -23,7 +23,7 @@ from typing import Final
 from .._core.conversions.calls import poisoned
 from .._core.conversions.poison import unsendable_call
 from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
-from ..dialects._id_format import IdFormat
+from ..dialects import IdFormat
 from ..errors import UsageError
 from ..events import (
     CallArgs,

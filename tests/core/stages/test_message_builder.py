@@ -21,21 +21,20 @@ from unspool import (
     MalformedOutput,
     Markup,
     Message,
-    Names,
     Parser,
     Policies,
     Text,
-    TextPart,
     ToolCall,
     UsageError,
     get_dialect,
     list_dialects,
-    normalise,
     parse,
     render,
-    seeded_ids,
 )
-from unspool.events import FinishReason
+from unspool.dialects import Names
+from unspool.events import FinishReason, normalise
+from unspool.message import TextPart
+from unspool.parser import seeded_ids
 from unspool.testing import ModelOutput, assert_laws, chunkings, comparable, run_parser
 from unspool.testing._policy_laws import SampleCall
 

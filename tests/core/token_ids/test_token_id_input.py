@@ -10,18 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from unspool import (
-    Event,
-    Message,
-    Parser,
-    Text,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    normalise,
-    render,
-)
+from unspool import Event, Message, Parser, Text, UsageError, get_dialect, list_dialects, render
 from unspool._core.render.example_output import EXAMPLE, example
+from unspool.events import normalise
 
 MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
 CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'

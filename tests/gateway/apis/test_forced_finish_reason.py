@@ -11,7 +11,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from unspool import FinishReason, Plan, plan
+from unspool import plan
+from unspool.events import FinishReason
 from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.messages.encoder import MessagesEncoder
 from unspool.gateway.apis.ollama.encoder import OllamaEncoder
@@ -20,6 +21,7 @@ from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.gateway.upstreams.base import CallDelta, Delta
+from unspool.planning import Plan
 from unspool.wire import WireOptions
 from unspool.wire._messages import STOP_REASONS
 

@@ -13,7 +13,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from paths import TEMPLATES, real
-from unspool import Message, TextPart, ToolCall, render
+from unspool import Message, ToolCall, render
 from unspool.gateway import Settings
 from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
@@ -24,6 +24,7 @@ from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import Delta, UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
+from unspool.message import TextPart
 from unspool.wire import ChatStreamDecoder, WireOptions
 
 NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")

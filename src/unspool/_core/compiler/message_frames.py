@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_tokens import is_control_token
-from ...dialects._templates import Hole, parse_template
+from ...dialects.templates import Hole, parse_template
 from ..scan.cache_limits import FEW
 from ..scan.markers import MarkerSet
 from .match_programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step

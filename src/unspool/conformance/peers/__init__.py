@@ -103,9 +103,7 @@ def command(name: str) -> list[str]:
 
 def dialects() -> dict[str, object]:
     """Return the facts about unspool's dialects with which a peer's program builds requests."""
-    from ...dialects._dialect_texts import dialect_texts
-    from ...dialects._registry import facts_of, list_dialects
-    from ...dialects._request_facts import MODEL
+    from ...dialects import MODEL, dialect_texts, facts_of, list_dialects
 
     facts_by_dialect: dict[str, object] = {}
     for dialect in list_dialects():

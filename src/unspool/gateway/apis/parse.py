@@ -10,14 +10,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ...chat_templates import NoRenderer
-from ...chat_templates._render_pool import isolated_renderer
-from ...dialects._declaration import Dialect
-from ...dialects._registry import get_dialect
+from ...dialects import Dialect, get_dialect
 from ...errors import MalformedOutput, UnspoolError, UsageError
 from ...events import Event, normalise
 from ...models.detect.detect_dialect import detect
 from ...parser import Parser
+from ...templates import NoRenderer, isolated_renderer
 from ..generation.model import Model
 from ..generation.prepare_request import renderer_unavailable
 from ..generation.served_models import ServedModels

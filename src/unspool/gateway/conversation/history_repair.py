@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...chat_templates._normalise_history import MALFORMED_KEY
+from ...templates import MALFORMED_KEY
 from ...wire import MALFORMED, is_poisoned_as_malformed, remove_poison
 from ..http.json_decoding import is_object
 

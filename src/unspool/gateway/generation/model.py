@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
-from ...chat_templates import ChatTemplate
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 from ...models.sources import Source
 from ...policies import Policies
+from ...templates import ChatTemplate
 from ...wire import WireOptions
 from .tool_prompt import ToolPrompt
 

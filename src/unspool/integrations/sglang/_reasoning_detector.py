@@ -11,13 +11,11 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from ... import ReasoningSplitter
-from ...dialects._declaration import Dialect
-from ...dialects._registry import facts_of
-from ...dialects._request_facts import Thinking
+from ...dialects import Dialect, Thinking, facts_of
 from ...events import FinishReason
 from ...parser import Parser
-from ...planning._derived_dialects import closer, opener
+from ...planning.derived_dialects import closer, opener
+from ...stages import ReasoningSplitter
 from .._deltas import DeltaEncoder
 from .._parser_names import DETECTED, parser_names
 from . import _compat as compat

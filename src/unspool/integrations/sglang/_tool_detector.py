@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Final
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import facts_of
+from ...dialects import Dialect, facts_of
 from ...events import (
     CallArgs,
     CallEnd,
@@ -26,7 +25,7 @@ from ...events import (
 )
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
-from ...planning._output_stages import OneCall
+from ...planning.output_stages import OneCall
 from .._deltas import Delta, DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
 from .._parser_names import DETECTED, parser_names

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ... import ReasoningSplit, ReasoningSplitter
 from ...parser import Parser
 from ...planning import Plan
-from ...planning._derived_dialects import closer, opener
+from ...planning.derived_dialects import closer, opener
+from ...stages import ReasoningSplit, ReasoningSplitter
 from .._deltas import DeltaEncoder
 from . import _compat as compat
 from ._delta_messages import to_delta_message

@@ -9,8 +9,7 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import Chunk, OllamaStream, Usage, WireOptions
-from ....wire._ollama import Form
+from ....wire import Chunk, Form, OllamaStream, Usage, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
