@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance \
 	models/test_engine_parsers.py models/test_doctor.py models/test_detect.py \
-	chat_templates/test_more_real_templates.py,--ignore=tests/$(tests))
+	templates/test_more_real_templates.py,--ignore=tests/$(tests))
 # Tests that start servers and programs, and take long whichever of them are chosen.
 UNHURRIED := $(foreach tests,gateway conformance integrations project/test_typing.py \
 	project/test_plugins.py core/token_ids/test_real_tokenizers.py,--ignore=tests/$(tests))

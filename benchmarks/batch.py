@@ -99,8 +99,9 @@ def _tasks(module: str, dialect: str, rows: list[str]) -> dict[str, Callable[[],
 def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
     import pyarrow as pa
 
-    from unspool import parse, seeded_ids
+    from unspool import parse
     from unspool.batch import parse_batches
+    from unspool.parser import seeded_ids
 
     def loop() -> None:
         for number, row in enumerate(rows):

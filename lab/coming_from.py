@@ -22,18 +22,18 @@ from lab.docs_section import read_section, write_section
 from unspool import (
     Message,
     Policies,
-    ProtocolError,
-    TextPart,
     ToolCall,
     UnspoolError,
     get_dialect,
     parse,
     render,
 )
-from unspool.conformance._cases import TestCase
 from unspool.conformance._delta_reader import decode_stream
-from unspool.conformance._parser_adapters import ParserFailed, Unsupported
+from unspool.conformance.case_format import TestCase
 from unspool.conformance.external_program import Program
+from unspool.conformance.parser_adapters import ParserFailed, Unsupported
+from unspool.errors import ProtocolError
+from unspool.message import TextPart
 from unspool.models.doctor.engine_parsers import DEFECTS
 from unspool.testing._round_trip_law import MessageCapabilities
 

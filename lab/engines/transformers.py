@@ -34,7 +34,7 @@ from unspool import Message, get_dialect, parse, render, sample_outputs
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, json_value
 from unspool.dialects._registry import facts_of
 from unspool.models.convert.to_response_template import install_template
-from unspool.planning._derived_dialects import opener
+from unspool.planning.derived_dialects import opener
 
 DIALECTS: Final = (
     "hermes",

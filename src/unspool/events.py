@@ -14,10 +14,29 @@ dataclass takes several times as long to create.
 # This module, the parser and its stages do not use `from __future__ import annotations`.  In the compiled
 # build, `help` therefore shows the actual types and not mypyc's names for them.  Quoted annotations are shown
 # as they are, with the names of our type aliases.
-from collections.abc import Iterable
-from typing import ClassVar, Final, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from ._core.mypyc_types import i64, mypyc_attr
+from .errors import UsageError
+
+__all__ = [
+    "DIAGNOSTIC_KINDS",
+    "CallArgs",
+    "CallEnd",
+    "CallStart",
+    "Channel",
+    "Diagnostic",
+    "Event",
+    "Finish",
+    "FinishReason",
+    "Markup",
+    "MarkupKind",
+    "Status",
+    "Text",
+    "event_from_dict",
+    "normalise",
+]
 
 Channel: TypeAlias = Literal["content", "reasoning"]
 """Kind of text: ``content`` is the answer, ``reasoning`` is the model's thinking before the answer."""
@@ -50,6 +69,17 @@ class _Event:
         """Offset of the first character of the event's span."""
         self.end = end
         """Offset just past the last character of the event's span."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the class name, the fields and the span as a JSON-serialisable dictionary.
+
+        :func:`event_from_dict` restores the event.
+        """
+        kind = type(self).__name__
+        fields: dict[str, object] = {"event": kind}
+        for name in _FIELDS[kind]:
+            fields[name] = getattr(self, name)
+        return fields
 
     def _key(self) -> tuple[object, ...]:
         """Return the values of the fields that are not offsets."""
@@ -245,16 +275,6 @@ class Diagnostic(_Event):
         """Text of a broken call, as the model wrote it; empty in other diagnostics and in a stream of
         events."""
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the fields as a JSON-serialisable dictionary."""
-        return {
-            "kind": self.kind,
-            "detail": self.detail,
-            "start": self.start,
-            "end": self.end,
-            "raw": self.raw,
-        }
-
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
 
@@ -288,6 +308,50 @@ Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Diagnostic |
 ``assert_never``."""
 
 
+_SPAN: Final = ("start", "end")
+_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "Text": ("channel", "text", *_SPAN),
+    "CallStart": ("index", "name", "id", *_SPAN, "name_start", "name_end"),
+    "CallArgs": ("index", "json", *_SPAN),
+    "CallEnd": ("index", "status", "raw", *_SPAN, "args_start", "args_end"),
+    "Markup": ("kind", "text", *_SPAN),
+    "Diagnostic": ("kind", "detail", *_SPAN, "raw"),
+    "Finish": ("reason", *_SPAN),
+}
+"""Names of the fields of each event class."""
+
+
+def event_from_dict(fields: Mapping[str, Any]) -> "Event":
+    """Return the event that its method ``to_dict`` has converted.
+
+    >>> event_from_dict(Text("content", "Hi.", 0, 3).to_dict())
+    Text('content', 'Hi.', 0:3)
+    """
+    values = dict(fields)
+    kind = values.pop("event", None)
+    if kind not in _CLASSES:
+        raise UsageError(f"event={kind!r}: choose one of {', '.join(_CLASSES)}")
+    if kind == "Finish":
+        values["at"] = values.pop("end", 0)
+        values.pop("start", None)
+    try:
+        event: Event = _CLASSES[kind](**values)
+    except TypeError as error:
+        raise UsageError(f"these are not the fields of {kind}: {', '.join(fields)}") from error
+    return event
+
+
+_CLASSES: Final[dict[str, Any]] = {
+    "Text": Text,
+    "CallStart": CallStart,
+    "CallArgs": CallArgs,
+    "CallEnd": CallEnd,
+    "Markup": Markup,
+    "Diagnostic": Diagnostic,
+    "Finish": Finish,
+}
+
+
 def move(event: "Event", start: i64, end: i64) -> None:
     """Set the start and the end of an event."""
     base: _Event = event  # mypyc accesses attributes of a class faster than those of a union
@@ -305,13 +369,6 @@ def channel_after(event: "Event", channel: Channel) -> Channel:
         if event.kind in ("reasoning_close", "content_open", "message_boundary"):
             return "content"
     return channel
-
-
-def event_fields(event: "Event") -> dict[str, object]:
-    """Return an event's class name, fields and span as a JSON-serialisable dictionary."""
-    names: tuple[str, ...] = getattr(event, "__match_args__", ())
-    fields = {name: getattr(event, name) for name in (*names, "start", "end")}
-    return {"event": type(event).__name__, **fields}
 
 
 DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
@@ -335,6 +392,9 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "unnamed_call": "a call did not name its function, which was inferred from its arguments",
     "dropped_token": "a control token that is not part of the dialect was removed",
     "bad_id": "the model wrote an id that cannot be used, so the id was replaced",
+    "unknown_tool": "a call to a tool that the request did not declare",
+    "schema_mismatch": "an argument of a complete call has a wrong type, or a required one is missing; only "
+    "in messages",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header is incomplete or contradicts itself",
     "dropped_text": "text that is not for the user was removed, such as a tool result that the model made up",

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspool.batch import _input_files as batch_inputs
+from unspool.batch import input_files as batch_inputs
 from unspool.batch import parse_batch
-from unspool.batch._input_files import cut, find_inputs, read, schema_of
-from unspool.batch._run_job import InProcess, run_job
+from unspool.batch.input_files import cut, find_inputs, read, schema_of
+from unspool.batch.run_job import InProcess, run_job
 from unspool.cli import main
 from unspool.cli.batch import Progress
 

@@ -14,7 +14,8 @@ from test_sampled_texts import WITH_CALLS
 
 import unspool
 from matchers import Llama, XGrammar, has_llama, has_xgrammar, needs_llama, needs_xgrammar
-from unspool import Dialect, Message, Names, ToolCall, UsageError
+from unspool import Dialect, Message, ToolCall, UsageError
+from unspool.dialects import Names
 from unspool.grammar import Choice, Grammar, Start, grammar_for
 
 WEATHER = {

@@ -25,7 +25,6 @@ from unspool import (
     Text,
     get_dialect,
     list_dialects,
-    normalise,
     parse,
     plan,
     render,
@@ -34,6 +33,7 @@ from unspool._core.compile_cache import compiled_dialect
 from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.scan.character_runs import COMPILED
 from unspool._core.schema.tools import ValueType
+from unspool.events import normalise
 from unspool.testing import (
     HostileText,
     ModelOutput,
@@ -193,7 +193,7 @@ def test_second_call_may_have_its_arguments_first() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("what", ["text", "drop", "keep", "error"])
+@pytest.mark.parametrize("what", ["text", "drop", "call", "error"])
 def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None:
     """With ``commit=call`` the remaining calls are numbered from 0, whatever happens to broken ones."""
     policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]

@@ -33,7 +33,6 @@ from unspool import (
     Dialect,
     Event,
     Finish,
-    FinishReason,
     Message,
     Parser,
     Policies,
@@ -47,7 +46,8 @@ from unspool import (
 )
 from unspool._core.compile_cache import compiled_dialect
 from unspool._core.ledger import BLOCK
-from unspool.dialects._templates import parse_template, split_at, split_marks
+from unspool.dialects.templates import parse_template, split_at, split_marks
+from unspool.events import FinishReason
 from unspool.testing import (
     POLICIES,
     ModelOutput,

@@ -12,14 +12,12 @@ from lab import response_templates as tool
 from lab.response_templates import exported, refusal, rendered, template
 from unspool import (
     Dialect,
-    ExportError,
     UsageError,
-    from_response_template,
     get_dialect,
     list_dialects,
     parse,
-    to_response_template,
 )
+from unspool.models import ExportError, from_response_template, to_response_template
 
 DIALECTS = exported()
 REFUSED = {

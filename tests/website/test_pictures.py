@@ -8,7 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from unspool import explain, get_dialect, list_dialects, state_diagram
+from unspool import get_dialect, list_dialects
+from unspool.dialects import explain, state_diagram
 from website import dialects, states, stream
 
 

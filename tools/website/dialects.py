@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from unspool import Dialect, explain, list_dialects, state_diagram
+from unspool import Dialect, list_dialects
 from unspool._core.explain import hold_back, kind
 from unspool._core.render.example_output import example
+from unspool.dialects import explain, state_diagram
 
 from . import states
 

@@ -55,7 +55,7 @@ STYLE: Final = """
 
 
 def edges(diagram: str) -> dict[str, dict[str, list[str]]]:
-    """Return the labels of each edge in a diagram of ``unspool.state_diagram``, without the start edge."""
+    """Return the labels of each edge in a diagram of ``state_diagram``, without the start edge."""
     found: dict[str, dict[str, list[str]]] = {"content": {}}
     for source, target, label in re.findall(r"^ +(\S+) --> (\S+?)(?:: (.*))?$", diagram, re.MULTILINE):
         if source != "[*]":

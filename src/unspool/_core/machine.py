@@ -100,8 +100,10 @@ class Machine:
         "_between_calls",
         "_call",
         "_call_seen",
+        "_checks_names",
         "_compiled",
         "_declared_only",
+        "_drops_unknown",
         "_fast_channel",
         "_fast_codec",
         "_fast_first_character",
@@ -151,6 +153,8 @@ class Machine:
         self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
+        self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
+        self._checks_names: Final = tools.declared
         self._null_calls: Final = compiled.dialect.names.null_calls
         self._remove_calls: Final = remove_calls
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
@@ -841,6 +845,8 @@ class Machine:
                 self._start_framed_call(header, frame, frame.calls[into], length)
             else:
                 # A call to a tool that was not offered is shown as text, and so is its header.
+                if self._checks_names:
+                    self.ledger.diagnose("unknown_tool", header.name)
                 self._state = bodies["content"]
                 self._show_text(ledger.position + length)
             return
@@ -906,6 +912,8 @@ class Machine:
         name, native_id = matcher.name, matcher.native_id
         refused = self._declared_only and not self._tools.declares(name)
         if refused:
+            if self._checks_names:
+                self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
         owner = self._compiled.owner_of(form)
         if owner is not self._compiled:
@@ -963,13 +971,20 @@ class Machine:
     def _announce_call(self, name: str, native_id: str, length: int, name_start: int, name_end: int) -> None:
         """Choose the id of a call, and emit its start, for a head of ``length`` characters."""
         ledger = self.ledger
+        is_null = name in self._null_calls
+        is_unknown = self._checks_names and not is_null and not self._tools.declares(name)
         ledger.call_is_silent = (
-            self._remove_calls or ledger.silent_channel is not None or name in self._null_calls
+            self._remove_calls
+            or ledger.silent_channel is not None
+            or is_null
+            or (is_unknown and self._drops_unknown)
         )
         id = ""
-        if ledger.call_is_silent:
+        if is_unknown:
+            ledger.diagnose("unknown_tool", name, length)
+        elif ledger.call_is_silent:
             ledger.diagnose("null_call", name, length)
-        else:
+        if not ledger.call_is_silent:
             self._call_seen = True
             if native_id and self._ids.use(native_id):
                 id = native_id

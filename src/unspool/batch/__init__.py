@@ -18,11 +18,11 @@ from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..parser import ToolList
 from ._arrow_columns import PARSED
 from ._convert import RowWriter, convert_rows, render_rows
-from ._row_reader import Column, ParseOptions, RowOptions, RowReader
+from .row_reader import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
     "PARSED",

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ._arrow_columns import dump_json
-from ._input_files import OTHER, is_json
+from .input_files import OTHER, is_json
 
 FORMATS: Final = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 _ROW_GROUP_BYTES: Final = 16 << 20

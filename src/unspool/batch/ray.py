@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 
 if TYPE_CHECKING:
     from . import Column, ParseOptions
-    from ._input_files import Part
-    from ._job import Job, Record
+    from .input_files import Part
+    from .job import Job, Record
 
 __all__ = ["parse_dataset"]
 
@@ -45,7 +45,7 @@ class Cluster:
         except ImportError as error:
             raise UsageError("running on a cluster needs Ray: pip install 'unspool[ray]'") from error
 
-        from ._job import do_part
+        from .job import do_part
 
         self._ray = ray
         try:

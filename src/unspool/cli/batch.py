@@ -16,13 +16,13 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..dialects._registry import find
+from ..dialects import find
 from ..errors import UnknownDialect, UsageError
 from .output import terminal
 
 if TYPE_CHECKING:
-    from ..batch._job import Job, Options
-    from ..batch._run_job import Outcome, Workers
+    from ..batch.job import Job, Options
+    from ..batch.run_job import Outcome, Workers
 
 _FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 
@@ -85,10 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="", metavar="TEXT", help="prefix for the names of new columns")
     parser.add_argument("--labels", action="store_true", help="add a column with a label for every token")
     parser.add_argument(
-        "--preset",
+        "--policies",
         default="",
-        metavar="NAME",
-        help="use the policies that most closely match this engine's behaviour",
+        metavar="POLICIES",
+        help="preset (strict, vllm, ...) or NAME=VALUE,... (see docs/policies.md)",
     )
     parser.add_argument(
         "--to", default="", metavar="DIALECT", help="convert to this dialect, and verify every row"
@@ -128,7 +128,7 @@ _megabytes.__name__ = "number"  # argparse uses this name in error messages
 def main(options: argparse.Namespace) -> int:
     """Run the command, and return the exit code."""
     try:
-        from ..batch._run_job import InProcess, Processes, run_job
+        from ..batch.run_job import InProcess, Processes, run_job
     except ImportError as error:
         raise UsageError(f"unspool batch needs {error.name}: pip install 'unspool[batch]'") from error
     if options.jobs < 1:
@@ -193,8 +193,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
     :raises UsageError: if the options do not match the columns of the inputs.
     """
-    from ..batch._input_files import find_inputs, schema_of
-    from ..batch._job import Job, result_schema
+    from ..batch.input_files import find_inputs, schema_of
+    from ..batch.job import Job, result_schema
 
     inputs = find_inputs(options.inputs)
     plain = schema_of(inputs, {})
@@ -223,8 +223,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
 
 def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
-    from ..batch._input_files import digest
-    from ..batch._job import Options, tokenizer_file
+    from ..batch.input_files import digest
+    from ..batch.job import Options, tokenizer_file
 
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
@@ -247,7 +247,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
         keep=options.keep,
         prefix=options.prefix,
         labels=options.labels,
-        preset=options.preset,
+        policies=options.policies,
         to=find(options.to).name if options.to else "",
         verify=not options.no_verify,
         format=options.format,
@@ -266,8 +266,8 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the tools for all rows as JSON, and the column of each row's tools; one of the two is empty."""
-    from ..batch._row_reader import RowError, parse_tools
+    """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
+    from ..batch.row_reader import RowError, parse_tools
 
     if not name or name in columns:
         return "", name

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..parser import Parser
@@ -100,7 +100,7 @@ class Show:
                 self.spans.append(("markup", event.start, event.end))
 
     def _take(self, events: Iterable[Event]) -> list[Event]:
-        tidy = self._whitespace.push(events)
+        tidy = self._whitespace.feed(events)
         for event in tidy:
             if isinstance(event, Text):
                 if event.channel == "reasoning":

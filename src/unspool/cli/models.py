@@ -10,8 +10,7 @@ from pathlib import Path
 
 from .._core.explain import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
-from ..dialects._declaration import Dialect
-from ..dialects._registry import list_dialects
+from ..dialects import Dialect, list_dialects
 from ..errors import UnknownDialect
 from .help import CommandParser
 from .output import print_page, terminal, to_json
@@ -194,7 +193,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
 def _export_dialects(options: argparse.Namespace) -> int:
     """Print all dialects as JSON, or the JSON Schema, for programs in other languages."""
-    from ..models.convert.dialect_json import dialect_schema, dialect_to_json
+    from ..dialects import dialect_schema, dialect_to_json
 
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
     print(to_json(found, indent=2))

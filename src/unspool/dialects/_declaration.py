@@ -33,6 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .._short_repr import short_repr
 from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
 
@@ -264,6 +265,9 @@ class Dialect:
         # The hash must be fast, because every parser looks up its compiled dialect in a cache.  Hashing only
         # the name is enough, because few dialects have the same name.
         return hash(self.name)
+
+    def __repr__(self) -> str:
+        return short_repr(self, "name")
 
     def __post_init__(self) -> None:
         from ._validation import validate_dialect

@@ -195,7 +195,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
     if plain in ("hf", "response_template"):
         raise UsageError(
             f"{name!r} is not a dialect, but means the tokenizer's own response template: "
-            "convert that template with unspool.from_response_template(template)"
+            "convert that template with unspool.models.from_response_template(template)"
         )
     for load in (_load_built_ins, _load_entry_points):
         load()
@@ -226,6 +226,15 @@ def list_dialects() -> tuple[Dialect, ...]:
     _load_built_ins()
     _load_entry_points()
     return tuple(_dialects[name] for name in sorted(_dialects))
+
+
+def is_dialect(name: str) -> bool:
+    """Return whether a text is the name of a dialect, and not a model's output."""
+    try:
+        find(name)
+    except (UnknownDialect, UsageError):
+        return False
+    return True
 
 
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_orig
 
 from ..errors import UsageError
 from ..policies import Policies
+from ..wire import OPTION_VALUES, WireOptions
 
 UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", "tgi", "mlx", "openai"]
@@ -197,6 +198,7 @@ class Settings:
         else:
             self._check_upstream()
         self.parser_policies()
+        self.wire_options()
 
     def _check_keys(self) -> None:
         if any(not key.strip() for key in self.api_keys):
@@ -237,7 +239,16 @@ class Settings:
 
     def parser_policies(self) -> Policies:
         """Return the parser policies from the setting ``policies``."""
-        return Policies.from_mapping(self.policies)
+        return Policies.from_mapping(
+            {name: value for name, value in self.policies.items() if name not in OPTION_VALUES}
+        )
+
+    def wire_options(self) -> WireOptions:
+        """Return the options of the encoders from the setting ``policies``; a preset applies to both."""
+        names = ("preset", *OPTION_VALUES)
+        return WireOptions.from_mapping(
+            {name: value for name, value in self.policies.items() if name in names}
+        )
 
     def shown(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, with secrets hidden, for the log."""

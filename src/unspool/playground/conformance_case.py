@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..conformance._cases import (
+from ..conformance.case_format import (
     CallReference,
     FunctionCall,
     Part,
@@ -14,7 +14,7 @@ from ..conformance._cases import (
     ToolCall,
     Unfinished,
 )
-from ..conformance._scenarios import capabilities_of
+from ..conformance.scenarios import capabilities_of
 from ..message import BrokenCall, Message, TextPart
 from .parse_options import Setup
 

@@ -8,10 +8,8 @@ from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import get_dialect
+from ..dialects import Dialect, dialect_to_json, get_dialect
 from ..errors import UnknownDialect, UsageError
-from ..models.convert.dialect_json import dialect_to_json
 from ..models.detect.detect_dialect import detect_dialect as detect_model_dialect
 from ..models.sources import from_stream
 from ..models.sources.ollama import is_modelfile

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import get_dialect
+from ..dialects import Dialect, dialect_from_json, get_dialect
 from ..errors import UsageError
 from ..events import FinishReason
-from ..models.convert.dialect_json import dialect_from_json
 from ..parser import Parser, seeded_ids
 from ..policies import Policies
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag, Stretch, stretches
-from ..dialects._registry import ends_of_turn
+from ..dialects import ends_of_turn
 from ..errors import MalformedOutput, UsageError, caret
 from ..events import (
     DIAGNOSTIC_KINDS,
@@ -23,7 +23,6 @@ from ..events import (
     CallStart,
     Diagnostic,
     Event,
-    event_fields,
     normalise,
 )
 from ..message import BrokenCall, Message, TextPart
@@ -103,7 +102,7 @@ class _Playback:
         if end:
             events = normalise(self._parser.feed(self._setup.text[:end]))
             self._take(events, end)
-            self._event_rows += [{**event_fields(event), "step": 0} for event in events]
+            self._event_rows += [{**event.to_dict(), "step": 0} for event in events]
 
     def feed(self, start: int, end: int, step: int) -> None:
         """Feed one piece of the output."""
@@ -117,21 +116,21 @@ class _Playback:
     def _record(self, events: list[Event], end: int, step: int) -> None:
         for api, chunks in self._take(events, end).items():
             self._chunks[api] += [{"step": step, "chunk": chunk} for chunk in chunks]
-        self._event_rows += [{**event_fields(event), "step": step} for event in events]
+        self._event_rows += [{**event.to_dict(), "step": step} for event in events]
 
     def _take(self, events: list[Event], end: int) -> dict[str, Any]:
         self._fed = end
         self._events += events
         if self._error is None:
             try:
-                self._visible += self._builder.push(events)
+                self._visible += self._builder.feed(events)
             except MalformedOutput as error:
                 self._error = error
                 # The builder raised the error before it returned any events, so filter all events again.
-                self._visible = self._parser.tidy().push(self._events)
+                self._visible = self._parser.tidy().feed(self._events)
         else:
             self._visible += events
-        return {api: wire.encode(events) for api, wire in self._wires.items()}
+        return {api: wire.feed(events) for api, wire in self._wires.items()}
 
     def state(self) -> dict[str, Any]:
         """Return the state of the parser and all results so far, as JSON."""

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
-from ..tokens._label_tokens import label_tokens
-from ..tokens._show_labels import pieces
+from ..tokens import label_tokens, pieces
 from .parse_options import Setup, read_field
 
 

@@ -17,8 +17,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from .._core.render.message import render
-from ..dialects._declaration import Dialect
-from ..dialects._registry import get_dialect, list_dialects
+from ..dialects import Dialect, get_dialect, list_dialects
 from ..errors import UnspoolError
 from ..message import Message, ToolCall
 

@@ -38,8 +38,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ._complexity import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
@@ -65,6 +64,7 @@ from ._parsing_laws import (
 )
 from ._policy_laws import EFFECTS, assert_policy
 from ._prompt_laws import assert_continuations, assert_quotations
+from ._rendered_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
 from ._wire_laws import assert_wires
 
@@ -73,6 +73,7 @@ __all__ = [
     "HostileText",
     "ModelOutput",
     "ParseRun",
+    "RenderedPiece",
     "SampleMessage",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
@@ -96,6 +97,7 @@ __all__ = [
     "markers",
     "messages",
     "mutate",
+    "render_pieces",
     "run_parser",
 ]
 

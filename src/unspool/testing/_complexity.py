@@ -23,8 +23,7 @@ from typing import Any, Final, Literal
 from .._core.render.example_output import EXAMPLE_TOOLS
 from .._core.render.message import render
 from .._core.scan.character_runs import COMPILED
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import MalformedOutput, UsageError
 from ..events import Event, channel_after
 from ..message import Message, ToolCall
@@ -137,8 +136,8 @@ class HostileText:
         with suppress(MalformedOutput):
             for batch in self._parse_in_chunks(parser, "" if prompt else text, vocabulary):
                 events += batch
-                builder.push(batch)
-                wire.encode(batch)
+                builder.feed(batch)
+                wire.feed(batch)
                 max_pending = parser.max_pending
                 if max_pending is not None and parser.pending > max_pending:
                     raise AssertionError(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Final, NoReturn
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
-from ..dialects._templates import literals, parse_template, split_marks
+from ..dialects import Dialect, find
+from ..dialects.templates import literals, parse_template, split_marks
 from ..errors import MalformedOutput
 from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart
@@ -119,10 +118,10 @@ def run_parser(
     message = None
     try:
         for batch in batches:
-            builder.push(batch)
+            builder.feed(batch)
         message = builder.message()
     except MalformedOutput:
-        if "error" not in (parser.policies.malformed_call, parser.policies.truncated_call):
+        if "error" not in astuple(parser.policies):
             raise
     events = [event for batch in batches for event in batch]
     return ParseRun(parser.dialect, case, chunks, events, message, feeds)

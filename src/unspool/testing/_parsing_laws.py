@@ -10,8 +10,7 @@ from os.path import commonprefix
 from typing import Final, NoReturn
 
 from .._core.compiler.match_programs import PUNCTUATION
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import (
     CallArgs,
     CallEnd,
@@ -23,7 +22,7 @@ from ..events import (
     Status,
     Text,
 )
-from ..policies import STRICT, Policies
+from ..policies import Policies
 from ._parser_runs import (
     ModelOutput,
     ParseRun,
@@ -331,14 +330,14 @@ def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
 POLICIES: Final[Mapping[str, Policies]] = {
     "default": Policies(),
     "repair": Policies(malformed_call="repair"),
-    "keep": Policies(malformed_call="keep", truncated_call="keep"),
+    "keep": Policies(malformed_call="call", truncated_call="call"),
     "commit_call": Policies(commit="call"),
     "commit_call_repair": Policies(commit="call", malformed_call="repair", truncated_call="text"),
     "reasoning_text": Policies(calls_in_reasoning="text", after_calls="drop"),
     "first_close": Policies(close_in_value="first", schemaless_value="json", unknown_tool="text"),
-    "strip": Policies(no_tools="strip", call_ids="generated", arguments="canonical"),
-    "strict": STRICT,
-    "blanks": Policies(whitespace_around_calls="keep", after_calls="content"),
+    "strip": Policies(no_tools="drop", call_ids="generated", arguments="canonical"),
+    "strict": Policies.preset("strict"),
+    "blanks": Policies(whitespace_around_calls="text", after_calls="text"),
 }
 """Policies that together use every value of every field, keyed by a name for test reports."""
 

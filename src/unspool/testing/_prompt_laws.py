@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import cycle, product
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import facts_of, find
-from ..dialects._templates import parse_template, split_at, split_marks
+from ..dialects import Dialect, facts_of, find
+from ..dialects.templates import parse_template, split_at, split_marks
 from ..events import CallStart
-from ..policies import ENGINES, STRICT, Policies, policy_choices
+from ..policies import PRESETS, Policies, policy_choices
 from ._parser_runs import ModelOutput, ParseRun, ToolList, markers, run_parser
 from ._parsing_laws import difference
 from ._policy_laws import SampleCall
@@ -40,11 +39,11 @@ ROLES: Final = ("system", "user", "tool", "assistant")
 
 
 def every_policy() -> list[Policies]:
-    """Return policies that set each value of each field, the presets of all engines, and ``STRICT``."""
+    """Return policies that set each value of each field, and all presets."""
     values = [(name, value) for name, allowed in policy_choices().items() for value in allowed]
     settings: list[dict[str, Any]] = [{name: value} for name, value in values]
-    every = [Policies(**each) for each in settings] + [Policies.preset(engine) for engine in ENGINES]
-    return list(dict.fromkeys([*every, STRICT]))
+    every = [Policies(**each) for each in settings] + [Policies.preset(name) for name in PRESETS]
+    return list(dict.fromkeys(every))
 
 
 def assert_quotations(

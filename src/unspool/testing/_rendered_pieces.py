@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from .._core.render.message import _FrameWriter, _Writer
-from ..dialects._declaration import Dialect
-from ..dialects._templates import Placeholder
+from ..dialects import Dialect
+from ..dialects.templates import Placeholder
 from ..message import Part as RenderPart
 from ..message import TextPart, ToolCall
 

@@ -11,10 +11,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
-from ..dialects._control_token_pattern import CONTROL_TOKEN
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
-from ..dialects._templates import (
+from ..dialects import CONTROL_TOKEN, Dialect, find
+from ..dialects.templates import (
     PAYLOADS,
     Attributes,
     Placeholder,
@@ -231,7 +229,7 @@ class _MessageStrategies:
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
             declared = tuple({"type": "function", "function": tool} for tool in tools)
-            return SampleMessage(Message(reasoning_text, content, with_ids), declared)
+            return SampleMessage(Message(content, reasoning_text, with_ids), declared)
 
         return samples()
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from .._core.arguments.json_value import canonical_json
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import MalformedOutput, ProtocolError
 from ..events import CallArgs, CallEnd, CallStart, Event
 from ..parser import Parser
@@ -68,15 +68,15 @@ def _assert_wire(
 ) -> None:
     parser = _parser(dialect, case)
     stream = wire.stream(parser)
-    sent: list[Chunk] = stream.encode(())
+    sent: list[Chunk] = stream.feed(())
     builder = parser.fold()
     events: list[Event] = []
     failed = False
     for batch in (*(parser.feed(chunk) for chunk in chunks), parser.finish(case.finish_reason)):
         events += batch
-        sent += stream.encode(batch)
+        sent += stream.feed(batch)
         try:
-            builder.push(batch)
+            builder.feed(batch)
         except MalformedOutput:
             failed = True
             break

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.labels import Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, assign_code_points, substitute
-from ..chat_templates._turn_openers import turn_openers
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import UsageError
 from ..parser import ToolList
+from ..templates import turn_openers
 from ._label_tokens import Ids, Reading, as_ids, end_ids, is_padding, label_tokens, start_of_padding
 
 if TYPE_CHECKING:
-    from ..chat_templates import ChatTemplate
+    from ..templates import ChatTemplate
 
 Openers = Mapping[str, str]
 """Mapping from the text that begins a turn to the role of the turn."""

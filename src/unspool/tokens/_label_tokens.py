@@ -9,8 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from .._core.token_ids.labels import LABEL_MASK, WRITTEN, Label, LabelFlag, labels_of, stretches
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._registry import ends_of_turn
+from ..dialects import Dialect, ends_of_turn
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Event, FinishReason, Status
 from ..message import Message
@@ -197,7 +196,7 @@ def label_tokens(
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
     fold = parser.fold()
-    shown = fold.push(events)
+    shown = fold.feed(events)
     labels = labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
     return Reading(fold.message(), labels, events, widths)

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from .._core.token_ids.detokenizer import Detokenizer, restore
 from .._core.token_ids.tokenizer_adapters import Encoder, as_encoder, assign_code_points, substitute
-from ..chat_templates._capabilities import PROBED_TOOL, ChatMessage
-from ..chat_templates._chat_template import ChatTemplate, ChatTemplateError, as_chat
-from ..chat_templates._prefix_stability import (
+from ..errors import UsageError
+from ..templates import PROBED_TOOL, ChatMessage, ChatTemplate, ChatTemplateError, as_chat
+from ..templates.prefix_stability import (
     QUESTION,
     ConversationRenderer,
     Difference,
@@ -36,7 +36,6 @@ from ..chat_templates._prefix_stability import (
     make_round,
     make_turn,
 )
-from ..errors import UsageError
 from ._label_tokens import as_ids
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from .._core.start_state import begins_turn
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.reader import TokenReader
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import Channel, Event, Text
 from ..parser import Parser
 

@@ -13,10 +13,10 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
+from .._core.conversions.poison import is_poisoned
 from ..errors import ProtocolError
 from ..events import Channel, FinishReason
 from ..message import Message, Part, TextPart, ToolCall
-from ._poisoned_calls import is_poisoned
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -76,7 +76,7 @@ class ChatStreamDecoder:
     >>> stream.feed({"content": "!"})
     Traceback (most recent call last):
     ...
-    unspool.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
+    unspool.errors.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
         rule: no delta follows the terminal chunk
         chunk: {"content": "!"}
     """
@@ -92,8 +92,8 @@ class ChatStreamDecoder:
         self.check_json = check_json
         """True to apply the rule ``json``: the arguments of a call must be JSON.
 
-        The only exception is a broken call, whose arguments must end with poison: text that makes the
-        arguments unreadable (see ``unspool.wire._poisoned_calls``).
+        The only exception is a broken call, whose arguments must end with poison, the text that makes them
+        unreadable (see ``unspool.wire.make_poison``).
         """
         self.usage: Mapping[str, object] | None = None
         """Token counts from the usage chunk."""

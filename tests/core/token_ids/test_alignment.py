@@ -11,19 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool import (
-    CallEnd,
-    Diagnostic,
-    Event,
-    Message,
-    Parser,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    normalise,
-)
+from unspool import CallEnd, Diagnostic, Event, Message, Parser, UsageError, get_dialect, list_dialects
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.alignment import Alignment
+from unspool.events import normalise
 from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for
 

@@ -14,8 +14,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, events, get, post, send, serving, template_file
-from unspool.wire import ChatStreamDecoder
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool.wire import ChatStreamDecoder, is_poisoned
 
 WEATHER = {
     "type": "function",

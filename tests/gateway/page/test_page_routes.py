@@ -436,7 +436,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
         for batch in batches:
             note.on_batch(Batch(batch))
             for delta in batch:
-                fold.push(reader.feed(delta))
+                fold.feed(reader.feed(delta))
     except Failure:
         return  # the upstream contradicts itself, and the client got an error
     text = "".join(delta.text for batch in batches for delta in batch)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._templates import (
+from ...dialects.templates import (
     PAYLOADS,
     is_marker,
     literals,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._templates import is_marker
+from ...dialects.templates import is_marker
 from ..scan.markers import MarkerSet, ValueMarkerSet
 
 if TYPE_CHECKING:

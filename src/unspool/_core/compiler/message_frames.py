@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._templates import Placeholder, parse_template
+from ...dialects.templates import Placeholder, parse_template
 from ..scan.markers import MarkerSet
 from ..scan.short_text_cache_limits import FEW
 from .match_programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step

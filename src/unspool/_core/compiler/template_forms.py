@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
-from ...dialects._templates import (
+from ...dialects.templates import (
     PAYLOADS,
     Attributes,
     LineFeed,

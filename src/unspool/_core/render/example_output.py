@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from ...dialects._declaration import Dialect
@@ -46,13 +45,14 @@ def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
 
     :param reasoning: whether the output may contain reasoning.
     """
-    calls = EXAMPLE if reasoning else replace(EXAMPLE, reasoning=None)
+    content, calls = EXAMPLE.content, EXAMPLE.tool_calls
+    thoughts = EXAMPLE.reasoning if reasoning else None
     for message in (
-        calls,
-        replace(calls, content=None),
-        replace(calls, reasoning=None),
-        replace(calls, content=None, reasoning=None),
-        replace(calls, tool_calls=()),
+        Message(content, thoughts, calls),
+        Message(None, thoughts, calls),
+        Message(content, None, calls),
+        Message(None, None, calls),
+        Message(content, thoughts),
     ):
         try:
             text = render(dialect, message)

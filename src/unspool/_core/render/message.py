@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects._templates import Attributes, Placeholder, parse_template, split_at, split_marks
+from ...dialects.templates import Attributes, Placeholder, parse_template, split_at, split_marks
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members
@@ -41,6 +41,8 @@ def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> s
 
     :param check: whether to check the text.  If False, parsing the text may return a different message.
     """
+    if isinstance(dialect, Message):
+        raise UsageError("the arguments are swapped: call render(dialect, message)")
     spec = find(dialect)
     text, wrong = render_checked(spec, message, prove=check)
     if wrong:
@@ -63,7 +65,7 @@ def render_checked(
     """
     if not isinstance(message, Message):
         raise UsageError(f"render() takes a Message, got {type(message).__name__}")
-    parts = message.in_order()
+    parts = message.parts
     writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
     text = writer.write(parts)
     if not prove:

@@ -370,7 +370,7 @@ def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
     types.discard("")
     if not types:
         values = _list(schema.get("enum")) + ([schema["const"]] if "const" in schema else [])
-        types = {_type_of(value) for value in values}
+        types = {json_type(value) for value in values}
     if not types:
         types = {shape for keyword, shape in _SHAPES.items() if keyword in schema}
     return frozenset(types) or _EVERYTHING
@@ -383,7 +383,8 @@ def _type_named(name: str) -> str:
     return _NAMES.get(name, "")
 
 
-def _type_of(value: object) -> str:
+def json_type(value: object) -> str:
+    """Return the name of the JSON type of a value."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -38,7 +38,7 @@ class CommitBuffer:
         """Number of characters in the spans of the events that are held back."""
         return self._held[-1].end - self._held[0].start if self._held else 0
 
-    def push(self, events: list[Event]) -> list[Event]:
+    def feed(self, events: list[Event]) -> list[Event]:
         """Take further events, and return the events that no longer need to be held back."""
         out: list[Event] = []
         held = self._held
@@ -56,16 +56,15 @@ class CommitBuffer:
     def _release(self, end: CallEnd) -> list[Event]:
         """Return the events for a call that has ended: a call, or text or removed markup in its place."""
         start = self._held[0]
-        assert isinstance(start, CallStart)  # noqa: S101 - `push` starts with it
+        assert isinstance(start, CallStart)  # noqa: S101 - `feed` starts with it
         diagnostics: list[Event] = [
             event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
         if end.status != "complete":
             policy = self._policies.for_broken(end.status)
-            if policy not in ("keep", "error"):
+            if policy not in ("call", "error"):
                 return self._replace(start, end, diagnostics, as_text=policy != "drop")
-        # A model may write the id after the arguments.  The id can still be used, because `CallStart` was
-        # held back.
+        # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]

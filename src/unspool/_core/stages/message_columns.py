@@ -73,7 +73,7 @@ class MessageColumns:
         events = parser.feed(text)
         events += parser.finish(reason)
         builder = MessageBuilder(parser, source=text)
-        builder.push(events)
+        builder.feed(events)
         message = builder.message()
         starts: list[int] = []
         ends: list[int] = []

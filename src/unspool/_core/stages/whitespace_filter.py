@@ -13,7 +13,7 @@ changes:
   reasoning are removed as well.
 * If an output has two messages of the same channel, a newline is inserted between them.
 
-Under the policy ``whitespace_around_calls="keep"``, whitespace between text and a call belongs to the
+Under the policy ``whitespace_around_calls="text"``, whitespace between text and a call belongs to the
 text.  Whitespace without text next to it is still removed.
 
 The trailing whitespace of each channel is held back until the next event shows whether to remove it.  Content
@@ -80,7 +80,7 @@ class _Channel:
         self.blanks.clear()
         self.only_breaks = True
 
-    def push(self, event: Text) -> Text | None:
+    def feed(self, event: Text) -> Text | None:
         """Take a text event; return the text that can be shown now, without trailing whitespace."""
         text = event.text
         # Most text needs no processing: nothing is held back, and the text ends in a visible character.
@@ -158,7 +158,7 @@ class WhitespaceFilter:
 
     def __init__(self, parser: Unchecked["Parser"]) -> None:
         try:
-            dialect, policies, forced = parser.dialect, parser.policies, parser.forced
+            dialect, policies = parser.dialect, parser.policies
         except AttributeError:
             raise UsageError(
                 f"expected the parser that the events come from, got {type(parser).__name__}: "
@@ -168,14 +168,12 @@ class WhitespaceFilter:
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _NEWLINES
         self._keep_blanks = dialect.keep_whitespace
-        self._keep_around = policies.whitespace_around_calls == "keep"
+        self._keep_around = policies.whitespace_around_calls == "text"
         self._drop = policies.after_calls == "drop"
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
-        self._rule = FinishRule(
-            policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
-        )
+        self._rule = FinishRule(reports_malformed=policies.malformed_call == "call")
         self.channel: Channel = parser.start_channel
         """Channel after the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
@@ -191,7 +189,7 @@ class WhitespaceFilter:
         """
         return self._rule.reason()
 
-    def push(self, events: "Iterable[Event]") -> "list[Event]":
+    def feed(self, events: "Iterable[Event]") -> "list[Event]":
         """Take further events, and return the events that can be passed on now."""
         out: list[Event] = []
         for raw_event in events:
@@ -201,9 +199,9 @@ class WhitespaceFilter:
             if isinstance(event, Text):
                 self.channel = event.channel
                 if event.channel == "reasoning":
-                    shown = self._reasoning.push(event)
+                    shown = self._reasoning.feed(event)
                 else:
-                    shown = None if self._called and self._drop else self._content.push(event)
+                    shown = None if self._called and self._drop else self._content.feed(event)
                 if shown is not None:
                     out.append(shown)
                 continue
@@ -218,7 +216,7 @@ class WhitespaceFilter:
                 self._called = self._called or self.channel == "content"
                 self.contexts[event.index] = (self.channel, self._before_call(out))
             else:
-                self._rule.see(event)
+                self._rule.feed(event)
                 if isinstance(event, Finish) and (self._keep_around or not self._framed):
                     self._append(out, self._content.flush(event.start))
             out.append(event)

@@ -107,9 +107,9 @@ class TokenReader(Detokenizer):
             self.alignment = Alignment(self._literals)
         return self.alignment.feed(text, self.feed(ids))
 
-    def end(self) -> str:
+    def finish(self) -> str:
         """Return the rest of the text for the machine, at the end of the input."""
-        return self.finish() if self.alignment is None else self.alignment.finish()
+        return super().finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
         """Convert the texts and spans of the events from code points to plain text; return the events."""

@@ -14,9 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from ...dialects._control_token_pattern import is_control_token
-from ...dialects._declaration import Dialect, Envelope, Family, Values
-from ...dialects._family_request_facts import UNSWITCHED, RequestFacts
+from ...dialects import UNSWITCHED, Dialect, Envelope, Family, RequestFacts, Values, is_control_token
 from ...errors import SpecError
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}

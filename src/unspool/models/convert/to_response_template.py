@@ -26,10 +26,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...dialects._control_token_pattern import split_at_control_tokens
-from ...dialects._declaration import Dialect
-from ...dialects._registry import facts_of, find
-from ...dialects._templates import (
+from ...dialects import Dialect, facts_of, find, split_at_control_tokens
+from ...dialects.templates import (
     PAYLOADS,
     Attributes,
     LineFeed,
@@ -85,7 +83,7 @@ def to_response_template(dialect: Dialect | str, *, anchor: str = "") -> dict[st
     '\\s*<tool_call>\\s*'
     >>> to_response_template("pythonic")
     Traceback (most recent call last):
-    unspool.ExportError: a response template cannot express pythonic: arguments as Python keywords
+    unspool.models.ExportError: a response template cannot express pythonic: arguments as Python keywords
     """
     return _Conversion(find(dialect)).template(anchor)
 

@@ -22,28 +22,34 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from ..._core.compile_cache import compiled_dialect
 from ..._core.render.example_output import calls_of
 from ..._core.render.message import render
 from ..._core.start_state import output_start, relevant_tail
-from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history
-from ...dialects._control_token_pattern import is_control_token
-from ...dialects._declaration import Dialect
-from ...dialects._family_request_facts import (
+from ...dialects import (
     NO_REASONING,
     SWITCHES,
     UNSWITCHED,
+    Dialect,
     RequestFacts,
+    combined,
+    find,
+    get_dialect,
+    is_control_token,
+    list_dialects,
 )
-from ...dialects._registry import combined, find, get_dialect, list_dialects
-from ...dialects._templates import split_marks
+from ...dialects.templates import split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import parse
+from ...templates import ChatTemplate, ChatTemplateError, normalise_history
 from ..convert.from_response_template import from_response_template
-from ..sources import Source, read_source
+from ..sources import Source, find_source, read_source, read_template
+from ..sources.running_server import is_url
+from ..sources.source import is_template
 from .dialect_markers import call_markers, other_markers
 from .infer_dialect import infer_dialect
 from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
@@ -77,29 +83,70 @@ _REASONING_OPENER: Final = re.compile(
 
 
 def detect(
-    source: object, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+    template: str | Mapping[str, object],
+    *,
+    tokenizer: object | None = None,
+    dialects: Iterable[Dialect] | None = None,
 ) -> Detection:
-    """Detect the dialect of a model from its chat template.
+    """Detect the dialect of a model from the text of its chat template.
 
-    If the dialect had to be inferred from the template, this function also emits a ``UserWarning``.  An
-    inferred dialect parses everything that the template renders, but the model may write other forms, too.
+    This function opens no file and no connection; ``unspool.models`` has ``detect_model`` for files and names
+    of models, and ``detect_server``.  If the dialect had to be inferred from the template, this function also
+    emits a ``UserWarning``.  An inferred dialect parses everything that the template renders, but the model
+    may write other forms, too.
 
-    :param source: the text of a chat template; the contents of ``tokenizer_config.json`` as a mapping; a
-        path to either of them, to a model directory, a GGUF file or a Modelfile; the name of a model in the
-        Hugging Face cache or in Ollama; the address of a running server; or ``-`` for standard input.  A
-        string that contains ``{{`` or ``{%`` is always a template; use a ``Path`` object for a path that
-        contains these characters.
-    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
-        vocabulary is taken from the GGUF file, if there is one.
+    :param template: the text of a chat template, or the contents of ``tokenizer_config.json`` as a mapping.
+    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect.
     :param dialects: the dialects to choose from; by default, all registered dialects.
     """
-    detection = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
+    if not isinstance(template, (str, Mapping)):
+        raise UsageError(
+            f"detect() takes the text of a chat template, not {type(template).__name__}: "
+            "unspool.models.detect_model() takes a path"
+        )
+    return _warned(detect_dialect(read_template(template), tokenizer=tokenizer, dialects=dialects))
+
+
+def detect_model(
+    source: str | Path, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """Detect the dialect of a model from its files, as :func:`detect` does from a template.
+
+    :param source: a path to a chat template, a ``tokenizer_config.json``, a model directory, a GGUF file or a
+        Modelfile; or the name of a model in the Hugging Face cache or in Ollama.
+    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
+        vocabulary of the GGUF file if there is one.
+    """
+    if is_url(str(source)):
+        raise UsageError(f"{source} is the address of a server: call unspool.models.detect_server()")
+    if not isinstance(source, Path):
+        source = str(source)
+        if source == "-" or is_template(source):
+            raise UsageError("detect_model() takes a path or a model's name: call detect() for a template")
+    found = read_source(source) if isinstance(source, Path) else find_source(source)
+    return _warned(detect_dialect(found, tokenizer=tokenizer, dialects=dialects))
+
+
+def detect_server(
+    url: str, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """Detect the dialect of the model on a running server, as :func:`detect` does from a template.
+
+    :param url: address of the server, such as ``http://127.0.0.1:8000``.
+    """
+    if not is_url(url):
+        raise UsageError(f"{url!r} is not an address of a server: give one such as http://127.0.0.1:8000")
+    return _warned(detect_dialect(find_source(url), tokenizer=tokenizer, dialects=dialects))
+
+
+def _warned(detection: Detection) -> Detection:
+    """Return a detection, after a warning if its dialect was inferred."""
     if detection.inferred:
         warnings.warn(
             "no registered dialect reads what this chat template renders, so one was inferred from it: "
             "check Detection.declaration, and register it under a name of its own",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return detection
 

@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..._core.render.example_output import calls_of, json_value
-from ...dialects._declaration import Dialect, Envelope, Names, Notation, Values
+from ...dialects import Dialect, Envelope, Names, Notation, Values
 from ...errors import SpecError
 from ...message import Message, ToolCall
 from ...parser import parse

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import get_dialect, list_dialects
+from ...dialects import Dialect, get_dialect, list_dialects
 from ...errors import UnknownDialect
 
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 from ..convert.python_source import python_source
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
@@ -67,6 +67,14 @@ class Detection:
     """Problems with the template."""
     tried: bool = True
     """True if a chat template was rendered; False if only names and markers were available."""
+
+    def __repr__(self) -> str:
+        name = None if self.dialect is None else self.dialect.name
+        shown = [repr(name), f"confidence={self.confidence:.2f}"]
+        if self.runners_up:
+            shown.append(f"runners_up={self.runners_up[:3]}")
+        shown += [key for key in ("inferred", "renders_calls", "renders_reasoning") if getattr(self, key)]
+        return f"Detection({', '.join(shown)})"
 
     @property
     def declaration(self) -> str:

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...chat_templates import (
-    ChatTemplate,
-    ChatTemplateError,
-    ChatTemplateLimit,
-    normalise_history,
-)
-from ...chat_templates._jinja_environment import RenderMode
 from ...message import Message
+from ...templates import ChatTemplate, ChatTemplateError, ChatTemplateLimit, RenderMode, normalise_history
 from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
 
 QUESTION: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..._core.render.example_output import EXAMPLE, calls_of, example, read_example
-from ...dialects._declaration import Dialect
-from ...dialects._family_request_facts import RequestFacts
-from ...dialects._registry import get_dialect
+from ...dialects import Dialect, RequestFacts, get_dialect
 from ...message import Message
 from ...parser import parse
 from ..detect.result import Reasoning

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ...chat_templates._capabilities import ChatMessage
-from ...chat_templates._chat_template import ChatTemplate, ChatTemplateError
-from ...chat_templates._prefix_stability import (
+from ...templates import ChatMessage, ChatTemplate, ChatTemplateError
+from ...templates.prefix_stability import (
     CONTENT,
     QUESTION,
     TAG,

@@ -23,7 +23,7 @@ from .running_server import from_server, is_url
 from .source import Source, is_template
 from .text_files import json_object, read_text
 
-__all__ = ["Source", "find_source", "read_source"]
+__all__ = ["Source", "find_source", "read_source", "read_template"]
 
 _VALID_SOURCES: Final = (
     "a chat template, a tokenizer_config.json, a model directory, a GGUF file, the name of a downloaded "
@@ -57,6 +57,18 @@ def read_source(value: object) -> Source:
     if "\n" in value or len(value) > _MAX_PATH_LENGTH:
         raise UsageError(f"{value[:60]!r}... is {NO_TEMPLATE}")
     return find_source(value)
+
+
+def read_template(value: str | Mapping[str, object]) -> Source:
+    """Return the ``Source`` for a template or a tokenizer configuration, without reading files."""
+    if isinstance(value, Mapping):
+        return from_config(value, "the tokenizer configuration")
+    if is_template(value) or is_modelfile(value) or is_go_template(value):
+        return _from_text(value, "the text", Path())
+    raise UsageError(
+        f"{value[:60]!r} is {NO_TEMPLATE}: unspool.models has detect_model() for paths and names of models, "
+        "and detect_server() for servers"
+    )
 
 
 def find_source(text: str) -> Source:
