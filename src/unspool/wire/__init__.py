@@ -1,6 +1,6 @@
 """Wire formats: encoders that turn events into API responses, and a strict decoder for chat chunks."""
 
-from .._core.conversions.poison import (
+from .._core.conversions.invalidate_broken_calls import (
     MALFORMED,
     is_poisoned,
     is_poisoned_as_malformed,
@@ -10,12 +10,12 @@ from .._core.conversions.poison import (
 )
 from ..errors import ProtocolError
 from ._base_encoder import DONE, Chunk, StreamEncoder, sse
-from ._chat import ChatStream, error_chunk
 from ._chat_decoder import RULES, ChatStreamDecoder
-from ._messages import MessagesStream, error_event
-from ._ollama import Form, OllamaStream, ollama_error
+from ._chat_encoder import ChatStream, error_chunk
+from ._messages_encoder import MessagesStream, error_event
+from ._ollama_encoder import Form, OllamaStream, ollama_error
 from ._options import OPTION_VALUES, WireChoice, WireOptions
-from ._responses import CUSTOM_INPUT, ResponsesStream
+from ._responses_encoder import CUSTOM_INPUT, ResponsesStream
 from ._sent_calls import SentCalls
 from ._usage import AnyUsage, Usage
 

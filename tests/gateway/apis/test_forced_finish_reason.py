@@ -23,7 +23,7 @@ from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.gateway.upstreams.base import CallDelta, Delta
 from unspool.planning import Plan
 from unspool.wire import WireOptions
-from unspool.wire._messages import STOP_REASONS
+from unspool.wire._messages_encoder import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
 GOOD = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'

@@ -33,8 +33,8 @@ from unspool import plan
 from unspool.gateway import Settings
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.page import request_log as notes_module
-from unspool.gateway.page.request_json import parse_again
 from unspool.gateway.page.request_log import MAX_FIELD, MAX_OUTPUT, MAX_PROMPT, RequestLog, RequestRecord
+from unspool.gateway.page.request_record_json import parse_again
 from unspool.gateway.page.static_files import load_static_files
 from unspool.gateway.upstreams.base import Batch, CallDelta, Delta
 

@@ -12,7 +12,7 @@ from ...events import CallEnd, CallStart, Diagnostic, Event, Finish, FinishReaso
 from ...parser import Parser
 from ...planning import Plan
 from ..upstreams.base import Delta
-from .upstream_calls import UpstreamCalls
+from .upstream_tool_calls import UpstreamCalls
 
 
 class DeltaTokens:

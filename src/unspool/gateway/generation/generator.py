@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ...policies import Policies
-from ..conversation.poisoned_calls import count_malformed_calls, without_poisoned_arguments
+from ..conversation.broken_calls_in_history import count_malformed_calls, without_poisoned_arguments
 from ..http.active_requests import ActiveRequests
 from ..http.exchange import Exchange
 from ..http.request_body import BodyReader
-from ..http.worker_pools import WorkerPools
+from ..http.thread_pools import WorkerPools
 from ..telemetry.logs import log, log_once
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import UpstreamRequest

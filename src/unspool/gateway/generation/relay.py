@@ -15,7 +15,7 @@ from ..http.exchange import Exchange
 from ..http.failure import Failure
 from ..http.json_encoding import encode_line
 from ..http.json_limits import SMALL
-from ..http.worker_pools import RunWork, WorkerPool
+from ..http.thread_pools import RunWork, WorkerPool
 from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage

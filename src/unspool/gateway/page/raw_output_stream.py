@@ -27,8 +27,8 @@ from ..http.exchange import EVENTS, Exchange, Receive
 from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..upstreams.base import Batch, Delta
-from .request_json import plan_to_dict, summarize
 from .request_log import LISTENER, RequestRecord
+from .request_record_json import plan_to_dict, summarize
 from .static_files import SECURITY_HEADERS
 
 PATHS: Final = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}

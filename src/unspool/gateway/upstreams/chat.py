@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from ..conversation.broken_calls_in_history import with_json_arguments
 from ..conversation.media import IMAGES, has_media, move_media_to_user, without_media
-from ..conversation.poisoned_calls import with_json_arguments
 from ..http.failure import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...dialects.templates import literals, parse_template, split_marks
+from ...dialects.parse_templates import literals, parse_template, split_marks
 from ...errors import UsageError
 from ...grammar import GrammarTooLarge
 from ...planning.decide_special_tokens import markers
