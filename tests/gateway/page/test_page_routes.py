@@ -36,7 +36,8 @@ from unspool.gateway.page import request_log as notes_module
 from unspool.gateway.page.request_json import parse_again
 from unspool.gateway.page.request_log import MAX_FIELD, MAX_OUTPUT, MAX_PROMPT, RequestLog, RequestRecord
 from unspool.gateway.page.static_files import load_static_files
-from unspool.gateway.upstreams.base import Batch, CallDelta, Delta
+from unspool.gateway.upstreams.base import Batch
+from unspool.wire import CallDelta, Delta
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
