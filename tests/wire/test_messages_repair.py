@@ -147,10 +147,10 @@ def test_blocks_of_the_server_pass_with_a_new_index() -> None:
 
 def test_text_after_reasoning_of_the_server_starts_in_the_content() -> None:
     """The prompt of this model opens reasoning, which the server has already taken out."""
-    reading = [
-        MessagesRepair(Parser("deepseek_r1", prompt="<think>\n"), lambda: Parser("deepseek_r1"))
-        for _ in range(2)
-    ]
+
+    def reading() -> MessagesRepair:
+        return MessagesRepair(Parser("deepseek_r1", prompt="<think>\n"), lambda: Parser("deepseek_r1"))
+
     expected = [("thinking", "Which zone?"), ("text", "Noon.")]
     body: Any = reading().response(message(THINKING, text("Noon.")))
     assert summary(body["content"]) == expected
