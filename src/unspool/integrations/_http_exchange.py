@@ -203,7 +203,9 @@ class StreamRepair:
     """
 
     def __init__(self, api: Api, repair: ChatRepair | MessagesRepair) -> None:
-        self.closed = False
+        self.failed = False
+        """True after an error; the rest of the stream need not be read."""
+        self._ended = False
         """True after an error or the end marker; the rest of the stream is ignored."""
         self._api = api
         self._repair = repair
@@ -220,19 +222,19 @@ class StreamRepair:
     def finish(self) -> bytes:
         """Return the events that were held back, at the end of the server's stream."""
         out = b"".join(map(self._read, self._events.finish()))
-        if not self.closed:
-            self.closed = True
+        if not self._ended:
+            self._ended = True
             repair = self._repair
             chunks = repair.finish(end_marked=False) if isinstance(repair, ChatRepair) else repair.finish()
             out += self._encode(chunks)
         return out
 
     def _read(self, payload: bytes) -> bytes:
-        if self.closed:
+        if self._ended:
             return b""
         repair = self._repair
         if payload == b"[DONE]" and isinstance(repair, ChatRepair):
-            self.closed = True
+            self._ended = True
             return self._encode(repair.finish(end_marked=True)) + DONE.encode()
         try:
             chunk = json.loads(payload)
@@ -249,7 +251,7 @@ class StreamRepair:
         except ProtocolError as error:
             return self._fail(error)
         if repair.failed:
-            self.closed = True
+            self.failed = self._ended = True
             out += self._end
         return out
 
@@ -263,7 +265,7 @@ class StreamRepair:
         return "".join(map(encode, chunks)).encode()
 
     def _fail(self, error: ProtocolError) -> bytes:
-        self.closed = True
+        self.failed = self._ended = True
         chunk = error_chunk(str(error), code="upstream_protocol")
         if self._api == "messages":
             chunk = error_event(str(error))

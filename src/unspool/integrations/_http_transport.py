@@ -29,7 +29,7 @@ class RepairedStream:
         for data in self._response.iter_bytes():
             if repaired := self._repair.feed(data):
                 yield repaired
-            if self._repair.closed:
+            if self._repair.failed:
                 break
         if last := self._repair.finish():
             yield last
@@ -50,7 +50,7 @@ class AsyncRepairedStream:
         async for data in self._response.aiter_bytes():
             if repaired := self._repair.feed(data):
                 yield repaired
-            if self._repair.closed:
+            if self._repair.failed:
                 break
         if last := self._repair.finish():
             yield last
