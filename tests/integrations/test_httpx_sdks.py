@@ -40,6 +40,12 @@ CLIENTS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep SDKs from downloading anything when they are imported."""
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with serving_markup() as (address, _):
@@ -244,6 +250,7 @@ def test_openai_agents_run_tools(url: str) -> None:
     assert (asyncio.run(run()), cities) == ("It rains in Oslo.", ["Oslo"])
 
 
+@pytest.mark.filterwarnings("default")  # LiteLLM and its dependencies warn when they are imported
 def test_litellm_reads_calls_whole_and_streamed(url: str) -> None:
     litellm = pytest.importorskip("litellm")
     ask = {**ASK, "model": "openai/m"}
@@ -344,6 +351,7 @@ def test_call_of_a_real_model_is_read_in_messages(llamacpp: str) -> None:
         assert ([block.type for block in message.content], message.stop_reason) == (["tool_use"], "tool_use")
 
 
+@pytest.mark.filterwarnings("default")  # as above
 @pytest.mark.parametrize("framework", ["langchain_openai", "pydantic_ai", "litellm"])
 def test_frameworks_read_the_call_of_a_real_model(llamacpp: str, framework: str) -> None:
     module = pytest.importorskip(framework)

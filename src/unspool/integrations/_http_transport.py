@@ -6,7 +6,7 @@ The libraries httpx and httpx2 have the same interface, but each one accepts onl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ..dialects._declaration import Dialect
@@ -65,7 +65,7 @@ class BaseRepairingTransport(Generic[Wrapped]):
 
     _library: ClassVar[Any]
     """The HTTP library."""
-    _default: ClassVar[Callable[[], Any]]
+    _default: ClassVar[Any]
     """Function that returns the transport to wrap if none is given."""
 
     def __init__(
