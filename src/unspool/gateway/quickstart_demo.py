@@ -20,6 +20,7 @@ import aiohttp
 import uvicorn
 
 from ..errors import UnspoolError, UsageError
+from ..wire import EventReader
 from .build_from_settings import build
 from .server.run import loop_factory, make_server
 from .server.sockets import bind, url_of
@@ -27,7 +28,6 @@ from .settings import PORT, Settings, load_settings
 from .spinner import Spinner, step
 from .telemetry.logs import set_up
 from .upstreams.embedded_llamacpp import installed
-from .upstreams.sse import EventReader
 
 QUESTION: Final = "What is the weather in Paris?"
 TOOL: Final = {

@@ -20,9 +20,8 @@ from unspool.gateway.apis.responses.encoder import ResponsesEncoder
 from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
-from unspool.gateway.upstreams.base import CallDelta, Delta
 from unspool.planning import Plan
-from unspool.wire import WireOptions
+from unspool.wire import CallDelta, Delta, WireOptions
 from unspool.wire._messages_encoder import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}

@@ -28,7 +28,7 @@ from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.metrics import Metrics
-from unspool.gateway.upstreams.sse import EventReader
+from unspool.wire import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}

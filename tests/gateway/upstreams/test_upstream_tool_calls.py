@@ -16,11 +16,8 @@ pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, events, post, send, serving
 from unspool import CallArgs, CallEnd, CallStart, Event, Text
-from unspool.gateway.generation.upstream_tool_calls import UpstreamCalls
-from unspool.gateway.http.failure import Failure
-from unspool.gateway.upstreams.base import CallDelta
-from unspool.gateway.upstreams.completions import SurrogateJoiner
-from unspool.wire import ChatStreamDecoder
+from unspool.errors import ProtocolError
+from unspool.wire import CallDelta, ChatStreamDecoder, SurrogateJoiner, UpstreamCalls
 
 Call = tuple[str, str]
 P = CallDelta
@@ -126,7 +123,7 @@ def test_continuation_of_a_finished_call_is_an_error() -> None:
     calls = UpstreamCalls()
     calls.add([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
     calls.add([P(0, "", "", " ")], 0)
-    with pytest.raises(Failure, match="had ended"):
+    with pytest.raises(ProtocolError, match="had ended"):
         calls.add([P(0, "", "", "{")], 0)
 
 
@@ -281,7 +278,7 @@ def test_logprobs_with_tools_use_the_engine_format(
 def test_call_in_text_is_closed_by_a_structured_call() -> None:
     from unspool import plan
     from unspool.gateway.generation.choice_reader import Reader
-    from unspool.gateway.upstreams.base import Delta
+    from unspool.wire import Delta
 
     tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
     reader = Reader(plan("hermes", {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}))
@@ -298,9 +295,9 @@ def test_call_in_text_is_closed_by_a_structured_call() -> None:
 
 def test_parsers_of_a_split_output_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning reads all tools, so it must not be repeated for each choice or call."""
-    from unspool.gateway.generation.choice_reader import ContentParsers, Reader
-    from unspool.gateway.upstreams.base import Delta
-    from unspool.planning import Plan, plan
+    from unspool.gateway.generation.choice_reader import Reader
+    from unspool.planning import ContentParsers, Plan, plan
+    from unspool.wire import Delta
 
     times = 0
     with_prompt = Plan.with_prompt

@@ -10,10 +10,10 @@ from ...errors import MalformedOutput, UnspoolError
 from ...message import Message
 from ...planning import Plan
 from ...policies import Policies
+from ...wire import Delta
 from ..generation.choice_reader import Reader
 from ..http.failure import Failure
 from ..http.json_decoding import VALUES
-from ..upstreams.base import Delta
 from .request_log import RawOutput, RequestRecord
 
 _DEFAULT_POLICIES: Final = Policies()

@@ -13,8 +13,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from ...dialects import OPENAI_ID
-from ...events import (
+from .._core.arguments.json_value import json_kind
+from ..dialects._id_format import OPENAI_ID
+from ..errors import ProtocolError
+from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
@@ -24,9 +26,7 @@ from ...events import (
     FinishReason,
     Text,
 )
-from ..http.failure import Failure
-from ..http.json_decoding import is_object
-from ..upstreams.base import CallDelta
+from ._output_delta import CallDelta
 
 
 class UpstreamCalls:
@@ -61,8 +61,7 @@ class UpstreamCalls:
                 call = self._calls[delta.index] = _Call(delta)
                 self._queue.append(call)
             if call.ended and delta.arguments.strip():
-                message = "the upstream sent more arguments for a call that had ended"
-                raise Failure("upstream", message, code="upstream_protocol")
+                raise ProtocolError("the upstream sent more arguments for a call that had ended")
             if delta.arguments and not call.ended:
                 call.add(delta.arguments)
                 if call is self._open:
@@ -132,8 +131,7 @@ class _Call:
 
     def __init__(self, first: CallDelta) -> None:
         if not first.name:
-            message = "the upstream sent a call without a name"
-            raise Failure("upstream", message, code="upstream_protocol")
+            raise ProtocolError("the upstream sent a call without a name")
         self.name = first.name
         self.id = first.id
         self.number = 0
@@ -173,7 +171,7 @@ class _Call:
         """End the call, and return its last event."""
         self.ended = True
         text = "".join(self.pieces)
-        if (text and is_object(text)) or (not text and not cut_off):
+        if (text and json_kind(text) == "{") or (not text and not cut_off):
             return CallEnd(self.number, "complete", "", at, at)
         return CallEnd(self.number, "truncated" if cut_off else "malformed", text, at, at)
 

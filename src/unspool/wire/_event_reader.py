@@ -2,14 +2,14 @@
 
 Every byte is copied a limited number of times, regardless of the sizes of the reads.  The buffer for
 an incomplete event exceeds the size limit by at most one read.  An event that exceeds the limit
-raises a failure, but only after all complete events before it have been returned.
+raises a ``ProtocolError``, but only after all complete events before it have been returned.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from ..http.failure import Failure
+from ..errors import ProtocolError
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -77,9 +77,7 @@ class EventReader:
         buffered = len(self._lines.rest) + (0 if self._data is None else len(self._data))
         # If there are complete events, return them first: the buffer stays too large for the next call.
         if buffered > self._limit and not out:
-            raise Failure(
-                "upstream", "the upstream sent an event over the size limit", code="upstream_protocol"
-            )
+            raise ProtocolError("the upstream sent an event over the size limit")
         return out
 
     def _add(self, line: bytes) -> None:
@@ -134,9 +132,7 @@ class LineReader:
         """Return the lines that are now complete."""
         out = [line for line in self._lines.feed(portion) if line.strip()]
         if len(self._lines.rest) > self._limit and not out:
-            raise Failure(
-                "upstream", "the upstream sent a line over the size limit", code="upstream_protocol"
-            )
+            raise ProtocolError("the upstream sent a line over the size limit")
         return out
 
     def finish(self) -> list[bytes]:
