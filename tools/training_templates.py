@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from unspool import UnspoolError
-from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.detection.probe_messages import FLAT_TOOLS
+from unspool.models.detection.template_probe import TemplateProbe
 from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
 from unspool.models.sources import read_source
 

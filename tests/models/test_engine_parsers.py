@@ -27,7 +27,7 @@ from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of
 from unspool.conformance.peers import of_one_checkpoint
 from unspool.integrations._parser_names import parser_names
 from unspool.message import ToolCall
-from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.detection.template_probe import TemplateProbe
 from unspool.models.doctor.engine_parsers import (
     ASSUME_OPEN,
     CAVEATS,

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from .convert.to_response_template import (
         to_response_template as to_response_template,
     )
-    from .detect.detect_dialect import (
+    from .detection.detect_dialect import (
         detect as detect,
     )
-    from .detect.detect_dialect import (
+    from .detection.detect_dialect import (
         detect_model as detect_model,
     )
-    from .detect.detect_dialect import (
+    from .detection.detect_dialect import (
         detect_server as detect_server,
     )
-    from .detect.result import (
+    from .detection.result import (
         Detection as Detection,
     )
-    from .detect.result import (
+    from .detection.result import (
         Reasoning as Reasoning,
     )
     from .doctor.diagnose import (
@@ -61,11 +61,11 @@ _LATER = {
     "from_response_template": ".convert.from_response_template",
     "ExportError": ".convert.to_response_template",
     "to_response_template": ".convert.to_response_template",
-    "detect": ".detect.detect_dialect",
-    "detect_model": ".detect.detect_dialect",
-    "detect_server": ".detect.detect_dialect",
-    "Detection": ".detect.result",
-    "Reasoning": ".detect.result",
+    "detect": ".detection.detect_dialect",
+    "detect_model": ".detection.detect_dialect",
+    "detect_server": ".detection.detect_dialect",
+    "Detection": ".detection.result",
+    "Reasoning": ".detection.result",
     "diagnose": ".doctor.diagnose",
     "Source": ".sources",
     "find_source": ".sources",
