@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unspool.models.detection import template_probe as probe
 
 from unspool import UnspoolError, detect
+from unspool.models.detection import template_probe as probe
 from unspool.templates import (
     ChatTemplate,
     ChatTemplateError,

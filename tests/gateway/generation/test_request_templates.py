@@ -13,13 +13,12 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from unspool.models.detection import template_probe as probe
-
 from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving
 from unspool.gateway import load_settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
+from unspool.models.detection import template_probe as probe
 from unspool.templates import ChatTemplate, NoRenderer
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
