@@ -265,8 +265,8 @@ def wire(parser: Parser) -> None:
     assert_type(chunks[0], dict[str, object])
     assert_type(sse(chunks[0]), str)
     assert_type(chat.finish_reason, FinishReason)
-    for stream in (chat, MessagesStream(parser), ResponsesStream(parser)):
-        assert_type(stream.response(Message()), dict[str, object])
+    for encoder in (chat, MessagesStream(parser), ResponsesStream(parser)):
+        assert_type(encoder.response(Message()), dict[str, object])
     ChatStream(model="m")  # type: ignore[call-arg]
     assert_type(ChatStreamDecoder().message(), Message)
 
