@@ -24,7 +24,7 @@ from unspool import (
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool.integrations._parser_names import parser_names
 from unspool.message import ToolCall
-from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.detection.template_probe import TemplateProbe
 from unspool.models.doctor.engine_parser_table import (
     CAVEATS,
     COMMON_PARSERS,

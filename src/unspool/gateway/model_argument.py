@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ..dialects import get_dialect
 from ..errors import UsageError
-from ..models.detect.detect_dialect import detect_dialect
-from ..models.detect.result import Detection
+from ..models.detection.detect_dialect import detect_dialect
+from ..models.detection.result import Detection
 from ..models.sources import Source, find_source, read_source
 from ..models.sources.running_server import from_server, is_url
 from .settings import EngineName, Settings

@@ -19,7 +19,7 @@ def detect_served_dialect(tokenizer: object, *, model_type: str = "") -> tuple[D
 
     :raises UsageError: if the dialect is not certain; the error message suggests what to do instead.
     """
-    from ..models.detect.detect_dialect import detect_dialect
+    from ..models.detection.detect_dialect import detect_dialect
     from ..models.sources import read_source
 
     instead = f"name it, as {DETECTED}_DIALECT (`unspool dialects` lists them)"

@@ -96,7 +96,7 @@ class Reading:
     def _dialect_of(self, body: Mapping[str, Any]) -> str | Dialect:
         if self.dialect != AUTO:
             return self.dialect
-        from ..models.detect.model_names import known_model
+        from ..dialects.model_names import known_model
 
         name = body.get("model")
         model = known_model(name) if isinstance(name, str) else None
@@ -109,7 +109,7 @@ class Reading:
 
 
 def _detect(template: str) -> Dialect:
-    from ..models.detect.detect_dialect import detect_dialect
+    from ..models.detection.detect_dialect import detect_dialect
     from ..models.sources import read_source
 
     detection = detect_dialect(read_source({"chat_template": template}))

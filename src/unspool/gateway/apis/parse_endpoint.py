@@ -13,7 +13,7 @@ import msgspec
 from ...dialects import Dialect, get_dialect
 from ...errors import MalformedOutput, UnspoolError, UsageError
 from ...events import Event, normalise
-from ...models.detect.detect_dialect import detect
+from ...models.detection.detect_dialect import detect
 from ...parser import Parser
 from ...templates import NoRenderer, isolated_renderer
 from ..generation.model import Model

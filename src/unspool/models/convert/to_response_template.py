@@ -41,7 +41,7 @@ from ...dialects.parse_templates import (
     split_marks,
 )
 from ...errors import UsageError
-from ..detect.template_probe import QUESTION, TemplateProbe
+from ..detection.template_probe import QUESTION, TemplateProbe
 from ..sources import read_source
 from ..sources.read_files import read_json
 from .from_response_template import CALLS, CONTENT, THINKING
@@ -59,7 +59,7 @@ _TYPED: Final = ("type", "string")
 class ExportError(UsageError):
     """Error for a dialect that a response template cannot express."""
 
-    __module__ = "unspool"
+    __module__ = "unspool.models"
 
     def __init__(self, dialect: str, reason: str) -> None:
         self.dialect = dialect

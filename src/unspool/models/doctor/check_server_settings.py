@@ -15,7 +15,7 @@ from ..._core.render.example_output import EXAMPLE, calls_of, example, read_exam
 from ...dialects import Dialect, RequestFacts, get_dialect
 from ...message import Message
 from ...parser import parse
-from ..detect.result import Reasoning
+from ..detection.result import Reasoning
 from ..sources.source import Vocabulary
 from .engine_parser_table import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, ReadingResult, parsers_for
 from .report import Finding, Marker, listed

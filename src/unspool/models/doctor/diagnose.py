@@ -22,9 +22,9 @@ from ...errors import SpecError, UsageError
 from ...message import Message
 from ...parser import parse
 from ...planning import Plan, plan, switch
-from ..detect.detect_dialect import WITHOUT_TOOLS, detect_dialect
-from ..detect.probe_tools import FLAT_TOOLS
-from ..detect.template_probe import TemplateProbe
+from ..detection.detect_dialect import WITHOUT_TOOLS, detect_dialect
+from ..detection.probe_tools import FLAT_TOOLS
+from ..detection.template_probe import TemplateProbe
 from ..sources import Source, read_source
 from ..sources.special_tokens import load_vocabulary
 from .check_server_settings import ANSWER, SettingsCheck

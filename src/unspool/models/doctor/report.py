@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ...dialects import Dialect
 from ...planning import DECISIONS
-from ..detect.result import Detection
+from ..detection.result import Detection
 from ..sources import Source
 from ..sources.source import EngineName as ServerName
 from .engine_parser_table import VERSIONS, EngineName

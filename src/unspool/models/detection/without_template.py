@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ...dialects import Dialect, get_dialect
+from ...dialects.model_names import NamedModel, known_model
 from ...errors import UnknownDialect
 from ..sources import Source
 from .dialect_markers import call_markers, other_markers
-from .model_names import NamedModel, known_model
 from .result import Detection
 
 _BY_PARSER: Final = 0.9

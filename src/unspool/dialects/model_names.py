@@ -14,8 +14,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ...dialects import Dialect, get_dialect, list_dialects
-from ...errors import UnknownDialect
+from ..errors import UnknownDialect
+from ._declaration import Dialect
+from ._registry import get_dialect, list_dialects
 
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")
 
