@@ -16,13 +16,11 @@ from test_corpus import case_of, describe_difference
 
 import corpus_cases
 import standard_scenarios
-from corpus_cases import CORPUS, Vector
+from corpus_cases import Vector
 from standard_scenarios import Case
 from unspool import Dialect, Message, Parser, ToolCall, get_dialect
 from unspool.conformance.case_format import CallReference, TextSegment
-from unspool.conformance.scenarios.dialect_capabilities import Capabilities
 from unspool.conformance.scenarios.sample_parts import STANDARD_TOOLS
-from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
 from unspool.message import TextPart
 from unspool.testing import assert_laws, chunkings, run_parser
 from unspool.wire import ChatStream, ChatStreamDecoder
@@ -35,13 +33,6 @@ TYPES = {
 FILES = ("harmony", "hermes", "qwen3_coder")
 """One dialect of each form (messages with headers, JSON, tags) has its scenarios as a readable file."""
 each_dialect = pytest.mark.parametrize("name", NAMES)
-
-
-@each_dialect
-def test_every_pattern_has_a_case(name: str) -> None:
-    there = {case.pattern for case in standard_scenarios.cases(name)}
-    lacks = Capabilities(get_dialect(name)).missing
-    assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in lacks else set())
 
 
 @each_dialect
@@ -170,18 +161,3 @@ def comparable(vector: Vector) -> tuple[object, ...]:
         for call in vector.calls
     ]
     return vector.raw, vector.content, vector.reasoning, calls, vector.tools, vector.finish, vector.policies
-
-
-def test_no_other_example_files_exist() -> None:
-    assert sorted(path.parent.name for path in CORPUS.glob("*/standard.md")) == sorted(FILES)
-
-
-def test_scenario_tools_are_the_corpus_tools() -> None:
-    assert list(STANDARD_TOOLS) == json.loads((CORPUS / "tools.json").read_text("utf-8"))
-
-
-def test_every_pattern_has_scenarios() -> None:
-    assert {standard_scenarios.pattern(scenario) for scenario in SCENARIOS} == set(
-        range(1, len(PATTERNS) + 1)
-    )
-    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)

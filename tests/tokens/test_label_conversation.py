@@ -164,7 +164,7 @@ def test_template_text_is_never_attributed_to_the_model(name: str) -> None:
     if dialect is None:
         pytest.skip("the template belongs to no dialect")
     if name in REFUSED:
-        with pytest.raises(UsageError, match="give openers"):
+        with pytest.raises(UsageError, match="pass openers"):
             turn_openers(ChatTemplate(TEMPLATES[name].read_text()), dialect)
         return
     check_template(name, dialect.name)

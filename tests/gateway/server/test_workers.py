@@ -51,7 +51,8 @@ class Process:
             )
 
     def logged(self, event: str) -> list[dict[str, Any]]:
-        lines = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        whole = self.log.read_text(encoding="utf-8").rpartition("\n")[0]  # the last line may be incomplete
+        lines = [json.loads(line) for line in whole.splitlines()]
         return [line for line in lines if line["event"] == event]
 
     def pids(self) -> set[int]:
