@@ -1,7 +1,6 @@
 """The programs in ``examples`` run and print what they should.
 
-``make examples`` runs those for other data libraries, ``test_notebooks.py`` the notebook, and
-``test_plugins.py`` the package with a dialect.
+``make examples`` runs those for other data libraries, and ``test_plugins.py`` the package with a dialect.
 """
 
 from __future__ import annotations
