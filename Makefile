@@ -37,7 +37,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check stream-picture slow complexity run templates tokenizers clients agents
+.PHONY: help test quick compiled check slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
 .PHONY: bench hostile soak fuzz lock audit sbom dist site clean
 .PHONY: playground browser
@@ -62,9 +62,6 @@ check: $(DEV) ## lint, formatting, imports, types
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/mypy
-
-stream-picture: $(DEV) ## draw the picture of a stream in the docs
-	@PYTHONPATH=tools $(BIN)/python -m website.stream --write
 
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
@@ -227,9 +224,12 @@ agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gat
 	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
 SITE := .peers/site
-site: $(SITE)/.installed ## build the site, into build/site; with the playground in it, where there is npm
+site: $(SITE)/.installed ## build the documentation into build/site, with the playground where there is npm
 	@if command -v npm > /dev/null; then $(MAKE) -s playground; else echo "without the playground: it needs npm"; fi
-	@$(SITE)/bin/python tools/website/build.py
+	@rm -rf build/site
+	@$(SITE)/bin/sphinx-build -W --keep-going -E -q -j auto -d build/doctrees docs build/site
+	@rm -rf docs/api  # autosummary's
+	@if test -d build/playground; then cp -r build/playground build/site/playground; fi
 	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
 
 $(SITE)/.installed: requirements/site.txt
