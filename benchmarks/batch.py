@@ -11,8 +11,8 @@ Three measurements, each of them in one run and in CPU seconds:
   a whole batch, as a table must;
 * with ``--gigabytes``: generated JSON Lines through ``unspool batch``, and the memory for that.
 
-``make peer-sglang build/compiled/unspool`` installs the contenders. SGLang takes minutes for a
-few hundred rows of ``pythonic``, which therefore runs only if it is named.
+``python -m lab.environments sglang`` and ``make build/compiled/unspool`` install the contenders.
+SGLang takes minutes for a few hundred rows of ``pythonic``, which therefore runs only if it is named.
 """
 
 from __future__ import annotations
@@ -99,8 +99,9 @@ def _tasks(module: str, dialect: str, rows: list[str]) -> dict[str, Callable[[],
 def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
     import pyarrow as pa
 
-    from unspool import parse, seeded_ids
+    from unspool import parse
     from unspool.batch import parse_batches
+    from unspool.parser import seeded_ids
 
     def loop() -> None:
         for number, row in enumerate(rows):

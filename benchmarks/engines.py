@@ -1,8 +1,8 @@
 """Cost of a token inside an engine: its own parsers and unspool's, in one process, in turns.
 
-Each engine that ``make peers`` installed runs this file in its own environment. A step is
-one token, with text and ids as in the engine's server, through the method that the server
-calls; it returns the engine's own delta.
+Each engine that ``python -m lab.environments vllm sglang`` installed runs this file in its own
+environment. A step is one token, with text and ids as in the engine's server, through the method
+that the server calls; it returns the engine's own delta.
 
     python benchmarks/engines.py               # prints a table for each engine
     python benchmarks/engines.py --publish     # also writes it into docs/speed.md
@@ -170,7 +170,7 @@ def measure(engine: str) -> dict[str, Any]:
 
 
 def _case(dialect: str, length: int) -> TokenizedOutput:
-    from engine_models import write_model
+    from lab.engines.models import write_model
     from unspool import Message, ToolCall, render
 
     arguments = json.dumps({"path": "total.py", "content": filled(CODE, length)}, ensure_ascii=False)
@@ -244,9 +244,9 @@ def main() -> None:
     for engine in ENGINES:
         python = ROOT / ".peers" / engine / "bin" / "python"
         if not python.exists():
-            print(f"{engine} is not installed; run make peer-{engine}")
+            print(f"{engine} is not installed; run python -m lab.environments {engine}")
             continue
-        path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "benchmarks", "tools"))
+        path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "benchmarks", ""))
         run = subprocess.run(  # noqa: S603 - runs this file
             [str(python), __file__, "--inside", engine],
             env=os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},

@@ -20,14 +20,7 @@ from time import thread_time
 from typing import Final
 
 from parsing.workloads import CODE, PROSE, TOOLS, filled, nested, pieces
-from unspool import (
-    Message,
-    Parser,
-    ToolCall,
-    UnspoolError,
-    list_dialects,
-    render,
-)
+from unspool import Message, Parser, ToolCall, UnspoolError, list_dialects, render
 
 SIZES: Final = (1_000, 10_000, 100_000)
 LARGE: Final = 1_000_000

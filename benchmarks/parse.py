@@ -1,8 +1,9 @@
 """Parsing speed next to the floor and to other engines' parsers, in one run.
 
 Every contender runs in a process and an environment of its own, one after the other: unspool
-in Python and compiled (``make build/compiled/unspool``), and the other engines if ``make peers``
-has installed them. The output lists missing contenders.
+in Python and compiled (``make build/compiled/unspool``), and the other engines if
+``python -m lab.environments vllm sglang transformers harmony`` has installed them. The output
+lists missing contenders.
 
     python benchmarks/parse.py                  # everything; prints tables, keeps build/bench.json
     python benchmarks/parse.py --only unspool,SGLang --limit 0.3    # CPU seconds per workload
@@ -63,7 +64,7 @@ class Contender:
     def missing(self) -> str:
         """Instruction for installing a missing contender, or an empty string."""
         if not self.python.exists():
-            return f"not installed; run make peer-{self.environment}"
+            return f"not installed; run python -m lab.environments {self.environment}"
         if self.path and not (ROOT / self.path).exists():
             return f"not built; run make {self.path}/unspool"
         return ""

@@ -1,4 +1,4 @@
-"""Parsing of a Hugging Face dataset of outputs in two processes.  ``make examples`` runs this."""
+"""Parsing of a Hugging Face dataset of outputs in two processes.  ``python -m lab.examples`` runs this."""
 
 from functools import partial
 

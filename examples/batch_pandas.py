@@ -1,4 +1,4 @@
-"""Parsing of a pandas data frame of outputs.  ``make examples`` runs this."""
+"""Parsing of a pandas data frame of outputs.  ``python -m lab.examples`` runs this."""
 
 import pandas as pd
 import pyarrow as pa

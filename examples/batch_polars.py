@@ -1,4 +1,4 @@
-"""Parsing of a Polars data frame of outputs.  ``make examples`` runs this."""
+"""Parsing of a Polars data frame of outputs.  ``python -m lab.examples`` runs this."""
 
 import polars as pl
 

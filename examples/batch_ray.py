@@ -1,4 +1,4 @@
-"""Parsing of a Ray dataset of outputs on a cluster.  ``make ray`` installs what this needs."""
+"""Parsing of a Ray dataset of outputs on a cluster.  ``python -m lab.examples`` runs this."""
 
 import ray
 

@@ -1,4 +1,4 @@
-"""Parsing of a Spark data frame of outputs with ``mapInArrow``.  ``make examples`` runs this, with Java."""
+"""Parsing of a Spark data frame with ``mapInArrow``.  ``python -m lab.examples`` runs this, with Java."""
 
 import os
 import sys

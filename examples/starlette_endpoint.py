@@ -37,9 +37,9 @@ async def chat(request: Request) -> Response:
 
     async def lines() -> AsyncIterator[str]:
         async for piece in generate(body):
-            for chunk in wire.encode(parser.feed(piece)):
+            for chunk in wire.feed(parser.feed(piece)):
                 yield sse(chunk)
-        for chunk in wire.encode(parser.finish("stop")):
+        for chunk in wire.feed(parser.finish("stop")):
             yield sse(chunk)
         yield "data: [DONE]\n\n"
 

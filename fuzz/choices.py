@@ -16,7 +16,8 @@ from random import Random
 from typing import Final, TypeVar, get_args, get_type_hints
 from zlib import crc32
 
-from unspool import Dialect, FinishReason, Policies, list_dialects
+from unspool import Dialect, Policies, list_dialects
+from unspool.events import FinishReason
 from unspool.testing import POLICIES, ModelOutput
 
 T = TypeVar("T")

@@ -9,15 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from unspool import (
-    Dialect,
-    Message,
-    ToolCall,
-    UnspoolError,
-    get_dialect,
-    list_dialects,
-    render,
-)
+from unspool import Dialect, Message, ToolCall, UnspoolError, get_dialect, list_dialects, render
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _VECTOR: Final = re.compile(r"^(`{3,})raw\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)

@@ -1,9 +1,12 @@
-"""Run the targets and print the results: ``make fuzz MINUTES=10 [TARGET=feed] [BUILD=pure]``.
+"""Fuzz the targets and print the results: ``python -m fuzz.run --minutes 10 [--target feed] [--build pure]``.
 
 Each target starts with its seeds, which are derived from the repository, and with the
 stored inputs of former runs (``fuzz/corpus``). New inputs go to ``build/fuzz``; ``--keep``
 copies them to ``fuzz/corpus`` up to a size limit. Every run adds a line to
 ``build/fuzz/runs.jsonl``; ``--totals`` sums them up.
+
+Needs: atheris, which it installs; for the compiled build ``make build/compiled/unspool``.
+Takes: ``--minutes``, 10 unless given.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Final, Literal, TypeAlias
 
 from fuzz.outputs import ROOT
 from fuzz.targets import NAMES, seeds
+from lab import environments
 
 Build: TypeAlias = Literal["pure", "compiled"]
 Way: TypeAlias = Literal["guided", "chance"]
@@ -238,7 +242,9 @@ def _wanted(target: str, build: str, way: str) -> list[tuple[str, Build, Way]]:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=10, help="total time for all targets")
     parser.add_argument("--target", default="", help="run only this target")
     parser.add_argument("--build", default="", choices=("", "pure", "compiled"), help="run only this build")
@@ -258,6 +264,8 @@ def main() -> int:
         for name in dict.fromkeys(name for name, _, _ in wanted):
             print(f"{name}: {keep(name)} inputs")
         return 0
+    if any(way == "guided" for _, _, way in wanted):
+        environments.add("atheris", "atheris>=3.0,<4")
     seconds = max(1, round(options.minutes * 60 * options.jobs / len(wanted)))
 
     def one(what: tuple[str, Build, Way]) -> Run:

@@ -10,33 +10,24 @@ import pytest
 
 import unspool
 from unspool import (
-    STRICT,
     Dialect,
-    Envelope,
-    Family,
-    Frame,
-    IdFormat,
     MalformedOutput,
     Message,
-    MessageBuilder,
-    Names,
     Parser,
     Policies,
-    RequestFacts,
-    Route,
     SpecError,
     ToolCall,
     UnknownDialect,
     UnspoolError,
     UsageError,
-    Values,
-    WhitespaceFilter,
     get_dialect,
     parse,
     register,
     render,
 )
+from unspool.dialects import Envelope, Family, Frame, IdFormat, Names, RequestFacts, Route, Values
 from unspool.dialects._family_request_facts import HYBRID
+from unspool.stages import MessageBuilder, WhitespaceFilter
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
@@ -53,7 +44,7 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 def test_every_error_has_one_base() -> None:
-    for error in (UsageError, SpecError, UnknownDialect, MalformedOutput, unspool.ProtocolError):
+    for error in (UsageError, SpecError, UnknownDialect, MalformedOutput, unspool.errors.ProtocolError):
         assert issubclass(error, UnspoolError)
     assert issubclass(UnknownDialect, LookupError)
     assert not issubclass(MalformedOutput, UsageError), "the model's mistake is not the caller's"
@@ -93,24 +84,18 @@ def test_prompt_must_be_text(prompt: Any) -> None:
     assert type(prompt).__name__ in message_of(UsageError, lambda: Parser("hermes", prompt=prompt))
 
 
-@pytest.mark.parametrize("policies", ["repair", {"malformed_call": "repair"}, 5], ids=repr)
+@pytest.mark.parametrize("policies", [[], b"strict", 5], ids=repr)
 def test_policies_must_be_policies(policies: Any) -> None:
     message = message_of(UsageError, lambda: Parser("hermes", policies=policies))
     assert "Policies" in message
     assert type(policies).__name__ in message
 
 
-def test_strict_and_policies_exclude_each_other() -> None:
-    message = message_of(UsageError, lambda: Parser("hermes", strict=True, policies=Policies()))
-    assert "strict=True" in message
-    assert "policies" in message
-
-
 @pytest.mark.parametrize("value", ["ignore", "", None, True, "TEXT"], ids=repr)
 def test_policy_must_be_one_of_its_choices(value: Any) -> None:
     message = message_of(UsageError, lambda: Policies(malformed_call=value))
     assert f"malformed_call={value!r}" in message
-    for choice in ("text", "repair", "keep", "drop", "error"):
+    for choice in ("text", "repair", "call", "drop", "error"):
         assert choice in message
 
 
@@ -118,11 +103,6 @@ def test_policy_must_be_one_of_its_choices(value: Any) -> None:
 def test_every_policy_is_checked(name: str) -> None:
     wrong: dict[str, Any] = {name: "nonsense"}
     assert f"{name}='nonsense'" in message_of(UsageError, lambda: Policies(**wrong))
-
-
-def test_strict_sets_two_policies() -> None:
-    assert Policies(malformed_call="error", truncated_call="error") == STRICT
-    assert Parser("hermes", strict=True).policies == STRICT
 
 
 def test_feed_after_finish_is_an_error() -> None:
@@ -367,7 +347,7 @@ def test_dialect_may_have_only_a_frame() -> None:
 
 def strict(text: str, dialect: str = "hermes", **options: Any) -> MalformedOutput:
     with pytest.raises(MalformedOutput) as caught:
-        parse(text, dialect, strict=True, **options)
+        parse(text, dialect, policies="strict", **options)
     return caught.value
 
 
@@ -451,7 +431,7 @@ def test_missing_closer_error_has_a_caret(dialect: str, text: str, closer: str) 
 
 def test_clean_output_does_not_raise() -> None:
     text = '<think>Hm.</think>\n\nHi.\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
-    message = parse(text, "hermes", strict=True)
+    message = parse(text, "hermes", policies="strict")
     assert message.diagnostics == ()
     assert [call.name for call in message.tool_calls] == ["f"]
 
@@ -469,10 +449,10 @@ def test_policy_raises_only_for_its_own_kind() -> None:
 
 def test_feed_and_finish_never_raise_on_model_output() -> None:
     text = 'Hi. <tool_call>{"name": "f", "arguments": {b}}</tool_call>'
-    parser = Parser("hermes", strict=True)
+    parser = Parser("hermes", policies="strict")
     events = [event for character in text for event in parser.feed(character)] + parser.finish()
     with pytest.raises(MalformedOutput):
-        parser.fold().push(events)
+        parser.fold().feed(events)
     with pytest.raises(MalformedOutput):
         parser.message(events)
     assert Parser("hermes").message(events).content == text

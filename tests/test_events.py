@@ -8,18 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from unspool import (
-    CallArgs,
-    CallEnd,
-    CallStart,
-    Diagnostic,
-    Event,
-    Finish,
-    Markup,
-    Text,
-    normalise,
-)
-from unspool.events import _Event
+from unspool import CallArgs, CallEnd, CallStart, Diagnostic, Event, Finish, Markup, Text
+from unspool.events import _Event, normalise
 
 EXAMPLES: list[Event] = [
     Text("content", "Hi.", 0, 3),

@@ -592,8 +592,8 @@ def test_batch_equals_the_stream_fed_once() -> None:
     parser = Parser("hermes")
     fold = parser.fold()
     for character in raw:
-        fold.push(parser.feed(character))
-    fold.push(parser.finish())
+        fold.feed(parser.feed(character))
+    fold.feed(parser.finish())
     assert _anonymous(fold.message()) == _anonymous(whole)
 
 

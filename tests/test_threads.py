@@ -18,11 +18,11 @@ from unspool import (
     UsageError,
     get_dialect,
     list_dialects,
-    normalise,
     register,
     render,
 )
 from unspool.dialects import _registry as registry
+from unspool.events import normalise
 
 THREADS = 8
 TOOLS = [

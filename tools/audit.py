@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-LOCKS: Final = ("run", "build", "test", "model", "matcher", "dist", "slice", "site")
+LOCKS: Final = ("run", "test", "docs", "uv")
 FREE: Final = frozenset(
     (
         "apache",

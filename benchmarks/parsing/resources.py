@@ -160,7 +160,7 @@ def folding() -> dict[str, float]:
             fold = parser.fold()
             began = thread_time()
             for some in events:
-                fold.push(some)
+                fold.feed(some)
             fold.message()
             spent.append(thread_time() - began)
         found[name] = min(spent) / len(events) * 1e9

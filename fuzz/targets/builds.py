@@ -12,8 +12,9 @@ from typing import IO, Final
 
 from fuzz.choices import Choices, read_case, written_case
 from fuzz.outputs import ROOT, outputs
-from unspool import Parser, normalise
+from unspool import Parser
 from unspool._core.scan.character_runs import COMPILED
+from unspool.events import normalise
 
 PLACE: Final = ROOT / "build" / "compiled"
 

@@ -14,7 +14,8 @@ from typing import Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
-from unspool import UnspoolError, dialect_from_json, dialect_to_json, explain
+from unspool import UnspoolError
+from unspool.dialects import dialect_from_json, dialect_to_json, explain
 from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 1

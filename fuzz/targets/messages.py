@@ -9,14 +9,7 @@ from typing import Any, Final
 from fuzz.choices import Choices, choosing
 from fuzz.forgiving import object_of
 from fuzz.outputs import MESSAGES
-from unspool import (
-    Message,
-    ToolCall,
-    UnspoolError,
-    list_dialects,
-    parse,
-    render,
-)
+from unspool import Message, ToolCall, UnspoolError, list_dialects, parse, render
 from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 3

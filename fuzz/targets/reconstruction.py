@@ -12,7 +12,8 @@ from typing import Final
 from fuzz.choices import Choices
 from fuzz.forgiving import value_of
 from fuzz.outputs import outputs
-from unspool import Parser, ProtocolError
+from unspool import Parser
+from unspool.errors import ProtocolError
 from unspool.wire import ChatStream, ChatStreamDecoder
 
 HEAD: Final = 1
@@ -39,6 +40,6 @@ def seeds() -> Iterator[bytes]:
         if number % 20 == 0:
             parser = Parser(dialect)
             chat = ChatStream(parser, include_usage=bool(number % 40))
-            chunks = [*chat.encode(parser.feed(text)), *chat.encode(parser.finish("stop"))]
+            chunks = [*chat.feed(parser.feed(text)), *chat.feed(parser.finish("stop"))]
             small = [{"choices": chunk["choices"]} for chunk in chunks]
             yield bytes([number % 4]) + json.dumps(small).encode()

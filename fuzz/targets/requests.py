@@ -17,7 +17,6 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.targets.bodies import EXAMPLES
-from unspool.chat_templates import ChatTemplate
 from unspool.gateway import Gateway, Settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.served_models import ServedModel
@@ -25,6 +24,7 @@ from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.logs import LOGGER
 from unspool.gateway.upstreams.base import Batch, Delta, Stream, UpstreamRequest, Usage
 from unspool.gateway.upstreams.http_client import ForwardedResponse
+from unspool.templates import ChatTemplate
 
 GENERATING: Final = (
     "/v1/chat/completions",

@@ -12,7 +12,8 @@ from typing import Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
-from unspool import UnspoolError, from_response_template, to_response_template
+from unspool import UnspoolError
+from unspool.models import from_response_template, to_response_template
 from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 1

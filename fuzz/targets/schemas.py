@@ -8,15 +8,7 @@ from typing import Any, Final
 
 from fuzz.choices import Choices, choosing
 from fuzz.forgiving import object_of
-from unspool import (
-    Message,
-    Policies,
-    ToolCall,
-    UnspoolError,
-    list_dialects,
-    plan,
-    render,
-)
+from unspool import Message, Policies, ToolCall, UnspoolError, list_dialects, plan, render
 from unspool.testing import ModelOutput, assert_laws
 
 EXAMPLES: Final[tuple[dict[str, Any], ...]] = (

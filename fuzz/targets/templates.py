@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fuzz.choices import TOOLS, Choices
-from unspool.chat_templates import ChatTemplate, ChatTemplateError
+from unspool.templates import ChatTemplate, ChatTemplateError
 
 _MESSAGES: Final = (
     {"role": "system", "content": "Be brief."},

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from fuzz.choices import LONGEST, OFFERED, REASONS, Choices
 from fuzz.outputs import ROOT, outputs
-from unspool import Diagnostic, Event, MalformedOutput, Parser, normalise, seeded_ids
+from unspool import Diagnostic, Event, MalformedOutput, Parser
+from unspool.events import normalise
+from unspool.parser import seeded_ids
 from unspool.tokens import label_tokens
 
 if TYPE_CHECKING:

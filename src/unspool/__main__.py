@@ -1,4 +1,4 @@
-"""Entry point of ``python -m unspool``, which does the same as the command ``unspool``."""
+"""Entry point of ``python -m unspool``, which runs the command ``unspool``."""
 
 from .cli import main
 

@@ -1,14 +1,27 @@
 """Exceptions of the library.
 
 ``UsageError`` and its subclasses report mistakes in the calling code.  A fault in a model's output never
-makes ``Parser.feed`` raise an exception; it becomes a diagnostic.  If a policy is set to ``error``, ``parse``
-and message builders raise ``MalformedOutput`` for it.
+makes ``Parser.feed`` raise an exception; it becomes a diagnostic.  If a policy for such a fault is set to
+``error``, ``parse`` and message builders raise ``MalformedOutput``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ArgumentsError",
+    "MalformedOutput",
+    "ProtocolError",
+    "SpecError",
+    "UnknownDialect",
+    "UnspoolError",
+    "UsageError",
+]
+
 _PUBLIC = "unspool"
-"""Module that users import the exceptions from; tracebacks show this name."""
+"""Module from which users import the exceptions; tracebacks show its name."""
 
 
 class UnspoolError(Exception):
@@ -17,13 +30,16 @@ class UnspoolError(Exception):
     __module__ = _PUBLIC
 
 
-class UsageError(UnspoolError):
-    """Error for incorrect use of the library; its message explains what to do."""
+class UsageError(UnspoolError, ValueError, TypeError):
+    """Error for incorrect use of the library; its message explains what to do.
+
+    Code that catches ``ValueError`` or ``TypeError`` catches it, too.
+    """
 
     __module__ = _PUBLIC
 
 
-class SpecError(UnspoolError):
+class SpecError(UnspoolError, ValueError):
     """Error for a contradiction in the declaration of a dialect; its message shows the template."""
 
     __module__ = _PUBLIC
@@ -35,16 +51,37 @@ class UnknownDialect(UsageError, LookupError):
     __module__ = _PUBLIC
 
 
-class ProtocolError(UnspoolError):
+class ProtocolError(UnspoolError, ValueError):
     """Error for an API stream that violates its protocol; see ``ChatStreamDecoder``."""
+
+
+class ArgumentsError(UnspoolError, ValueError):
+    """Error for arguments that cannot be converted, raised by ``ToolCall.args`` and ``parse_as``."""
 
     __module__ = _PUBLIC
 
+    def __init__(self, name: str, arguments: str, detail: str, start: int = 0, end: int = 0) -> None:
+        self.name = name
+        """Name of the function."""
+        self.arguments = arguments
+        """Arguments as the model wrote them, or as JSON."""
+        self.detail = detail
+        """Description of what is wrong."""
+        self.start = start
+        """Offset of the arguments in the output; equal to ``end`` if it is not known."""
+        self.end = end
+        """Offset just past the arguments in the output."""
+        place = f" (characters {start} to {end})" if end > start else ""
+        super().__init__(f"call of {name}{place}: {detail}")
 
-_LENIENT = "Parse without strict=True to get the rest of the output and a diagnostic instead of this error."
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return ArgumentsError, (self.name, self.arguments, self.detail, self.start, self.end)
 
 
-class MalformedOutput(UnspoolError):
+_LENIENT = "Parse with other policies to get the rest of the output and a diagnostic instead of this error."
+
+
+class MalformedOutput(UnspoolError, ValueError):
     """Error for malformed output, raised only if a policy is set to ``error``.
 
     ``parse`` and message builders raise it.  ``Parser.feed`` never does.
@@ -69,8 +106,21 @@ class MalformedOutput(UnspoolError):
         """Text of the faulty call as the model wrote it."""
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
-            f"{caret(raw, at - start)}\n{advice}"
+            + (f"{caret(raw, at - start)}\n" if raw else "")
+            + advice
         )
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return a question that names the most similar names; an empty string if none is similar.
+
+    >>> suggestion("urll", ["url", "model"])
+    ": did you mean 'url'?"
+    """
+    known = [*names]
+    similar = [each for each in known if len(name) > 1 and (name in each or each in name)]
+    similar = similar or get_close_matches(name, known, n=2)
+    return f": did you mean {' or '.join(map(repr, similar[:3]))}?" if similar else ""
 
 
 def caret(raw: str, at: int) -> str:

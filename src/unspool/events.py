@@ -1,12 +1,11 @@
-"""Events that a parser emits for an output: text, calls, markup, diagnostics and the end.
+"""Events that a parser emits for an output: text, calls, markup, diagnostics, and a last event.
 
 Every event has a span: ``start`` and ``end`` are offsets in characters from the beginning of the
 output.  The spans of one stream tile the output: each starts where the previous one ended, so every character
 belongs to exactly one event.  ``Diagnostic`` and ``Finish`` have empty spans.
 
-If the output arrives in small chunks, what could be one event becomes several.  :func:`normalise` joins them,
-and the
-normalised stream is the same for every chunking.
+If the output arrives in small chunks, the parser emits several events where one would be enough.
+:func:`normalise` joins such events.  The normalised stream does not depend on the chunks.
 
 Events are plain classes with slots, because a stream creates one for almost every delta.  A frozen
 dataclass takes several times as long to create.
@@ -15,10 +14,29 @@ dataclass takes several times as long to create.
 # This module, the parser and its stages do not use `from __future__ import annotations`.  In the compiled
 # build, `help` therefore shows the actual types and not mypyc's names for them.  Quoted annotations are shown
 # as they are, with the names of our type aliases.
-from collections.abc import Iterable
-from typing import ClassVar, Final, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from ._core.mypyc_types import i64, mypyc_attr
+from .errors import UsageError
+
+__all__ = [
+    "DIAGNOSTIC_KINDS",
+    "CallArgs",
+    "CallEnd",
+    "CallStart",
+    "Channel",
+    "Diagnostic",
+    "Event",
+    "Finish",
+    "FinishReason",
+    "Markup",
+    "MarkupKind",
+    "Status",
+    "Text",
+    "event_from_dict",
+    "normalise",
+]
 
 Channel: TypeAlias = Literal["content", "reasoning"]
 """Kind of text: ``content`` is the answer, ``reasoning`` is the model's thinking before the answer."""
@@ -37,7 +55,7 @@ MarkupKind: TypeAlias = Literal[
 ]
 """Kind of markup; see :class:`Markup`."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Reason why generation stopped, as one of the values that Chat Completions uses."""
+"""Reason why generation stopped, named as in Chat Completions."""
 
 
 @mypyc_attr(acyclic=True)
@@ -52,12 +70,23 @@ class _Event:
         self.end = end
         """Offset just past the last character of the event's span."""
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the class name, the fields and the span as a JSON-serialisable dictionary.
+
+        :func:`event_from_dict` restores the event.
+        """
+        kind = type(self).__name__
+        fields: dict[str, object] = {"event": kind}
+        for name in _FIELDS[kind]:
+            fields[name] = getattr(self, name)
+        return fields
+
     def _key(self) -> tuple[object, ...]:
         """Return the values of the fields that are not offsets."""
         return ()
 
     def _places(self) -> tuple[int, ...]:
-        """Return the offsets that the event has besides ``start`` and ``end``."""
+        """Return the event's other offsets, besides ``start`` and ``end``."""
         return ()
 
     def __eq__(self, other: object) -> bool:
@@ -84,7 +113,7 @@ class _Event:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Text(_Event):
-    """Piece of the answer or of the reasoning."""
+    """Part of the content or of the reasoning."""
 
     __slots__ = ("channel", "text")
     __match_args__: ClassVar = ("channel", "text")
@@ -134,10 +163,11 @@ class CallStart(_Event):
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class CallArgs(_Event):
-    """Piece of a call's arguments, as JSON text.
+    """Part of a call's arguments, as JSON text.
 
-    Joined together, the pieces of a complete call are one JSON value.  ``json`` is empty if the span contains
-    only syntax around the arguments, such as the closing brace of the object that they are in.
+    The ``json`` of all such events of a complete call, joined together, is one JSON value.  ``json`` is empty
+    if the span contains only syntax around the arguments, such as the closing brace of an object that
+    contains the whole call.
     """
 
     __slots__ = ("index", "json")
@@ -245,16 +275,6 @@ class Diagnostic(_Event):
         """Text of a broken call, as the model wrote it; empty in other diagnostics and in a stream of
         events."""
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the fields as a JSON-serialisable dictionary."""
-        return {
-            "kind": self.kind,
-            "detail": self.detail,
-            "start": self.start,
-            "end": self.end,
-            "raw": self.raw,
-        }
-
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
 
@@ -288,6 +308,50 @@ Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Diagnostic |
 ``assert_never``."""
 
 
+_SPAN: Final = ("start", "end")
+_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "Text": ("channel", "text", *_SPAN),
+    "CallStart": ("index", "name", "id", *_SPAN, "name_start", "name_end"),
+    "CallArgs": ("index", "json", *_SPAN),
+    "CallEnd": ("index", "status", "raw", *_SPAN, "args_start", "args_end"),
+    "Markup": ("kind", "text", *_SPAN),
+    "Diagnostic": ("kind", "detail", *_SPAN, "raw"),
+    "Finish": ("reason", *_SPAN),
+}
+"""Names of the fields of each event class."""
+
+
+def event_from_dict(fields: Mapping[str, Any]) -> "Event":
+    """Return the event that its method ``to_dict`` has converted.
+
+    >>> event_from_dict(Text("content", "Hi.", 0, 3).to_dict())
+    Text('content', 'Hi.', 0:3)
+    """
+    values = dict(fields)
+    kind = values.pop("event", None)
+    if kind not in _CLASSES:
+        raise UsageError(f"event={kind!r}: choose one of {', '.join(_CLASSES)}")
+    if kind == "Finish":
+        values["at"] = values.pop("end", 0)
+        values.pop("start", None)
+    try:
+        event: Event = _CLASSES[kind](**values)
+    except TypeError as error:
+        raise UsageError(f"these are not the fields of {kind}: {', '.join(fields)}") from error
+    return event
+
+
+_CLASSES: Final[dict[str, Any]] = {
+    "Text": Text,
+    "CallStart": CallStart,
+    "CallArgs": CallArgs,
+    "CallEnd": CallEnd,
+    "Markup": Markup,
+    "Diagnostic": Diagnostic,
+    "Finish": Finish,
+}
+
+
 def move(event: "Event", start: i64, end: i64) -> None:
     """Set the start and the end of an event."""
     base: _Event = event  # mypyc accesses attributes of a class faster than those of a union
@@ -296,7 +360,7 @@ def move(event: "Event", start: i64, end: i64) -> None:
 
 
 def channel_after(event: "Event", channel: Channel) -> Channel:
-    """Return the channel after an event, given the ``channel`` before the event."""
+    """Return the channel of text that follows an event, given the ``channel`` before the event."""
     if isinstance(event, Text):
         return event.channel
     if isinstance(event, Markup):
@@ -305,13 +369,6 @@ def channel_after(event: "Event", channel: Channel) -> Channel:
         if event.kind in ("reasoning_close", "content_open", "message_boundary"):
             return "content"
     return channel
-
-
-def event_fields(event: "Event") -> dict[str, object]:
-    """Return an event's class name, fields and span as a JSON-serialisable dictionary."""
-    names: tuple[str, ...] = getattr(event, "__match_args__", ())
-    fields = {name: getattr(event, name) for name in (*names, "start", "end")}
-    return {"event": type(event).__name__, **fields}
 
 
 DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
@@ -335,6 +392,9 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "unnamed_call": "a call did not name its function, which was inferred from its arguments",
     "dropped_token": "a control token that is not part of the dialect was removed",
     "bad_id": "the model wrote an id that cannot be used, so the id was replaced",
+    "unknown_tool": "a call to a tool that the request did not declare",
+    "schema_mismatch": "an argument of a complete call has a wrong type, or a required one is missing; only "
+    "in messages",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header is incomplete or contradicts itself",
     "dropped_text": "text that is not for the user was removed, such as a tool result that the model made up",
@@ -350,7 +410,7 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
-    """Join events that are separate only because the output arrived in chunks, and return the new list.
+    """Return the events, after joining those that are separate only because of chunk boundaries.
 
     >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]

@@ -30,12 +30,18 @@ from ._core.start_state import (
 )
 from ._core.token_ids.reader import TokenReader
 from ._core.token_ids.tokenizer_adapters import AnyTokenizer
-from .dialects._declaration import Dialect
-from .dialects._registry import find
-from .errors import UsageError
+from .dialects import Dialect, find, is_dialect
+from .errors import UnknownDialect, UsageError
 from .events import CallStart, Channel, Event, FinishReason, Markup, Text
 from .message import Message
-from .policies import DEFAULTS, STRICT, Policies
+from .policies import Policies, PolicyChoice, as_policies
+
+__all__ = [
+    "Parser",
+    "ToolList",
+    "parse",
+    "seeded_ids",
+]
 
 ToolList: TypeAlias = Iterable[Mapping[str, object]]
 """Tools of a request, in the format of Chat Completions; or only the ``function`` object of each tool."""
@@ -67,8 +73,7 @@ class Parser:
         continues: bool = False,
         start_channel: Unchecked[Channel | None] = None,
         tokenizer: Unchecked["AnyTokenizer | None"] = None,
-        policies: Unchecked[Policies | None] = None,
-        strict: bool = False,
+        policies: Unchecked["PolicyChoice | None"] = None,
         forced: bool = False,
         keep_raw: bool = True,
         new_id: Callable[[str, int], str] | None = None,
@@ -89,19 +94,15 @@ class Parser:
             ``reasoning``, or ``content`` if the reasoning is already over.
         :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
             also selects the variant of the dialect that fits its vocabulary.
-        :param policies: choices for cases without a single right answer; see :class:`Policies`.
-        :param strict: shorthand for the policies that raise an error for malformed and truncated calls.
-        :param forced: the request forced a call; see the policy ``forced_finish_reason``.
+        :param policies: choices for cases without a single right answer: a :class:`Policies` object, the name
+            of a preset such as ``strict`` or ``vllm``, or a mapping.
+        :param forced: the request forced a call; see ``unspool.wire.WireOptions.forced_finish_reason``.
         :param keep_raw: keep the text of the open call, so that ``CallEnd.raw`` contains this text if the
             call ends malformed or truncated.  Always on under the policy ``commit="call"``.
         :param new_id: a function that returns an id for a call to which the model gave no id.  Its arguments
             are the name of the function and the index of the call.  By default, ids have the format of the
             model family.  ``seeded_ids`` returns a function for reproducible ids.
         """
-        if strict and policies is not None:
-            raise UsageError("pass either strict=True or policies=, not both")
-        if policies is not None and not isinstance(policies, Policies):
-            raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
         if start_channel is not None and start_channel not in ("reasoning", "content"):
             raise UsageError(
                 f"start_channel={start_channel!r}: choose reasoning or content, or pass prompt= instead"
@@ -110,7 +111,7 @@ class Parser:
             raise UsageError("pass either prompt= or start_channel=, not both")
         self.dialect = find(dialect, tokenizer)
         """Dialect of the output."""
-        self.policies = in_force = STRICT if strict else policies or DEFAULTS
+        self.policies: Policies = as_policies(policies)
         """Policies that the parser applies."""
         self.forced = forced
         """True if the request forced a call."""
@@ -118,15 +119,17 @@ class Parser:
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         # With a tokenizer, each special token is a single code point, in the templates and in the input.
         spelling = self.dialect if self._reader is None else self._reader.dialect
-        self._compiled = compiled = _compiled_for(spelling, in_force, self._tools)
+        self._compiled = compiled = _compiled_for(spelling, self.policies, self._tools)
         if prompt is None:
             self._tail = usual_tail(compiled)
         else:
-            by_text = compiled if self._reader is None else _compiled_for(self.dialect, in_force, self._tools)
+            by_text = (
+                compiled if self._reader is None else _compiled_for(self.dialect, self.policies, self._tools)
+            )
             self._tail = self._relevant_tail(prompt, by_text, continues=continues)
         self._given_start: Channel | None = start_channel
         # The commit buffer needs the raw text of a call that it turns back into text.
-        self._keep_raw = keep_raw or in_force.commit == "call"
+        self._keep_raw = keep_raw or self.policies.commit == "call"
         self._start(new_id)
 
     def _start(self, new_id: Callable[[str, int], str] | None) -> None:
@@ -155,6 +158,11 @@ class Parser:
         self._at_start = bool(tail or self._first_events)
         self._finished = False
         self._is_direct = self._can_be_direct()
+
+    @property
+    def tools(self) -> ToolList:
+        """Functions that the request declares."""
+        return self._tools
 
     @property
     def pending(self) -> int:
@@ -188,7 +196,7 @@ class Parser:
 
     @property
     def mode(self) -> str:
-        """Name of the machine's mode, for display: text, trial, payload, tail, between or junk."""
+        """Name of the machine's mode, for display: text, matching, arguments, tail, between or recovery."""
         return self._machine.mode
 
     def feed(self, text: Unchecked[str]) -> "list[Event]":
@@ -249,7 +257,7 @@ class Parser:
             )
         self._finished = True
         self._is_direct = False
-        events = self._machine.feed(self._reader.end()) if self._reader is not None else []
+        events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
         events += self._machine.finish(reason)
         return self._finish_events(events)
 
@@ -264,7 +272,7 @@ class Parser:
         return self._reader.measure()
 
     def tidy(self) -> WhitespaceFilter:
-        """Return a filter that removes framing whitespace from the events of this parser."""
+        """Return a filter that removes formatting whitespace from the events of this parser."""
         return WhitespaceFilter(self)
 
     def fold(self, *, source: str = "") -> MessageBuilder:
@@ -282,7 +290,7 @@ class Parser:
         'Hello.'
         """
         builder = self.fold()
-        builder.push(events)
+        builder.feed(events)
         return builder.message()
 
     def _relevant_tail(
@@ -323,14 +331,14 @@ class Parser:
         if self._reader is not None:
             events = self._reader.plain(events)
         if self._commit_buffer is not None:
-            events = self._commit_buffer.push(events)
+            events = self._commit_buffer.feed(events)
         return events
 
 
 class Outputs:
     """Factory of parsers for many outputs; it reuses the last parser if the options stay the same."""
 
-    def __init__(self, policies: Policies | None) -> None:
+    def __init__(self, policies: PolicyChoice | None) -> None:
         self._policies = policies
         self._parser: Parser | None = None  # the last parser; the next three attributes are its options
         self._dialect: Dialect | None = None
@@ -364,7 +372,7 @@ def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> Compile
     # The options are positional, because the cache is twice as slow with keyword arguments.
     return compiled_dialect(
         dialect,
-        not tools.refused or policies.no_tools == "strip",
+        not tools.refused or policies.no_tools == "drop",
         tools.declared,
         policies.calls_in_reasoning == "call",
         policies.malformed_call == "repair",
@@ -389,14 +397,13 @@ def _without_prompt(event: Event) -> Event | None:
 
 
 def parse(
-    text: str,
+    text: Unchecked[str],
     dialect: str | Dialect,
     *,
     tools: ToolList | None = None,
     prompt: str | None = None,
     continues: bool = False,
-    policies: Policies | None = None,
-    strict: bool = False,
+    policies: PolicyChoice | None = None,
     finish_reason: FinishReason | None = None,
     new_id: Callable[[str, int], str] | None = None,
 ) -> Message:
@@ -409,19 +416,20 @@ def parse(
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
     'now'
     """
-    parser = Parser(
-        dialect,
-        tools=tools,
-        prompt=prompt,
-        continues=continues,
-        policies=policies,
-        strict=strict,
-        new_id=new_id,
-    )
+    try:
+        parser = Parser(
+            dialect, tools=tools, prompt=prompt, continues=continues, policies=policies, new_id=new_id
+        )
+    except UnknownDialect:
+        if isinstance(text, str) and len(text) < 100 and is_dialect(text):
+            raise UsageError(f"the arguments are swapped: call parse(text, {text!r})") from None
+        raise
+    if isinstance(text, Dialect):
+        raise UsageError("the arguments are swapped: call parse(text, dialect)")
     events = parser.feed(text)
     events += parser.finish(finish_reason)
     builder = parser.fold(source=text)
-    builder.push(events)
+    builder.feed(events)
     return builder.message()
 
 

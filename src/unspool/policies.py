@@ -5,74 +5,96 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, Final, Literal, get_args, get_type_hints
+from typing import Any, Final, Literal, Self, TypeAlias, get_args, get_type_hints
 
-from .errors import UsageError
+from .errors import UsageError, suggestion
+
+__all__ = [
+    "ENGINES",
+    "PRESETS",
+    "Policies",
+    "PolicyChoice",
+    "policy_choices",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
     """Choices of behaviour where there is no single right answer.
 
+    In all policies, ``text`` leaves something in the text, ``drop`` removes it, ``call`` reports it as a
+    call, and ``error`` raises ``MalformedOutput``.  Functions with the parameter ``policies`` accept a
+    ``Policies`` object, the name of a preset, or a mapping such as ``{"preset": "vllm", "commit": "call"}``.
+
     >>> Policies(malformed_call="repair").malformed_call
     'repair'
     >>> Policies(malformed_call="ignore")
     Traceback (most recent call last):
     ...
-    unspool.UsageError: malformed_call='ignore': choose one of text, repair, keep, drop, error
+    unspool.UsageError: malformed_call='ignore': choose one of text, repair, call, drop, error
     """
 
     calls_in_reasoning: Literal["call", "text"] = "call"
     """A well-formed call inside reasoning: ``call`` reports the call, ``text`` leaves it in the reasoning."""
-    unknown_tool: Literal["forward", "text"] = "forward"
-    """A call to a tool that was not declared: ``forward`` reports the call, ``text`` leaves it as text."""
-    malformed_call: Literal["text", "repair", "keep", "drop", "error"] = "text"
+    unknown_tool: Literal["call", "text", "drop", "error"] = "call"
+    """A call to a tool that was not declared: ``call`` reports the call, with a diagnostic; ``text`` leaves
+    the call as text; ``drop`` removes it, with a diagnostic; ``error`` raises ``MalformedOutput``."""
+    malformed_call: Literal["text", "repair", "call", "drop", "error"] = "text"
     """A call that is not well-formed: ``text`` puts its raw text back into the content; ``repair``
-    repairs it if possible, and treats it as text otherwise; ``keep`` keeps it among the calls; ``drop``
+    repairs it if possible, and treats it as text otherwise; ``call`` keeps it among the calls; ``drop``
     removes it; ``error`` raises ``MalformedOutput``."""
-    truncated_call: Literal["drop", "text", "keep", "error"] = "drop"
-    """A call that the end of the output cuts off: ``drop`` removes it, with a diagnostic; ``text``, ``keep``
+    truncated_call: Literal["text", "call", "drop", "error"] = "drop"
+    """A call that the end of the output cuts off: ``drop`` removes it, with a diagnostic; ``text``, ``call``
     and ``error`` do the same as for a malformed call."""
+    schema_mismatch: Literal["call", "error"] = "call"
+    """A complete call whose arguments do not fit the declared tool, because one has a wrong type or a
+    required one is missing: ``call`` reports the call, with a diagnostic; ``error`` raises
+    ``MalformedOutput``."""
     commit: Literal["name", "call"] = "name"
     """Time at which a call is reported: ``name`` reports it as soon as its name is known, so that its
     arguments are streamed; ``call`` reports it once it is complete and valid."""
     arguments: Literal["verbatim", "canonical"] = "verbatim"
     """Arguments in a message: ``verbatim`` keeps them as the model wrote them, if the dialect uses JSON;
     ``canonical`` parses and serialises them again."""
-    after_calls: Literal["content", "drop"] = "content"
-    """Text after the first call: ``content`` keeps it, ``drop`` removes it."""
-    whitespace_around_calls: Literal["framing", "keep"] = "framing"
-    """Whitespace between text and a call: ``framing`` removes it as part of the format, ``keep`` keeps it as
+    after_calls: Literal["text", "drop"] = "text"
+    """Text after the first call: ``text`` keeps it, ``drop`` removes it."""
+    whitespace_around_calls: Literal["drop", "text"] = "drop"
+    """Whitespace between text and a call: ``drop`` removes it as part of the format, ``text`` keeps it as
     part of the text.  Whitespace between two calls is always removed."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
     """A closing tag, after which the value of an argument may or may not continue: ``confirmed`` ends the
     value at this tag only if the next text can follow a value; ``first`` always ends the value at this
     tag."""
-    no_tools: Literal["verbatim", "strip"] = "verbatim"
-    """Calls in the output of a request without tools: ``verbatim`` leaves them in the text, ``strip`` removes
+    no_tools: Literal["text", "drop"] = "text"
+    """Calls in the output of a request without tools: ``text`` leaves them in the text, ``drop`` removes
     them."""
     schemaless_value: Literal["string", "json"] = "string"
     """A value between tags for which there is no schema: ``string`` always makes it a string; ``json`` parses
     it if it is valid JSON, and otherwise makes it a string."""
-    reasoning_field: Literal["both", "reasoning_content", "reasoning"] = "both"
-    """Name of the field for reasoning in Chat Completions; ``both`` writes two fields."""
-    forced_finish_reason: Literal["tool_calls", "stop"] = "tool_calls"
-    """Finish reason of a response with a tool call, if the request forced this call."""
     call_ids: Literal["native", "generated"] = "native"
     """Ids of calls: ``native`` uses those that the model wrote, if usable; ``generated`` ignores them."""
 
+    def __new__(cls, *_: object, **choices: object) -> Self:
+        # This runs before the generated `__init__`, whose TypeError would not suggest a name.
+        for name, value in choices.items():
+            if name not in policy_choices():
+                raise UsageError(_unknown(name, value))
+        return object.__new__(cls)
+
     @staticmethod
     def preset(name: str, **changes: str) -> Policies:
-        """Return the policies that come closest to the behaviour of another engine.
+        """Return the policies of a preset: ``strict``, or those closest to the behaviour of another engine.
 
-        The remaining differences are documented in "Coming from another engine".
+        ``strict`` raises an error for every broken call, undeclared tool and argument that does not fit its
+        schema.  The differences that remain between the others and the engines are documented in "Coming
+        from another engine".
 
         >>> Policies.preset("vllm").after_calls
         'drop'
-        >>> Policies.preset("vllm", after_calls="content").after_calls
-        'content'
+        >>> Policies.preset("vllm", after_calls="text").after_calls
+        'text'
 
-        :param name: vllm, sglang, dynamo, llamacpp or ollama.
+        :param name: strict, vllm, sglang, dynamo, llamacpp or ollama.
         :param changes: policies that differ from the preset.
         """
         return Policies.from_mapping({"preset": name, **changes})
@@ -84,10 +106,6 @@ class Policies:
         preset = changes.pop("preset", None)
         if preset is not None and preset not in _PRESETS:
             raise UsageError(f"preset={preset!r}: choose one of {', '.join(_PRESETS)}")
-        unknown = sorted(changes.keys() - policy_choices())
-        if unknown:
-            names = ", ".join(sorted([*policy_choices(), "preset"]))
-            raise UsageError(f"unknown policy {unknown[0]!r}: choose from {names}")
         return Policies(**{**_PRESETS.get(preset, {}), **changes})
 
     def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
@@ -111,38 +129,74 @@ def policy_choices() -> dict[str, tuple[str, ...]]:
 _PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
     "vllm": {
         "after_calls": "drop",
-        "whitespace_around_calls": "keep",
-        "malformed_call": "keep",
-        "reasoning_field": "reasoning",
-        "truncated_call": "keep",
+        "whitespace_around_calls": "text",
+        "malformed_call": "call",
+        "truncated_call": "call",
     },
     "sglang": {
-        "whitespace_around_calls": "keep",
+        "whitespace_around_calls": "text",
         "calls_in_reasoning": "text",
-        "reasoning_field": "reasoning_content",
         "unknown_tool": "text",
     },
     "dynamo": {
-        "whitespace_around_calls": "keep",
+        "whitespace_around_calls": "text",
         "calls_in_reasoning": "text",
         "commit": "call",
-        "reasoning_field": "reasoning_content",
     },
-    "llamacpp": {
-        "reasoning_field": "reasoning_content",
-        "truncated_call": "keep",
-    },
-    "ollama": {
-        "commit": "call",
-        "reasoning_field": "reasoning",
+    "llamacpp": {"truncated_call": "call"},
+    "ollama": {"commit": "call"},
+    "strict": {
+        "malformed_call": "error",
+        "truncated_call": "error",
+        "unknown_tool": "error",
+        "schema_mismatch": "error",
     },
 }
-"""Policies of each engine, where they differ from the defaults; ``tools/coming_from.py`` checks them."""
+"""Policies of each engine, where they differ from the defaults; ``lab/coming_from.py`` checks them."""
 
-ENGINES: Final = tuple(_PRESETS)
-"""Names of the presets."""
+PRESETS: Final = tuple(_PRESETS)
+"""Names of the presets: the engines and ``strict``."""
+ENGINES: Final = tuple(name for name in PRESETS if name != "strict")
+"""Names of the presets that imitate an engine."""
 
 DEFAULTS = Policies()
 """Default policies."""
-STRICT = Policies(malformed_call="error", truncated_call="error")
-"""Policies that raise an error for malformed and truncated calls; ``strict=True`` selects them."""
+
+PolicyChoice: TypeAlias = Policies | str | Mapping[str, str]
+"""Policies, the name of a preset, or a mapping as for :meth:`Policies.from_mapping`."""
+
+
+def as_policies(choice: PolicyChoice | None) -> Policies:
+    """Return the policies that a caller has chosen; None selects the defaults."""
+    if choice is None:
+        return DEFAULTS
+    if isinstance(choice, Policies):
+        return choice
+    if isinstance(choice, str):
+        return Policies.preset(choice)
+    if isinstance(choice, Mapping):
+        return Policies.from_mapping(choice)
+    raise UsageError(
+        f"policies must be a Policies object, the name of a preset or a mapping, not {type(choice).__name__}"
+    )
+
+
+def policies_from_text(text: str) -> Policies:
+    """Return the policies in the form of the command line: a preset, policies, or both, joined by commas.
+
+    >>> policies_from_text("vllm,commit=call") == Policies.preset("vllm", commit="call")
+    True
+    """
+    choices: dict[str, str] = {}
+    for word in filter(None, text.split(",")):
+        name, equals, value = word.partition("=")
+        choices |= {name.strip(): value.strip()} if equals else {"preset": name.strip()}
+    return Policies.from_mapping(choices)
+
+
+def _unknown(name: str, value: object) -> str:
+    if name in ("reasoning_field", "forced_finish_reason"):
+        return f"{name} is an option of the wire formats: ChatStream(parser, options={{{name!r}: {value!r}}})"
+    names = policy_choices()
+    similar = suggestion(name, names)
+    return f"there is no policy {name!r}{similar or ': choose from ' + ', '.join(sorted(names))}"

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from unspool.batch import _input_files as batch_inputs
+from unspool.batch import input_files as batch_inputs
 from unspool.batch import parse_batch
-from unspool.batch._input_files import cut, find_inputs, read, schema_of
-from unspool.batch._run_job import InProcess, run_job
+from unspool.batch.input_files import cut, find_inputs, read, schema_of
+from unspool.batch.run_job import InProcess, run_job
 from unspool.cli import main
 from unspool.cli.batch import Progress
 
@@ -501,6 +501,16 @@ def test_nan_becomes_null_in_json(tmp_path: Path) -> None:
     table = read_rows(tmp_path / "parquet")
     assert math.isnan(table[0]["n"])
     assert table[0]["meta"] == '{"p": [null, null, 0.5]}'
+
+
+def test_text_of_other_languages_stays_readable_in_json(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text('{"text": "Grüße", "note": "Zürich"}\n', encoding="utf-8")
+    assert batch(source, tmp_path / "out", "--dialect", "hermes", "--format", "jsonl") == 0
+    (part,) = (tmp_path / "out").glob("part-*")
+    written = part.read_text(encoding="utf-8")
+    assert "Grüße" in written
+    assert "Zürich" in written
 
 
 def test_table_text_that_claims_to_be_json_stays_on_its_line(tmp_path: Path) -> None:

@@ -16,18 +16,7 @@ from hypothesis import strategies as st
 import corpus_cases
 import standard_scenarios
 from corpus_cases import Vector
-from unspool import (
-    BrokenCall,
-    Dialect,
-    Message,
-    Policies,
-    ToolCall,
-    UsageError,
-    list_dialects,
-    parse,
-    render,
-    seeded_ids,
-)
+from unspool import Dialect, Message, Policies, ToolCall, UsageError, list_dialects, parse, render
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 from unspool.batch import (
     PARSED,
@@ -37,6 +26,8 @@ from unspool.batch import (
     parse_batches,
     render_batch,
 )
+from unspool.message import BrokenCall
+from unspool.parser import seeded_ids
 from vocabularies import bytes_for
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -289,6 +280,9 @@ def test_every_arrow_list_type_is_accepted(kind: pa.DataType) -> None:
     for batch_ in (whole, whole.slice(1)):
         parsed = parse_batch(batch_, "hermes", token_ids="ids", tokenizer=vocabulary)
         assert parsed["content"].to_pylist() == ["Hello", None, "World"][-batch_.num_rows :]
+    full = pa.record_batch({"ids": pa.array([list(b"Hello"), list(b"World")], kind)})
+    parsed = parse_batch(full, "hermes", token_ids="ids", tokenizer=vocabulary)
+    assert parsed["content"].to_pylist() == ["Hello", "World"]
 
 
 def test_padding_is_not_output() -> None:
@@ -320,7 +314,7 @@ def test_padding_is_not_output() -> None:
             {"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"},
             "the prompt must be token ids, too",
         ),
-        ({"policies": "strict"}, "policies must be a Policies value"),
+        ({"policies": 5}, "policies must be a Policies object"),
     ],
 )
 def test_usage_error_for_all_rows_is_raised_at_once(options: dict[str, Any], message: str) -> None:

@@ -13,25 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gguf_files import write_gguf
-from unspool import (
-    Dialect,
-    Parser,
-    UsageError,
-    __version__,
-    dialect_schema,
-    explain,
-    list_dialects,
-    parse,
-    render,
-    sample_outputs,
-    to_response_template,
-)
+from unspool import Dialect, Parser, UsageError, __version__, list_dialects, parse, render, sample_outputs
 from unspool._core.scan import character_runs as _scan
 from unspool.cli import demo, main
+from unspool.dialects import dialect_schema, explain
+from unspool.models import to_response_template
 
 OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -73,7 +64,7 @@ def output(tmp_path: Path) -> str:
 def test_parse_prints_the_message(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parse", "--dialect", "hermes", output]) == 0
     message = json.loads(capsys.readouterr().out)
-    assert list(message) == ["reasoning", "content", "tool_calls", "diagnostics", "finish_reason"]
+    assert list(message) == ["content", "reasoning", "tool_calls", "diagnostics", "finish_reason"]
     assert message["content"] == "On it."
     assert message["finish_reason"] == "tool_calls"
     (call,) = message["tool_calls"]
@@ -91,10 +82,10 @@ def test_parse_reads_standard_input(file: Sequence[str]) -> None:
 def test_parse_accepts_policy_presets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "output.txt"
     output.write_text(f"Hm.\n\n{OUTPUT.partition('On it. ')[2]}", encoding="utf-8")
-    for like, content in ((["--preset", "vllm"], "Hm.\n\n"), ([], "Hm.")):
+    for like, content in ((["--policies", "vllm"], "Hm.\n\n"), ([], "Hm.")):
         assert main(["parse", "--dialect", "hermes", *like, str(output)]) == 0
         assert json.loads(capsys.readouterr().out)["content"] == content
-    assert main(["parse", "--dialect", "hermes", "--preset", "nobody", str(output)]) == 2
+    assert main(["parse", "--dialect", "hermes", "--policies", "nobody", str(output)]) == 2
     assert "choose one of vllm" in capsys.readouterr().err
 
 
@@ -162,7 +153,7 @@ def test_prompt_decides_the_start_channel() -> None:
 
 def test_strict_error_is_one_line() -> None:
     broken = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'
-    done = run("parse", "--dialect", "hermes", "--strict", stdin=broken)
+    done = run("parse", "--dialect", "hermes", "--policies", "strict", stdin=broken)
     assert done.returncode == 2
     assert done.stdout == b""
     assert done.stderr.decode().startswith("unspool: malformed call at offset 41")
@@ -361,6 +352,30 @@ def test_cli_imports_only_the_standard_library() -> None:
     assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
 
 
+# -- the conformance command
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_counts_failed_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.progress import Progress
+
+    from unspool.cli import conformance
+
+    shown: list[str] = []
+    monkeypatch.setattr(Progress, "update", lambda *_, description, **__: shown.append(description))
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with conformance._progress("peer", 3) as tick:
+        assert tick is not None
+        for status in ("passed", "failed", "skipped"):
+            case = SimpleNamespace(dialect="hermes")
+            tick(SimpleNamespace(status=status, case=case))  # type: ignore[arg-type]
+    assert shown == ["peer hermes", "peer hermes, 1 failed", "peer hermes, 1 failed"]
+
+
 # -- the demo command
 
 
@@ -390,6 +405,7 @@ def test_sample_output_display_agrees_with_the_parse(name: str) -> None:
     for _ in show.play():
         # The parser's count includes text that it keeps from the prompt.
         assert show.pending <= show.parser.pending
+    assert show.pending == 0
     message = parse(
         recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unspool import ProtocolError, UnknownDialect, UsageError
+from unspool import UnknownDialect, UsageError
 from unspool.conformance import (
     CallReference,
     DeltaMessage,
@@ -23,8 +23,9 @@ from unspool.conformance import (
     cases,
     json_schema,
 )
-from unspool.conformance._cases import Status, order_lines, part_from_json
 from unspool.conformance._delta_reader import StreamPosition, decode_stream
+from unspool.conformance.case_format import Status, order_lines, part_from_json
+from unspool.errors import ProtocolError
 
 jsonschema = pytest.importorskip("jsonschema")
 

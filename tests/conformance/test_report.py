@@ -26,11 +26,11 @@ from test_suite import LosesCalls
 
 from unspool.cli import main
 from unspool.conformance import InProcess, Request, Unsupported
-from unspool.conformance import _report as report_module
+from unspool.conformance import report as report_module
 from unspool.conformance._compare import CLASSES
-from unspool.conformance._parser_adapters import UnspoolSession, unspool_adapter
-from unspool.conformance._report import EVERY, STATUSES, Tally, _cuts, html_report, status
-from unspool.conformance._runner import BATCH, run_suite, to_json
+from unspool.conformance.parser_adapters import UnspoolSession, unspool_adapter
+from unspool.conformance.report import EVERY, STATUSES, Tally, _cuts, html_report, status
+from unspool.conformance.runner import BATCH, run_suite, to_json
 
 SCRIPT = Path(report_module.__file__).with_name("report.js")
 NODE = shutil.which("node") or ""
@@ -226,7 +226,7 @@ def test_page_states_what_was_run(results: dict[str, Any]) -> None:
         assert wanted in text
     total = sum(cell["passed"] + cell["failed"] + cell["xfailed"] for cell in results["cells"])
     assert f"on {total:,} cases" in text
-    assert "--parser unspool --command" in text
+    assert "--unspool --command" in text
 
 
 # -- details of every case

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from test_suite import LosesCalls, Sabotage
 
-from paths import ROOT
 from unspool import UsageError
 from unspool.cli import main
 from unspool.conformance import (
@@ -29,16 +27,16 @@ from unspool.conformance import (
 )
 from unspool.conformance._chunkings import Chunks
 from unspool.conformance._compare import CLASSES
-from unspool.conformance._parser_adapters import (
+from unspool.conformance._shrink import shrink
+from unspool.conformance.parser_adapters import (
     ParserFailed,
     UnspoolSession,
     Unsupported,
     load_factory,
     unspool_adapter,
 )
-from unspool.conformance._result_files import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
-from unspool.conformance._runner import BATCH, Runner, run_suite, to_json
-from unspool.conformance._shrink import shrink
+from unspool.conformance.result_files import FORMAT, MAX_CHARACTERS, abbreviate, merge_results
+from unspool.conformance.runner import BATCH, Runner, run_suite, to_json
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -53,7 +51,7 @@ def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
 
 PROGRAM = """
 import json, os, sys
-from unspool.conformance._parser_adapters import Request, UnspoolSession
+from unspool.conformance.parser_adapters import Request, UnspoolSession
 
 def say(message):
     print(json.dumps(message), flush=True)
@@ -191,12 +189,12 @@ def test_program_that_exits_at_once_is_an_error() -> None:
 
 
 def test_factory_is_named_by_module_and_attribute() -> None:
-    assert load_factory("unspool.conformance._parser_adapters:UnspoolSession") is UnspoolSession
+    assert load_factory("unspool.conformance.parser_adapters:UnspoolSession") is UnspoolSession
     for path, complaint in (
-        ("unspool.conformance._parser_adapters", "package.module:name"),
+        ("unspool.conformance.parser_adapters", "package.module:name"),
         ("nowhere.at_all:factory", "cannot load"),
-        ("unspool.conformance._parser_adapters:nothing", "cannot load"),
-        ("unspool.conformance._parser_adapters:__name__", "not callable"),
+        ("unspool.conformance.parser_adapters:nothing", "cannot load"),
+        ("unspool.conformance.parser_adapters:__name__", "not callable"),
     ):
         with pytest.raises(UsageError, match=complaint):
             load_factory(path)
@@ -448,7 +446,6 @@ def test_list_show_and_export_work(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--chunking", "slices"], "unknown chunking 'slices'"),
         (["run", "--dialect", "nobody"], "no dialect 'nobody'"),
         (["run", "--scenario", "nothing"], "no scenario matches nothing"),
-        (["run", "--parser", "nobody"], "nobody"),
         (["run", "--factory", "nowhere"], "package.module:name"),
         (["run", "--command", "/nonexistent/parser"], "cannot run"),
     ],
@@ -524,12 +521,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
-    # The entry point is registered only once the package has been installed again.
-    installed = any(entry.value == "unspool.conformance.plugin" for entry in entry_points(group="pytest11"))
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *([] if installed else ["-p", "unspool.conformance.plugin"]),
+            *("-p", "unspool.conformance.plugin"),
             *arguments,
         ],
         cwd=project,
@@ -542,7 +537,7 @@ def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_pytest_plugin_is_silent_by_default(project: Path) -> None:
+def test_pytest_plugin_adds_nothing_without_its_option(project: Path) -> None:
     code, printed = run_pytest(project)
     assert code == 0
     assert "1 passed" in printed
@@ -583,8 +578,3 @@ def test_pytest_plugin_explains_failures(project: Path, wrong: str) -> None:
     code, printed = run_pytest(project, "--unspool-conformance=tiny:factory", wrong)
     assert code == 4
     assert "cannot load 'nowhere:factory'" in printed or "no scenario matches nothing" in printed
-
-
-def test_package_declares_the_pytest_plugin() -> None:
-    declared = (ROOT / "pyproject.toml").read_text("utf-8")
-    assert '[project.entry-points.pytest11]\nunspool = "unspool.conformance.plugin"' in declared

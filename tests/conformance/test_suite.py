@@ -18,14 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paths import ROOT
-from unspool import (
-    Message,
-    TextPart,
-    ToolCall,
-    UsageError,
-    list_dialects,
-    render,
-)
+from unspool import Message, ToolCall, UsageError, list_dialects, render
 from unspool.conformance import (
     DeltaMessage,
     InProcess,
@@ -35,14 +28,15 @@ from unspool.conformance import (
     Unsupported,
     cases,
 )
-from unspool.conformance import _scenarios as scenarios_package
-from unspool.conformance._cases import DeltaToolCall
+from unspool.conformance import scenarios as scenarios_package
 from unspool.conformance._chunkings import CHUNKINGS, MAX_PIECES, _tokenizer, chunked
-from unspool.conformance._parser_adapters import UnspoolSession, unspool_adapter
 from unspool.conformance._rulings import RULINGS
-from unspool.conformance._runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner, explain_failure
-from unspool.conformance._scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select
-from unspool.conformance._scenarios.scenario import to_render_parts
+from unspool.conformance.case_format import DeltaToolCall
+from unspool.conformance.parser_adapters import UnspoolSession, unspool_adapter
+from unspool.conformance.runner import ALL_CHUNKINGS, BATCH, CaseResult, Runner, explain_failure
+from unspool.conformance.scenarios import GROUPS, SCENARIOS, Inapplicable, capabilities_of, select
+from unspool.conformance.scenarios.scenario import to_render_parts
+from unspool.message import TextPart
 from unspool.testing._rendered_pieces import render_pieces
 
 NAMES = [dialect.name for dialect in list_dialects()]

@@ -6,16 +6,9 @@ import re
 
 import pytest
 
-from unspool import (
-    Dialect,
-    Envelope,
-    Message,
-    Parser,
-    explain,
-    get_dialect,
-    list_dialects,
-)
+from unspool import Dialect, Message, Parser, get_dialect, list_dialects
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool.dialects import Envelope, explain
 
 NAMES = [dialect.name for dialect in list_dialects()]
 
@@ -26,8 +19,8 @@ def parse_slowly(text: str, name: str) -> Message:
     parser = Parser(dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
     fold = parser.fold()
     for character in text:
-        fold.push(parser.feed(character))
-    fold.push(parser.finish())
+        fold.feed(parser.feed(character))
+    fold.feed(parser.finish())
     return fold.message()
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from paths import ROOT
-from unspool import (
-    Dialect,
+from unspool import Dialect, parse, render
+from unspool.dialects import (
     Envelope,
     Family,
     Frame,
@@ -22,8 +22,6 @@ from unspool import (
     Route,
     Thinking,
     Values,
-    parse,
-    render,
 )
 from unspool.testing import check_dialect
 

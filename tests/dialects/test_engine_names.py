@@ -6,14 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unspool import (
-    Dialect,
-    Parser,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    register,
-)
+from unspool import Dialect, Parser, UsageError, get_dialect, list_dialects, register
 from unspool.dialects._registry import facts_of
 from unspool.dialects._validation import check_facts
 

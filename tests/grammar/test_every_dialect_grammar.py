@@ -14,7 +14,8 @@ from test_sampled_texts import WITH_CALLS
 
 import unspool
 from matchers import Llama, XGrammar, has_llama, has_xgrammar, needs_llama, needs_xgrammar
-from unspool import Dialect, Message, Names, ToolCall, UsageError
+from unspool import Dialect, Message, ToolCall, UsageError
+from unspool.dialects import Names
 from unspool.grammar import Choice, Grammar, Start, grammar_for
 
 WEATHER = {
@@ -382,6 +383,17 @@ def test_recursive_schema_is_accepted() -> None:
         grammar = grammar_for(dialect, tools, choice="required")
         accepts(grammar, render_calls(dialect, ("f", deep)))
         rejects(grammar, render_calls(dialect, ("f", {"sub": {"sub": {}, "n": 2}, "n": 3})))
+
+
+@pytest.mark.parametrize("types", [{}, {"type": ["object", "null"]}])
+def test_schema_that_is_a_reference_is_followed(types: dict[str, Any]) -> None:
+    target = {**types, "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    tools = [{"name": "f", "parameters": {"$ref": "#/$defs/T", "$defs": {"T": target}}}]
+    dialect = unspool.get_dialect("hermes")
+    grammar = grammar_for(dialect, tools, choice="required")
+    accepts(grammar, render_calls(dialect, ("f", {"n": 1})))
+    rejects(grammar, render_calls(dialect, ("f", {"n": "x"})))
+    rejects(grammar, render_calls(dialect, ("f", {})))
 
 
 def test_names_are_escaped_where_the_dialect_does() -> None:

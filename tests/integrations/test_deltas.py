@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from unspool import (
-    MalformedOutput,
-    Parser,
-    Policies,
-    get_dialect,
-    list_dialects,
-)
+from unspool import MalformedOutput, Parser, Policies, get_dialect, list_dialects
 from unspool._core.render.example_output import example
 from unspool.integrations._deltas import Delta, DeltaEncoder
-from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool.wire import ChatStream, is_poisoned
 
 NAMES = [dialect.name for dialect in list_dialects()]
 
@@ -32,7 +25,7 @@ def merge_deltas(text: str, dialect: str, size: int) -> tuple[Any, ...]:
     steps = [parser.feed(text[at : at + size]) for at in range(0, len(text), size)] + [parser.finish()]
     reasoning = content = ""
     calls: list[list[str | None]] = []
-    for delta in map(deltas.push, steps):
+    for delta in map(deltas.feed, steps):
         reasoning += delta.reasoning
         content += delta.content
         for call in delta.calls:
@@ -80,10 +73,10 @@ def test_policy_errors_are_errors() -> None:
     parser = Parser("hermes", policies=Policies(malformed_call="error"))
     deltas = DeltaEncoder(parser)
     with pytest.raises(MalformedOutput):
-        deltas.push(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
+        deltas.feed(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
 
 
 def test_empty_step_gives_an_empty_delta() -> None:
     assert not Delta()
     parser = Parser("hermes")
-    assert not DeltaEncoder(parser).push(parser.feed("<tool"))
+    assert not DeltaEncoder(parser).feed(parser.feed("<tool"))

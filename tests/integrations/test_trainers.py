@@ -1,6 +1,6 @@
 """unspool inside verl, TRL and slime: their contracts, without the packages.
 
-``make peer-trainers`` runs the same with the trainers' own packages.
+``python -m lab.training_peers`` runs the same with the trainers' own packages.
 """
 
 from __future__ import annotations

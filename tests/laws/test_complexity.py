@@ -12,7 +12,7 @@ from zlib import crc32
 
 import pytest
 
-from complexity import LENGTHS, MARGIN, counted_instructions
+from lab.complexity import LENGTHS, MARGIN, counted_instructions
 from unspool import (
     CallArgs,
     CallEnd,
@@ -25,7 +25,6 @@ from unspool import (
     Text,
     get_dialect,
     list_dialects,
-    normalise,
     parse,
     plan,
     render,
@@ -34,6 +33,7 @@ from unspool._core.compile_cache import compiled_dialect
 from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.scan.character_runs import COMPILED
 from unspool._core.schema.tools import ValueType
+from unspool.events import normalise
 from unspool.testing import (
     HostileText,
     ModelOutput,
@@ -75,16 +75,15 @@ def test_sublinear_work_passes() -> None:
 
 
 def test_every_state_has_an_output() -> None:
-    assert {"start", "reasoning", "content", "trial", "payload", "string", "tail", "between", "junk"} <= set(
-        states("hermes")
-    )
+    modes = {"matching", "arguments", "string", "tail", "between", "recovery"}
+    assert modes | {"start", "reasoning", "content"} <= set(states("hermes"))
     assert {"<tool_call>", "<tool_call", "<tool_call>\n", '"', "\\"} <= set(units("hermes"))
 
 
 @counted
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_texts_cost_linear_work(name: str) -> None:
-    """One text for each dialect; ``make complexity`` tries all of them."""
+    """One text for each dialect; ``python -m lab.complexity`` tries all of them."""
     assert_complexity(hostile(name, Random(crc32(name.encode()))), 400)  # noqa: S311 - reproducible
 
 
@@ -155,7 +154,7 @@ def test_plan_stages_cost_linear_work() -> None:
 def test_endless_name_is_not_held(name: str) -> None:
     forms = compiled_dialect(get_dialect(name)).forms.calls
     nameless = any(form.unnamed for form in forms)  # a call without a name, which the parameters identify
-    heads = {head for state, head in states(name).items() if "trial" in state}
+    heads = {head for state, head in states(name).items() if "matching" in state}
     for before, key in product(heads, ("name", "id", "other", "a" * 900)):
         parser = Parser(name)
         parser.feed(f'{before}{{"{key}": "')
@@ -194,13 +193,17 @@ def test_second_call_may_have_its_arguments_first() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("what", ["text", "drop", "keep", "error"])
+@pytest.mark.parametrize("what", ["text", "drop", "call", "error"])
 def test_uncommitted_calls_leave_no_gap_in_indices(name: str, what: str) -> None:
     """With ``commit=call`` the remaining calls are numbered from 0, whatever happens to broken ones."""
     policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]
     states_ = states(name)
     whole = states_.get("late between") or states_.get("tail") or ""
-    for output in (whole, states_.get("junk", "") + whole, states_.get("junk", "") + "\n" + whole + whole):
+    for output in (
+        whole,
+        states_.get("recovery", "") + whole,
+        states_.get("recovery", "") + "\n" + whole + whole,
+    ):
         case = ModelOutput(output, policies=policies)
         for chunks in ([output], list(output)):
             assert_order(run_parser(name, case, chunks))

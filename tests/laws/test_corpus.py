@@ -17,17 +17,17 @@ from unspool import (
     CallEnd,
     CallStart,
     Dialect,
-    Names,
     Parser,
     Policies,
-    ReasoningSplitter,
     UnknownDialect,
-    from_response_template,
     get_dialect,
     parse,
 )
-from unspool.dialects._templates import parse_template, split_at, split_marks
+from unspool.dialects import Names
+from unspool.dialects.templates import parse_template, split_at, split_marks
 from unspool.events import FinishReason
+from unspool.models import from_response_template
+from unspool.stages import ReasoningSplitter
 from unspool.testing import ModelOutput, ParseRun, assert_laws, chunkings, comparable, run_parser
 
 PLAN = "the plan applies chat_template_kwargs: see tests/planning/test_plan.py"

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from regressions import IDS, INCOMPLETE, ROWS, Case, Row, named, tool
 from standard_scenarios import callers
 from unspool import (
-    STRICT,
     CallArgs,
     Event,
     MalformedOutput,
@@ -27,8 +27,8 @@ from unspool import (
     parse,
     render,
 )
-from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.planning import Plan, plan
+from unspool.templates import ChatTemplate, normalise_history
 from unspool.testing import ModelOutput as Request
 from unspool.testing import ParseRun, assert_laws, chunkings, run_parser
 from unspool.testing._complexity import assert_linear, count_lines
@@ -37,9 +37,10 @@ from unspool.wire import (
     ChatStreamDecoder,
     MessagesStream,
     ResponsesStream,
+    WireOptions,
+    make_poison,
     sse,
 )
-from unspool.wire._poisoned_calls import make_poison
 
 BORDER = "⏵"
 CALLERS = [dialect.name for dialect in callers()]
@@ -155,8 +156,8 @@ def stream(
     """Return what a server sends for these chunks; by default, as Chat Completions."""
     parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies, forced=forced)
     wire = api(parser)
-    sent = [wire.encode(parser.feed(chunk)) for chunk in chunks]
-    sent.append(wire.encode(parser.finish(case.backend_reason)))
+    sent = [wire.feed(parser.feed(chunk)) for chunk in chunks]
+    sent.append(wire.feed(parser.finish(case.backend_reason)))
     return [json.loads(json.dumps(chunk)) for portion in sent for chunk in portion]
 
 
@@ -206,8 +207,8 @@ def test_b10_spelled_marker_is_text_with_ids() -> None:
     fold = parser.fold()
     for ids in ([think], spell("the tag `</think>` ends it"), [close], spell("ok")):
         for token in ids:
-            fold.push(parser.feed_tokens([token]))
-    fold.push(parser.finish("stop"))
+            fold.feed(parser.feed_tokens([token]))
+    fold.feed(parser.finish("stop"))
     message = fold.message()
     assert message.reasoning == "the tag `</think>` ends it"
     assert message.content == "ok"
@@ -395,18 +396,19 @@ def parse_with_plan(decided: Plan, chunks: Sequence[str]) -> Message:
     parser = decided.parser()
     fold = parser.fold()
     for chunk in chunks:
-        fold.push(parser.feed(chunk))
-    fold.push(parser.finish("stop"))
+        fold.feed(parser.feed(chunk))
+    fold.feed(parser.finish("stop"))
     return fold.message()
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
 def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> None:
     """vllm PR #9209: stop.  OpenAI itself says stop, so there is a choice."""
-    assert Policies().forced_finish_reason == "tool_calls"
-    case = Case(named("f"), '{"a":1}', policies=Policies(forced_finish_reason=reason))
+    assert WireOptions().forced_finish_reason == "tool_calls"
+    case = Case(named("f"), '{"a":1}')
+    encoder = partial(ChatStream, options=WireOptions(forced_finish_reason=reason))
     for chunks in chunkings(case.raw):
-        message = client(stream(case, chunks, forced=True))
+        message = client(stream(case, chunks, encoder, forced=True))
         assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a":1}')]
         assert message.finish_reason == reason
 
@@ -417,7 +419,7 @@ def test_i10_finish_reason_of_a_forced_call_follows_the_policy(reason: Any) -> N
 def test_j01_strict_policies_raise() -> None:
     """MiaAI-Lab#55; hermes-agent#7680: the truncated call goes unnoticed."""
     with pytest.raises(MalformedOutput):
-        parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies=STRICT)
+        parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies="strict")
 
 
 def test_j04_cut_call_is_kept_as_a_diagnostic() -> None:
@@ -475,9 +477,9 @@ def test_l08_calls_are_counted_from_zero(call_deltas: list[dict[str, Any]]) -> N
 )
 def test_l10_reasoning_has_the_field_the_client_reads(field: Any, keys: set[str]) -> None:
     """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: the field is renamed, and reasoning is lost."""
-    assert Policies().reasoning_field == "both"
-    case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
-    chunks = stream(case, list(case.raw))
+    assert WireOptions().reasoning_field == "both"
+    case = Case("hermes", "<think>Hm.</think>Hi.")
+    chunks = stream(case, list(case.raw), partial(ChatStream, options=WireOptions(reasoning_field=field)))
     seen = {key for chunk in chunks for key in chunk["choices"][0]["delta"] if key.startswith("reasoning")}
     assert seen == keys
     assert client(chunks).reasoning == "Hm."
@@ -767,8 +769,8 @@ def test_r05_long_text_is_joined_once() -> None:
         parser = Parser("hermes")
         fold = parser.fold()
         for _ in range(deltas):
-            fold.push(parser.feed("word"))
-        fold.push(parser.finish("stop"))
+            fold.feed(parser.feed("word"))
+        fold.feed(parser.finish("stop"))
         start = time.process_time()
         assert fold.message().content == "word" * deltas
         return time.process_time() - start

@@ -18,11 +18,12 @@ import corpus_cases
 import standard_scenarios
 from corpus_cases import CORPUS, Vector
 from standard_scenarios import Case
-from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
-from unspool.conformance._cases import CallReference, TextSegment
-from unspool.conformance._scenarios.capabilities import Capabilities
-from unspool.conformance._scenarios.sample_parts import STANDARD_TOOLS
-from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
+from unspool import Dialect, Message, Parser, ToolCall, get_dialect
+from unspool.conformance.case_format import CallReference, TextSegment
+from unspool.conformance.scenarios.capabilities import Capabilities
+from unspool.conformance.scenarios.sample_parts import STANDARD_TOOLS
+from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
+from unspool.message import TextPart
 from unspool.testing import assert_laws, chunkings, run_parser
 from unspool.wire import ChatStream, ChatStreamDecoder
 
@@ -128,7 +129,7 @@ def receive_chunks(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> M
     parser = Parser(dialect, tools=vector.tools)
     chat, client = ChatStream(parser), ChatStreamDecoder()
     for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
-        for chunk in chat.encode(events):
+        for chunk in chat.feed(events):
             client.feed(chunk)
     return client.message()
 

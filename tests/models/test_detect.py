@@ -17,33 +17,22 @@ from typing import Any
 import pytest
 
 from paths import TEMPLATES, real
-from unspool import (
-    Dialect,
-    Envelope,
-    IdFormat,
-    Message,
-    Names,
-    Parser,
-    SpecError,
-    ToolCall,
-    UsageError,
-    Values,
-    get_dialect,
-    list_dialects,
-)
+from unspool import Dialect, Message, Parser, SpecError, ToolCall, UsageError, get_dialect, list_dialects
 from unspool import parse as parse_output
 from unspool._core.render.example_output import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.render.message import render
-from unspool.chat_templates import ChatTemplate, ChatTemplateError
+from unspool.dialects import Envelope, IdFormat, Names, Values
 from unspool.dialects._family_request_facts import RequestFacts, Thinking
 from unspool.dialects._registry import facts_of
 from unspool.dialects._validation import check_facts
+from unspool.models import detect_model, detect_server
 from unspool.models.convert.python_source import python_source
 from unspool.models.detect.detect_dialect import detect, detect_dialect
 from unspool.models.detect.infer_dialect import infer_dialect
 from unspool.models.detect.probe_messages import TOOLS, RenderedTurn
 from unspool.models.detect.result import Detection
 from unspool.models.sources import Source, read_source
+from unspool.templates import ChatTemplate, ChatTemplateError
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",
@@ -504,7 +493,7 @@ def test_copy_of_another_dialect_loses() -> None:
 def test_model_type_distinguishes_look_alikes(tmp_path: Path, model_type: str, family: str) -> None:
     (tmp_path / "chat_template.jinja").write_text(chatml(HERMES_CALLS), encoding="utf-8")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
-    detection_ = detect(tmp_path)
+    detection_ = detect_model(tmp_path)
     assert detection_.dialect is get_dialect(family)
     assert any(f"model_type: {model_type}" in sentence for sentence in detection_.evidence) == (
         family == "trinity"
@@ -577,9 +566,9 @@ def test_every_kind_of_source_is_read(tmp_path: Path) -> None:
         tmp_path / "tokenizer_config.json",
         tmp_path / "template.jinja",
         tmp_path / "chat_template.json",
-        read_source(source),
     ):
-        assert detect(model).dialect is get_dialect("hermes")
+        found = detect_model if model not in (source, config) else detect
+        assert found(model).dialect is get_dialect("hermes")  # type: ignore[arg-type]
     assert read_source(config).tokens == {"eos_token": "<|im_end|>"}
 
 
@@ -634,11 +623,11 @@ def test_response_template_is_used_where_no_dialect_matches() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("no/such/file", "does not exist"),
-        (Path("no/such/file.jinja"), "does not exist"),
+        ("no/such/file", "is not a chat template: .* detect_model"),
+        (Path("no/such/file.jinja"), "detect_model"),
+        ("http://127.0.0.1:9", "detect_server"),
         ("just\nsome text", "is not a chat template"),
         ("x" * 5000, "is not a chat template"),
-        ("x" * 300, "cannot read x+: File name too long"),
         ({"model_max_length": 4096}, "has no field chat_template"),
         (7, "takes a chat template"),
         ("{{ messages | length }}", "leaves out the user's message"),
@@ -648,7 +637,28 @@ def test_response_template_is_used_where_no_dialect_matches() -> None:
 )
 def test_invalid_sources_are_refused(source: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        detect(source)
+        detect(source)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("no/such/file", "does not exist"),
+        (Path("no/such/file.jinja"), "does not exist"),
+        ("x" * 300, "cannot read x+: File name too long"),
+        ("http://127.0.0.1:9", "call unspool.models.detect_server"),
+        ("{{ messages }}", "call detect"),
+        ("-", "call detect"),
+    ],
+)
+def test_invalid_models_are_refused(source: str | Path, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        detect_model(source)
+
+
+def test_invalid_addresses_are_refused() -> None:
+    with pytest.raises(UsageError, match="not an address of a server"):
+        detect_server("127.0.0.1:8000")
 
 
 def test_truncated_template_is_refused() -> None:
@@ -668,12 +678,12 @@ def test_truncated_template_is_refused() -> None:
 def test_invalid_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=message):
-        detect(tmp_path / name)
+        detect_model(tmp_path / name)
 
 
 def test_directory_without_a_template_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"add chat_template\.jinja"):
-        detect(tmp_path)
+        detect_model(tmp_path)
 
 
 def test_broken_response_template_is_ignored() -> None:

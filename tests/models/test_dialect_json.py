@@ -9,15 +9,8 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from unspool import (
-    Dialect,
-    SpecError,
-    UsageError,
-    dialect_from_json,
-    dialect_schema,
-    dialect_to_json,
-    list_dialects,
-)
+from unspool import Dialect, SpecError, UsageError, list_dialects
+from unspool.dialects import dialect_from_json, dialect_schema, dialect_to_json
 
 SCHEMA = dialect_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

@@ -462,7 +462,7 @@ def test_missing_path_is_refused(
     ("name", "message"),
     [
         ("model.gguf", "ends inside its GGUF header"),
-        ("tokenizer.json", "does not hold a chat template: give its directory"),
+        ("tokenizer.json", "does not contain a chat template: give the model directory"),
         ("notes.txt", "is not a chat template"),
         ("other.json", "has no field chat_template"),
     ],

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from paths import TEMPLATES, real
-from unspool.chat_templates import ChatTemplate, ChatTemplateLimit
-from unspool.chat_templates import _prefix_stability as prefix
 from unspool.cli import main
 from unspool.models.detect.probe_messages import FLAT_TOOLS
 from unspool.models.detect.template_probe import TemplateProbe
 from unspool.models.doctor.diagnose import diagnose
 from unspool.models.doctor.training_checks import PREFIX_CASES, MaskMarks, Training, check_training
+from unspool.templates import ChatTemplate, ChatTemplateLimit
+from unspool.templates import prefix_stability as prefix
 
 CHATML = r"""
 {%- for message in messages %}<|im_start|>{{ message.role }}

@@ -25,14 +25,14 @@ from unspool import (
     Text,
     UnknownDialect,
     UsageError,
-    from_response_template,
     get_dialect,
     list_dialects,
 )
-from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.dialects._registry import built_in_dialects, facts_of
+from unspool.models import from_response_template
 from unspool.planning import Plan, plan, start_state
-from unspool.planning._decide_special_tokens import skipped_tokens
+from unspool.planning.decide_special_tokens import skipped_tokens
+from unspool.templates import ChatTemplate, normalise_history
 from unspool.testing import chunkings
 
 PROPERTIES = {
@@ -84,8 +84,8 @@ def message(parser: Parser, chunks: Iterable[str]) -> Message:
     """Return the message for an output in these chunks."""
     fold = parser.fold()
     for chunk in chunks:
-        fold.push(parser.feed(chunk))
-    fold.push(parser.finish("stop"))
+        fold.feed(parser.feed(chunk))
+    fold.feed(parser.finish("stop"))
     return fold.message()
 
 
@@ -971,10 +971,10 @@ def test_choices_are_independent() -> None:
     first, second = decided.parsers()
     one, other = first.fold(), second.fold()
     for a, b in (("<thi", "<th"), ("nk>a", "is>b")):
-        one.push(first.feed(a))
-        other.push(second.feed(b))
-    one.push(first.finish())
-    other.push(second.finish())
+        one.feed(first.feed(a))
+        other.feed(second.feed(b))
+    one.feed(first.finish())
+    other.feed(second.finish())
     assert (one.message().content, other.message().content) == ("a", "<this>b")
 
 
@@ -984,8 +984,8 @@ def test_ids_are_stripped_too() -> None:
         parser = decided.parser(ids=True)
         fold = parser.fold()
         for id in vocabulary.encode("<think>né", add_special_tokens=False).ids:
-            fold.push(parser.feed_tokens([id]))
-        fold.push(parser.finish())
+            fold.feed(parser.feed_tokens([id]))
+        fold.feed(parser.finish())
         assert fold.message().content == "né"
 
 
@@ -1003,9 +1003,9 @@ def test_text_with_ids_passes_the_same_stages() -> None:
             shown = 0
             for place, id in enumerate(ids, 1):
                 so_far = vocabulary.decode(ids[:place], skip_special_tokens=False).rstrip("\ufffd")
-                fold.push(parser.feed_decoded(so_far[shown:], [id]) if decoded else parser.feed_tokens([id]))
+                fold.feed(parser.feed_decoded(so_far[shown:], [id]) if decoded else parser.feed_tokens([id]))
                 shown = max(shown, len(so_far))
-            fold.push(parser.finish("stop"))
+            fold.feed(parser.finish("stop"))
             messages.append(fold.message())
         assert messages[0] == messages[1]
 
@@ -1016,8 +1016,8 @@ def test_text_cut_by_a_stop_string_stays_cut() -> None:
     decided = plan("deepseek_r1", request_, tokenizer=vocabulary, constraints=("json",))
     parser = decided.parser(ids=True)
     fold = parser.fold()
-    fold.push(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
-    fold.push(parser.finish("stop"))
+    fold.feed(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
+    fold.feed(parser.finish("stop"))
     assert (fold.message().reasoning, fold.message().content) == (None, None)
 
 
@@ -1043,11 +1043,11 @@ def test_ids_and_guided_json_combine() -> None:
                 events = parser.feed_tokens(ids[start : start + step])
                 for event in events:
                     at = assert_span(event, at, text)
-                fold.push(events)
+                fold.feed(events)
             events = parser.finish("stop")
             for event in events:
                 at = assert_span(event, at, text)
-            fold.push(events)
+            fold.feed(events)
             assert at == len(text)
             message_ = fold.message()
             assert calls(message_) == ([("f", {"a": 1})] if two in text else [])

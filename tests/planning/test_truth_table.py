@@ -13,8 +13,8 @@ from typing import Any, Literal
 import pytest
 
 from paths import ROOT
-from unspool import Dialect, Prompt, SpecError, get_dialect
-from unspool.dialects._family_request_facts import RequestFacts, Thinking
+from unspool import Dialect, SpecError, get_dialect
+from unspool.dialects import Prompt, RequestFacts, Thinking
 from unspool.dialects._registry import built_in_dialects, checkpoint, facts_of, register
 from unspool.dialects._validation import check_facts
 from unspool.planning import plan

@@ -59,8 +59,10 @@ def test_images_use_only_debian_and_pypi() -> None:
             if "apt-get install" in rest:
                 assert "--no-install-recommends" in rest
                 assert "rm -rf /var/lib/apt/lists/*" in rest
-            if "pip install" in rest:
+            if "bin/pip install" in rest:
                 assert "--no-cache-dir" in rest
+            if "uv pip install" in rest:
+                assert "UV_NO_CACHE=1" in dict(stages()["uv"])["ENV"]
 
 
 def test_copied_files_exist_and_are_not_ignored() -> None:

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.choices import Choices, choosing, read_case, written_case
-from fuzz.forgiving import value_of
 from fuzz.targets import NAMES, seeds, target
 from paths import ROOT
-from unspool import get_dialect, list_dialects
 
 for needed in ("starlette", "aiohttp", "msgspec", "jinja2"):
     pytest.importorskip(needed)
@@ -42,28 +39,3 @@ def test_seeds_pass(name: str) -> None:
     run = target(name)
     for data in islice(seeds(name), 0, 200, 25):
         run(data)
-
-
-def test_every_dialect_can_be_chosen() -> None:
-    for dialect in list_dialects():
-        assert Choices(choosing(dialect)).dialect() is dialect
-
-
-def test_case_round_trips() -> None:
-    dialect, case, chunks = read_case(Choices(written_case(get_dialect("hermes"), "So. é")))
-    assert (dialect.name, case.text, "".join(chunks)) == ("hermes", "So. é", "So. é")
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"a": [1, true, "b\\n"]}', {"a": [1, True, "b\n"]}),
-        ('{"a": [1, tru "b', {"a": [1, True, "b"]}),
-        ('{"a" 1 "b": }', {"a": 1, "b": None}),
-        ("[[[", [[[]]]),
-        ("x", None),
-        ("", None),
-    ],
-)
-def test_near_json_is_read_as_intended(text: str, value: object) -> None:
-    assert value_of(text) == value

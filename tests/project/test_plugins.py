@@ -81,8 +81,8 @@ import unspool
 parser = unspool.Parser("parrot")
 folding = parser.fold()
 for character in {OUTPUT!r}:
-    folding.push(parser.feed(character))
-folding.push(parser.finish())
+    folding.feed(parser.feed(character))
+folding.feed(parser.finish())
 message = folding.message()
 again = unspool.parse(unspool.render("parrot", message), "parrot")
 assert (again.reasoning, again.content) == (message.reasoning, message.content) == ("Hm.", "Hello!")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,6 +16,7 @@ from paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
+GATEWAY = ("cli", "gateway", "tokenizers")
 
 
 def lock(name: str) -> str:
@@ -28,23 +31,25 @@ def pins(name: str) -> dict[str, set[str]]:
     return versions
 
 
-def lines(name: str) -> list[str]:
-    """What the file gives by hand, without comments."""
-    text = (ROOT / "requirements" / f"{name}.in").read_text(encoding="utf-8")
-    return [line.partition("#")[0] for line in text.splitlines() if line and not line.startswith("#")]
+def group(name: str) -> list[str]:
+    """Return the requirements of a dependency group and of the groups that it includes."""
+    requirements: list[str] = []
+    for entry in PROJECT["dependency-groups"][name]:
+        requirements += [entry] if isinstance(entry, str) else group(entry["include-group"])
+    return requirements
+
+
+def extras(*names: str) -> list[str]:
+    return [requirement for name in names for requirement in EXTRAS[name]]
 
 
 @pytest.mark.parametrize(
     ("name", "requirements"),
     [
-        ("test", [*EXTRAS["dev"], *lines("build"), *lines("compiler")]),
-        ("run", [*EXTRAS["cli"], *EXTRAS["gateway"], *EXTRAS["tokenizers"]]),
-        ("build", [*PROJECT["build-system"]["requires"], *lines("build")]),
-        ("dist", [*lines("build"), *lines("compiler"), *lines("dist")]),
-        ("slice", lines("slice")),
-        ("model", lines("model")),
-        ("matcher", lines("matcher")),
-        ("site", lines("site")),
+        ("test", [*group("test"), *extras(*(EXTRAS.keys() - {"ray"}))]),
+        ("run", [*group("run"), *extras(*GATEWAY), *PROJECT["build-system"]["requires"]]),
+        ("docs", group("docs")),
+        ("uv", group("uv")),
     ],
 )
 def test_pins_satisfy_the_requirements(name: str, requirements: list[str]) -> None:
@@ -65,10 +70,13 @@ def test_every_pin_has_hashes_and_no_index_address(name: str) -> None:
     assert "--index" not in text
 
 
+def test_all_locks_are_checked() -> None:
+    assert {path.stem for path in (ROOT / "requirements").glob("*.txt")} == set(audit.LOCKS)
+
+
 def test_gateway_pins_equal_test_pins() -> None:
     tested = pins("test")
-    shipped = pins("run") | {"xllamacpp": pins("model")["xllamacpp"]}
-    assert {name: versions for name, versions in shipped.items() if tested.get(name) != versions} == {}
+    assert {name: versions for name, versions in pins("run").items() if tested.get(name) != versions} == {}
 
 
 def test_every_install_checks_hashes() -> None:
@@ -76,11 +84,58 @@ def test_every_install_checks_hashes() -> None:
     rules = dict(re.findall(r"^(\$\((?:DEV|RUN|SITE)\))\S*:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
     assert set(rules) == {"$(DEV)", "$(RUN)", "$(SITE)"}
     for rule in rules.values():
-        assert "$(PIP)" not in rule
         assert "pip install" not in rule
+        for line in rule.splitlines():
+            assert "$(INSTALL)" not in line or "$(LOCKED)" in line or line.endswith("$(ITSELF) -e .")
     dockerfile = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
-    for command in re.findall(r"pip install[^&\n]*", dockerfile):
-        assert "--require-hashes" in command or command.strip().endswith("/opt/build/unspool-*.whl"), command
+    assert all("--require-hashes" in line for line in dockerfile.splitlines() if "bin/pip install" in line)
+    assert "UV_CONSTRAINT=/src/requirements/run.txt" in dockerfile
+
+
+# -- installation with uv or pip
+
+PYTHON = """#!/bin/sh
+echo "python $*" >> {log}
+case "$*" in *uv.txt*) {uv} ;; esac
+"""
+"""A program in place of Python, which logs its arguments."""
+UV = """#!/bin/sh
+echo "uv $*" >> {log}
+exit {code}
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "code", "environment", "used"),
+    [
+        pytest.param(True, 0, {}, ["python", "uv"], id="uv"),
+        pytest.param(False, 0, {}, ["python", "python"], id="no-uv"),
+        pytest.param(True, 1, {}, ["python", "uv", "python"], id="uv-fails"),
+        pytest.param(True, 0, {"UNSPOOL_INSTALLER": "pip"}, ["python"], id="pip-requested"),
+    ],
+)
+def test_install_falls_back_to_pip(
+    tmp_path: Path, installed: bool, code: int, environment: dict[str, str], used: list[str]
+) -> None:
+    log = tmp_path / "log"
+    new_uv = tmp_path / "new-uv"
+    install_uv = f"cp {new_uv} {tmp_path / 'uv'}" if installed else "exit 1"
+    programs = {
+        tmp_path / "python": PYTHON.format(log=log, uv=install_uv),
+        new_uv: UV.format(log=log, code=code),
+    }
+    for path, text in programs.items():
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+    command: list[str | Path] = [ROOT / "requirements" / "install", tmp_path / "python"]
+    command += ["--require-hashes", "-r", "x.txt"]
+    subprocess.run(command, env={"PATH": "/usr/bin:/bin", **environment}, check=True, capture_output=True)
+    calls = log.read_text(encoding="utf-8").splitlines()
+    assert [call.partition(" ")[0] for call in calls] == used
+    assert calls[-1].endswith("--require-hashes -r x.txt")
+
+
+# -- audit
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import asyncio
 import json
 import logging
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,7 @@ class Engine:
                 last = self.chunk("", choice, chat) | {"finish_reason": script.get("finish", "stop")}
                 last |= script.get("last", {})
                 await self.event(writer, last, script)
-        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        usage = script.get("usage", {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12})
         await self.portion(
             writer, b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n", script
         )
@@ -350,12 +351,12 @@ class _LogCollector(logging.Handler):
 
 
 @contextmanager
-def warnings_of_the_gateway() -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """Collect the warnings of all gateways in this process."""
+def log_of_the_gateway(least: str = "WARNING") -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """Collect the log lines of all gateways in this process."""
     logger = logging.getLogger("unspool.gateway")
     collector, level = _LogCollector(), logger.level
     logger.addHandler(collector)
-    logger.setLevel("WARNING")
+    logger.setLevel(least)
     try:
         yield collector.lines
     finally:
@@ -475,6 +476,19 @@ def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
     return json.loads(send(url, body, headers)[1])
 
 
+def begin_request(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
+    """Return a client that has sent its request."""
+    path, body = MINIMAL_REQUESTS[api]
+    data = json.dumps({**body, "stream": stream}).encode()
+    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n"
+    )
+    client.sendall(head.encode() + data)
+    return client
+
+
 OnData = Callable[[bytes], object]
 """Callback for each read, with all data so far."""
 
@@ -546,10 +560,15 @@ def until(check: Callable[[], bool]) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port that no server uses.
+
+    It is below those of outgoing connections, of which one might take it before the server of the test does.
+    """
+    while True:
+        port = random.randrange(10_000, 32_000)  # noqa: S311 - not secret
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 if __name__ == "__main__":

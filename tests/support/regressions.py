@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unspool import Dialect, Names, Policies, list_dialects
+from unspool import Dialect, Policies, list_dialects
+from unspool.dialects import Names
 from unspool.events import FinishReason
 
 IDS = {
@@ -1218,7 +1219,7 @@ ROWS = [
             [("f", '{"a":')],
             backend_reason="length",
             finish="length",
-            policies=Policies(truncated_call="keep"),
+            policies=Policies(truncated_call="call"),
             label="keep",
         ),
     ),
@@ -1249,7 +1250,7 @@ ROWS = [
             )
             for label, policies, content in (
                 ("verbatim", None, f"Hi. {call}"),
-                ("strip", Policies(no_tools="strip"), "Hi."),
+                ("strip", Policies(no_tools="drop"), "Hi."),
             )
         ),
     ),
@@ -1274,7 +1275,7 @@ ROWS = [
             for policies, calls, content in (
                 (Policies(), (), None),
                 (Policies(truncated_call="text"), (), UNFINISHED),
-                (Policies(truncated_call="keep"), [("w", '{"c":"aaa')], None),
+                (Policies(truncated_call="call"), [("w", '{"c":"aaa')], None),
             )
         ),
         Case(
@@ -1373,7 +1374,7 @@ ROWS = [
             )
             for label, policies, content in (
                 ("dialect", None, "Done."),
-                ("content", Policies(after_calls="content"), "Done."),
+                ("content", Policies(after_calls="text"), "Done."),
                 ("drop", Policies(after_calls="drop"), None),
             )
         ),

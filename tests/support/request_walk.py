@@ -20,6 +20,7 @@ from asyncio.events import Handle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from inspect import getsource
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -299,6 +300,7 @@ def distinct(value: Any, number: int) -> Any:
 # -- kinds and keys in the code that reads untyped objects
 
 
+@cache
 def kinds_of(*modules: ModuleType) -> list[str]:
     """Return the strings that ``match`` statements and comparisons of kinds use in these modules."""
     kinds: dict[str, None] = {}
@@ -319,6 +321,7 @@ def kinds_of(*modules: ModuleType) -> list[str]:
     return list(kinds)
 
 
+@cache
 def keys_of(*modules: ModuleType) -> list[str]:
     """Return the keys with which these modules read objects."""
     keys: dict[str, None] = {}

@@ -18,10 +18,10 @@ from typing import Final
 
 from corpus_cases import Call, Vector
 from unspool import Dialect, Message, get_dialect, list_dialects, render
-from unspool.conformance._cases import TestCase, Unfinished
-from unspool.conformance._scenarios.capabilities import Capabilities
-from unspool.conformance._scenarios.scenario import Scenario, to_render_parts
-from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS, SIZES
+from unspool.conformance.case_format import TestCase, Unfinished
+from unspool.conformance.scenarios.capabilities import Capabilities
+from unspool.conformance.scenarios.scenario import Scenario, to_render_parts
+from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS, SIZES
 
 BETWEEN = ("", "")
 """Marks the offset just past the first call."""

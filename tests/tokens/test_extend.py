@@ -21,8 +21,8 @@ from chatml import CHATML
 from paths import MORE_TEMPLATES, TEMPLATES, real
 from unspool import UsageError
 from unspool._core.token_ids.tokenizer_adapters import Encoder, as_encoder
-from unspool.chat_templates import ChatTemplate, ChatTemplateError
-from unspool.chat_templates._prefix_stability import TAG, thinking_variables
+from unspool.templates import ChatTemplate, ChatTemplateError
+from unspool.templates.prefix_stability import TAG, thinking_variables
 from unspool.tokens import Extension, extend
 from vocabularies import real_vocabulary, trained_on
 

@@ -10,8 +10,8 @@ import pytest
 from paths import TEMPLATES, real
 from unspool import Message, ToolCall, UsageError, detect, get_dialect, render
 from unspool._core.render.example_output import EXAMPLE_TOOLS
-from unspool.chat_templates import ChatTemplate
 from unspool.dialects._registry import ends_of_turn
+from unspool.templates import ChatTemplate
 from unspool.tokens import LABEL_MASK, Label, conversation, turn_openers
 from vocabularies import Bytes, bytes_for, real_vocabulary
 

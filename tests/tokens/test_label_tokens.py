@@ -20,12 +20,12 @@ from unspool import (
     UsageError,
     get_dialect,
     list_dialects,
-    normalise,
     render,
 )
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
+from unspool.events import normalise
 from unspool.testing import mutate
 from unspool.tokens import LABEL_MASK, Label, LabelFlag, Reading, label_tokens, mask
 from vocabularies import Bytes, bytes_for, real_vocabulary
@@ -107,7 +107,7 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
         events += parser.feed_tokens(ids[at : at + size])
         at += size
     events = normalise(events + parser.finish())
-    shown = parser.tidy().push(events)
+    shown = parser.tidy().feed(events)
     return labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
 
 

@@ -14,46 +14,39 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 import unspool
 from unspool import (
-    STRICT,
-    AnyTokenizer,
-    BrokenCall,
     CallArgs,
     CallEnd,
     CallStart,
-    Channel,
-    Constraint,
-    Detection,
     Diagnostic,
     Dialect,
-    Envelope,
     Event,
-    Family,
     Finish,
-    FinishReason,
-    Frame,
-    IdFormat,
     MalformedOutput,
     Markup,
-    MarkupKind,
     Message,
-    MessageBuilder,
-    Names,
     Parser,
-    Plan,
     Policies,
+    Text,
+    ToolCall,
+)
+from unspool.dialects import (
+    Envelope,
+    Family,
+    Frame,
+    IdFormat,
+    Names,
     Prompt,
-    Reasoning,
     RequestFacts,
     Route,
-    Status,
-    Text,
-    TextPart,
     Thinking,
-    Tokenizer,
-    ToolCall,
     Values,
-    WhitespaceFilter,
 )
+from unspool.events import Channel, FinishReason, MarkupKind, Status
+from unspool.message import BrokenCall, TextPart
+from unspool.models import Detection, Reasoning
+from unspool.planning import Constraint, Plan
+from unspool.stages import MessageBuilder, WhitespaceFilter
+from unspool.tokens import AnyTokenizer, Tokenizer
 from unspool.wire import (
     ChatStream,
     ChatStreamDecoder,
@@ -88,7 +81,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
 
 
 def stream() -> None:
-    parser = Parser("hermes", strict=True)
+    parser = Parser("hermes", policies="strict")
     assert_type(parser.feed("text"), list[Event])
     assert_type(parser.finish("length"), list[Event])
     assert_type(parser.pending, int)
@@ -97,12 +90,12 @@ def stream() -> None:
     assert_type(parser.policies, Policies)
     assert_type(parser.forced, bool)
     assert_type(parser.tidy(), WhitespaceFilter)
-    assert_type(parser.tidy().push(parser.feed("")), list[Event])
+    assert_type(parser.tidy().feed(parser.feed("")), list[Event])
     assert_type(parser.tidy().finish_reason, FinishReason)
     assert_type(parser.fold(), MessageBuilder)
     assert_type(parser.fold().message(), Message)
     assert_type(parser.message(parser.feed("")), Message)
-    assert_type(unspool.normalise(parser.feed("")), list[Event])
+    assert_type(unspool.events.normalise(parser.feed("")), list[Event])
     parser.finish("eos")  # type: ignore[arg-type]
     WhitespaceFilter("hermes")  # type: ignore[arg-type]
     unspool.get_parser("hermes")  # type: ignore[attr-defined]
@@ -187,7 +180,7 @@ def an_event_that_is_forgotten_is_an_error(event: Event) -> str:
             assert_never(event)  # type: ignore[arg-type]
 
 
-def parts_are_exhaustive(part: unspool.Part) -> str:
+def parts_are_exhaustive(part: unspool.message.Part) -> str:
     if isinstance(part, TextPart):
         return part.text
     if isinstance(part, ToolCall):
@@ -224,14 +217,14 @@ def declare() -> None:
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
     assert_type(unspool.render(dialect, Message(content="Hi"), check=False), str)
-    assert_type(unspool.parse("Hi", dialect, new_id=unspool.seeded_ids(17, dialect)), Message)
-    assert_type(unspool.explain("hermes"), str)
-    assert_type(unspool.state_diagram(dialect), str)
-    assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
-    assert_type(unspool.to_response_template("hermes"), dict[str, Any])
-    assert_type(unspool.dialect_from_json({"name": "mine"}), Dialect)
-    assert_type(unspool.dialect_to_json(dialect), dict[str, Any])
-    assert_type(unspool.dialect_schema(), dict[str, Any])
+    assert_type(unspool.parse("Hi", dialect, new_id=unspool.parser.seeded_ids(17, dialect)), Message)
+    assert_type(unspool.dialects.explain("hermes"), str)
+    assert_type(unspool.dialects.state_diagram(dialect), str)
+    assert_type(unspool.models.from_response_template({"fields": {"content": {}}}), Dialect)
+    assert_type(unspool.models.to_response_template("hermes"), dict[str, Any])
+    assert_type(unspool.dialects.dialect_from_json({"name": "mine"}), Dialect)
+    assert_type(unspool.dialects.dialect_to_json(dialect), dict[str, Any])
+    assert_type(unspool.dialects.dialect_schema(), dict[str, Any])
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
     Dialect(name="mine", family="Mine")  # type: ignore[arg-type]
@@ -240,15 +233,14 @@ def declare() -> None:
 
 
 def halve() -> None:
-    half = unspool.ReasoningSplitter("hermes", start_channel="reasoning")
+    half = unspool.stages.ReasoningSplitter("hermes", start_channel="reasoning")
     events = half.feed("Hm.</think>Hi.")
-    assert_type(events, unspool.ReasoningSplit)
+    assert_type(events, unspool.stages.ReasoningSplit)
     assert_type(events.reasoning, str)
     assert_type(half.finish("stop").rest, str)
 
 
 def choose() -> None:
-    assert_type(STRICT, Policies)
     assert_type(Policies().commit, Literal["name", "call"])
     Policies(malformed_call="ignore")  # type: ignore[arg-type]
     Policies(malformed="drop")  # type: ignore[call-arg]
@@ -265,7 +257,7 @@ def errors(error: MalformedOutput) -> None:
 
 def wire(parser: Parser) -> None:
     chat = ChatStream(parser, model="m")
-    chunks = chat.encode(parser.feed("text"))
+    chunks = chat.feed(parser.feed("text"))
     assert_type(chunks, list[Chunk])
     assert_type(chunks[0], dict[str, object])
     assert_type(sse(chunks[0]), str)

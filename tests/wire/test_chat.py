@@ -36,12 +36,11 @@ from unspool.events import (
 )
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
-from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, sse
-from unspool.wire._poisoned_calls import make_poison
+from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, Usage, WireOptions, make_poison, sse
 
 # The wire has no spans.
 
-KEEP = Policies(malformed_call="keep", truncated_call="keep")
+KEEP = Policies(malformed_call="call", truncated_call="call")
 """Parts of a broken call stay on the wire, so the expected message keeps them."""
 
 
@@ -94,9 +93,9 @@ class Case:
     reason: FinishReason
     backend_reason: FinishReason | None = "stop"
 
-    def stream(self, policies: Policies | None = None) -> list[Chunk]:
-        stream = wire(policies, model="m", id="chatcmpl-1", created=1)
-        return stream.encode([*self.events, Finish(self.backend_reason, 0)])
+    def stream(self, **options: Any) -> list[Chunk]:
+        stream = wire(**options, model="m", id="chatcmpl-1", created=1)
+        return stream.feed([*self.events, Finish(self.backend_reason, 0)])
 
     def joined(self, channel: str) -> str:
         return "".join(
@@ -257,23 +256,23 @@ def test_deltas_contain_no_null(case: Case) -> None:
 
 def test_markup_and_diagnostics_do_not_split_deltas() -> None:
     events = [content("a"), markup(), content("b"), note("stray_closer"), content(""), content("c")]
-    assert deltas(wire().encode(events))[1:] == [{"content": "abc"}]
+    assert deltas(wire().feed(events))[1:] == [{"content": "abc"}]
 
 
 def test_empty_deltas_are_not_sent() -> None:
-    assert len(wire().encode([content(""), reasoning(""), markup(), note("repaired")])) == 1
+    assert len(wire().feed([content(""), reasoning(""), markup(), note("repaired")])) == 1
 
 
 def test_call_may_be_the_first_chunk() -> None:
     stream = wire()
-    assert deltas(stream.encode([])) == [{"role": "assistant", "content": ""}]
-    assert stream.encode([]) == []
-    assert deltas(stream.encode([content("a")])) == [{"content": "a"}]
+    assert deltas(stream.feed([])) == [{"role": "assistant", "content": ""}]
+    assert stream.feed([]) == []
+    assert deltas(stream.feed([content("a")])) == [{"content": "a"}]
 
 
 def test_call_without_arguments_gets_one_delta() -> None:
     for events in (call(0), call(0, ""), call(0, "{}"), call(0, "", "{", "}")):
-        sent = deltas(wire().encode(events))[2:]
+        sent = deltas(wire().feed(events))[2:]
         assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}]
 
 
@@ -281,16 +280,17 @@ def test_call_without_arguments_gets_one_delta() -> None:
     ("status", "poison"), [("truncated", '{"\\u"]'), ("malformed", '{"\\u<malformed>"]')]
 )
 def test_broken_call_gets_unreadable_arguments(status: Status, poison: str) -> None:
-    sent = deltas(wire().encode(call(0, status=status)))[2:]
+    sent = deltas(wire().feed(call(0, status=status)))[2:]
     assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": poison}}]}]
 
 
-def test_reasoning_field_follows_the_policy() -> None:
+def test_reasoning_field_follows_the_option() -> None:
     fields: list[Literal["reasoning_content", "reasoning"]] = ["reasoning_content", "reasoning"]
     for field in fields:
-        stream = wire(Policies(reasoning_field=field))
-        assert deltas(stream.encode([reasoning("Hm")]))[1] == {field: "Hm"}
-        message = stream.message(Message(reasoning="Hm"))
+        stream = wire(options=WireOptions(reasoning_field=field))
+        assert deltas(stream.feed([reasoning("Hm")]))[1] == {field: "Hm"}
+        whole: Any = stream.response(Message(reasoning="Hm"))
+        message = whole["choices"][0]["message"]
         assert message == {"role": "assistant", "content": "", field: "Hm"}
 
 
@@ -303,11 +303,11 @@ def test_reasoning_field_follows_the_policy() -> None:
         (True, "stop", "truncated", "length"),
     ],
 )
-def test_forced_call_finish_reason_follows_the_policy(
+def test_forced_call_finish_reason_follows_the_option(
     *, forced: bool, policy: Literal["stop", "tool_calls"], status: Status, reason: str
 ) -> None:
-    stream = wire(Policies(forced_finish_reason=policy), forced=forced)
-    chunks = stream.encode([*call(0, "{}", status=status), Finish("stop", 0)])
+    stream = wire(forced=forced, options=WireOptions(forced_finish_reason=policy))
+    chunks = stream.feed([*call(0, "{}", status=status), Finish("stop", 0)])
     assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "finish_reason": reason}]
 
 
@@ -319,9 +319,9 @@ def test_stream_equals_the_built_message(case: Case) -> None:
 
 def test_choices_are_independent() -> None:
     streams = [wire(id="x", created=1, index=index) for index in range(2)]
-    chunks = [chunk for stream in streams for chunk in stream.encode([])]
-    chunks += [*streams[1].encode([content("b"), *call(0, "{}")]), *streams[0].encode([content("a")])]
-    chunks += [chunk for stream in streams for chunk in stream.encode([Finish("stop", 0)])]
+    chunks = [chunk for stream in streams for chunk in stream.feed([])]
+    chunks += [*streams[1].feed([content("b"), *call(0, "{}")]), *streams[0].feed([content("a")])]
+    chunks += [chunk for stream in streams for chunk in stream.feed([Finish("stop", 0)])]
     for index, (text, reason) in enumerate([("a", "stop"), ("b", "tool_calls")]):
         reader = ChatStreamDecoder(index=index)
         for chunk in chunks:
@@ -335,19 +335,28 @@ def test_usage_comes_last_and_only_on_request() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     for include in (False, True):
         stream = wire(include_usage=include)
-        with pytest.raises(UsageError, match="encode all events first"):
-            stream.usage_chunk(usage)
-        stream.encode([Finish("stop", 0)])
-        sent = [(chunk["choices"], chunk["usage"]) for chunk in stream.usage_chunk(usage)]
-        assert sent == ([([], usage)] if include else [])
+        assert len(stream.feed([], usage=usage)) == 1
+        *_, last = stream.feed([Finish("stop", 0)])
+        counts = Usage.from_mapping(usage).to_chat()
+        assert usage.items() <= counts.items()
+        assert (last["choices"] == []) is include
+        assert last.get("usage") == (counts if include else None)
+        assert stream.feed([], usage=usage) == []
+
+
+def test_usage_may_follow_the_last_choice() -> None:
+    stream = wire(include_usage=True)
+    stream.feed([Finish("stop", 0)])
+    (chunk,) = stream.feed([], usage=Usage(1, 2, 1, 2))
+    assert chunk["usage"] == Usage(1, 2, 1, 2).to_chat()
 
 
 def test_encoding_after_finish_is_an_error() -> None:
     stream = wire()
-    stream.encode([Finish("stop", 0)])
-    assert stream.encode([]) == []
+    stream.feed([Finish("stop", 0)])
+    assert stream.feed([]) == []
     with pytest.raises(UsageError, match="after Finish"):
-        stream.encode([content("a")])
+        stream.feed([content("a")])
 
 
 def test_ids_and_timestamps_are_generated() -> None:
@@ -388,8 +397,8 @@ def openai_completion(chunks: Iterable[Chunk]) -> Any:
 def test_openai_client_reads_the_stream(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     stream = wire(include_usage=True)
-    chunks = [chunk for event in case.events for chunk in stream.encode([event])]
-    chunks += [*stream.encode([Finish(case.backend_reason, 0)]), *stream.usage_chunk(usage)]
+    chunks = [chunk for event in case.events for chunk in stream.feed([event])]
+    chunks += [*stream.feed([Finish(case.backend_reason, 0)], usage=usage)]
     for sent in (chunks, case.stream()):
         (choice,) = openai_completion(sent).choices
         assert choice.finish_reason == case.reason
@@ -454,7 +463,7 @@ def test_decoder_reads_each_reasoning_field(
     field: Literal["both", "reasoning_content", "reasoning"],
 ) -> None:
     case = CASES["reasoning after a call"]
-    assert reconstruct(case.stream(Policies(reasoning_field=field))) == case.message
+    assert reconstruct(case.stream(options=WireOptions(reasoning_field=field))) == case.message
 
 
 # Complete responses, validated by the client's own model.
@@ -556,7 +565,7 @@ def test_any_chunking_gives_the_same_message(case: Case, data: st.DataObject) ->
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
     bounds = [0, *cuts, len(events)]
     stream = wire(id="chatcmpl-1", created=1, model="m")
-    feeds = [stream.encode(events[a:b]) for a, b in pairwise(bounds)]
+    feeds = [stream.feed(events[a:b]) for a, b in pairwise(bounds)]
     chunks = [chunk for feed in feeds for chunk in feed]
     whole = case.stream()
     assert reconstruct(chunks) == case.message

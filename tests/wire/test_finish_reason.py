@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
-from unspool import BrokenCall, FinishReason, Message, Parser, Policies
-from unspool.wire import ChatStream, ChatStreamDecoder, MessagesStream, ResponsesStream
+from unspool import Message, Parser, Policies
+from unspool.events import FinishReason
+from unspool.message import BrokenCall
+from unspool.wire import ChatStream, ChatStreamDecoder, MessagesStream, ResponsesStream, WireOptions
 from unspool.wire._messages import STOP_REASONS
 
 GOOD = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
@@ -35,29 +37,27 @@ OUTPUTS = {
 REASONS: tuple[FinishReason | None, ...] = (None, *get_args(FinishReason))
 VALUES = [(name, value) for name, hint in get_type_hints(Policies).items() for value in get_args(hint)]
 
+FORCED_REASONS: tuple[Literal["tool_calls", "stop"], ...] = ("tool_calls", "stop")
 FROM_MESSAGES = {theirs: ours for ours, theirs in STOP_REASONS.items()}
 INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def policies(name: str, value: str, forced_reason: str) -> Policies | None:
-    chosen: dict[str, Any] = {"forced_finish_reason": forced_reason, name: value}
-    return None if value == "error" else Policies(**chosen)
-
-
 def encode_all(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
-    return [chunk for events in portions for chunk in wire.encode(events)]
+    return [chunk for events in portions for chunk in wire.feed(events)]
 
 
-def finish_reasons(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
+def finish_reasons(
+    parser: Parser, options: WireOptions, portions: Sequence[Any]
+) -> tuple[set[str], dict[str, str]]:
     """Return the finish reason of these events in the filter, the builder and every wire."""
     tidy, fold = parser.tidy(), parser.fold()
     for events in portions:
-        tidy.push(events)
-        fold.push(events)
+        tidy.feed(events)
+        fold.feed(events)
     message = fold.message()
-    chat = encode_all(ChatStream(parser), portions)
-    whole: Any = ChatStream(parser).response(message)
-    sent = encode_all(MessagesStream(parser), portions)
+    chat = encode_all(ChatStream(parser, options=options), portions)
+    whole: Any = ChatStream(parser, options=options).response(message)
+    sent = encode_all(MessagesStream(parser, options=options), portions)
     (delta,) = (event["delta"] for event in sent if event["type"] == "message_delta")
     client = ChatStreamDecoder()
     for chunk in chat:
@@ -69,7 +69,7 @@ def finish_reasons(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], d
         "messages": FROM_MESSAGES[delta["stop_reason"]],
     }
     if not malformed(message):
-        messages: Any = MessagesStream(parser).response(message)
+        messages: Any = MessagesStream(parser, options=options).response(message)
         by_wire["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
     return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, by_wire
 
@@ -94,18 +94,19 @@ def ended(response: dict[str, Any]) -> str:
 @pytest.mark.parametrize("forced", [False, True], ids=["free", "forced"])
 @pytest.mark.parametrize(("name", "value"), VALUES, ids="=".join)
 def test_every_wire_reports_the_same_finish_reason(name: str, value: str, forced: bool) -> None:
-    for forced_reason in ("tool_calls", "stop"):
-        chosen = policies(name, value, forced_reason)
-        if chosen is None:  # an error has no finish reason
+    for forced_reason in FORCED_REASONS:
+        if value == "error":  # an error has no finish reason
             continue
+        options = WireOptions(forced_finish_reason=forced_reason)
         for title, text in OUTPUTS.items():
             for reason_ in REASONS:
                 for chunks in ([text], list(text)):
-                    parser = Parser("hermes", policies=chosen, forced=forced)
+                    parser = Parser("hermes", policies={name: value}, forced=forced)
                     portions = [*map(parser.feed, chunks), parser.finish(reason_)]
-                    (reason,), reasons = finish_reasons(parser, portions)
+                    (reason,), reasons = finish_reasons(parser, options, portions)
                     if reason == "stop" and malformed(parser.message(chain.from_iterable(portions))):
-                        reason = chosen.forced_finish_reason if forced else "tool_calls"
+                        reason = "tool_calls"
+                    reason = options.finish_reason(reason, forced=forced)  # type: ignore[arg-type]
                     assert set(reasons.values()) == {reason}, (title, reason_)
                     streamed, whole = responses(parser, portions)
                     plain = reason if reason in ("length", "content_filter") else "stop"
@@ -113,25 +114,18 @@ def test_every_wire_reports_the_same_finish_reason(name: str, value: str, forced
 
 
 @pytest.mark.parametrize("commit", ["name", "call"])
-@pytest.mark.parametrize("kept", ["drop", "text", "keep"])
+@pytest.mark.parametrize("kept", ["drop", "text", "call"])
 @pytest.mark.parametrize("text", [CUT, HEAD, GOOD + CUT])
 def test_cut_call_gives_length_under_any_policy(text: str, kept: Any, commit: Any) -> None:
     parser = Parser("hermes", policies=Policies(commit=commit, truncated_call=kept))
     assert parser.message(parser.feed(text) + parser.finish("stop")).finish_reason == "length"
 
 
-def test_forced_call_follows_the_policy() -> None:
-    chosen = Policies(forced_finish_reason="stop")
-    for forced, reason in ((True, "stop"), (False, "tool_calls")):
-        parser = Parser("hermes", policies=chosen, forced=forced)
-        assert parser.message(parser.feed(GOOD) + parser.finish("stop")).finish_reason == reason
-
-
 def test_incomplete_call_is_an_incomplete_item() -> None:
-    parser = Parser("hermes", policies=Policies(truncated_call="keep"))
+    parser = Parser("hermes", policies=Policies(truncated_call="call"))
     events = parser.feed(GOOD + CUT) + parser.finish("length")
     whole: Any = ResponsesStream(parser).response(parser.message(events))
-    streamed: Any = ResponsesStream(parser).encode(events)[-1]["response"]
+    streamed: Any = ResponsesStream(parser).feed(events)[-1]["response"]
     for response in (whole, streamed):
         assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
         assert json.loads(response["output"][0]["arguments"]) == {"a": 1}

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from unspool import Parser
 from unspool.errors import UsageError
 from unspool.events import CallStart, Event, Text
-from unspool.wire import Chunk, MessagesStream, messages_sse
+from unspool.wire import Chunk, MessagesStream, Usage, sse
 from wire_events import ALL, call, content_event, end, reasoning_event
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
@@ -31,7 +31,7 @@ def wire(**options: Any) -> MessagesStream:
 
 def encode_events(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """Return the events of the stream, checked against the rules of every stream."""
-    chunks = wire(model="m", **options).encode(events)
+    chunks = wire(model="m", **options).feed(events)
     check(chunks)
     return chunks
 
@@ -130,26 +130,25 @@ def test_stop_reason_is_translated(events: list[Event], reason: str) -> None:
 
 def test_stop_sequence_is_named() -> None:
     stream = wire()
-    chunks = stream.encode([content_event("x")])
+    chunks = stream.feed([content_event("x")])
     stream.stop_sequence = "END"
-    chunks += stream.encode([end()])
+    chunks += stream.feed([end()])
     final = read(chunks)
     assert (final.stop_reason, final.stop_sequence) == ("stop_sequence", "END")
 
 
 def test_tokens_are_counted_at_the_end() -> None:
     stream = wire()
-    chunks = stream.encode([content_event("x")])
-    stream.input_tokens, stream.output_tokens = 7, 5
-    final = read(chunks + stream.encode([end()]))
+    chunks = stream.feed([content_event("x")])
+    final = read(chunks + stream.feed([end()], usage=Usage(7, 5)))
     assert (final.usage.input_tokens, final.usage.output_tokens) == (7, 5)
 
 
 def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
-    stream.encode([end()])
+    stream.feed([end()])
     with pytest.raises(UsageError):
-        stream.encode([content_event("x")])
+        stream.feed([content_event("x")])
 
 
 def test_response_equals_the_stream() -> None:
@@ -162,7 +161,7 @@ def test_response_equals_the_stream() -> None:
 
 def test_events_have_both_lines() -> None:
     for chunk in encode_events(ALL):
-        event, data, *rest = messages_sse(chunk).split("\n")
+        event, data, *rest = sse(chunk).split("\n")
         assert event == f"event: {chunk['type']}"
         assert json.loads(data.removeprefix("data: ")) == chunk
         assert rest == ["", ""]
@@ -188,17 +187,17 @@ def test_any_stream_may_be_split_anywhere(events: list[Event], cuts: list[int]) 
     chunks: list[Chunk] = []
     at = 0
     for cut in sorted(cuts):
-        chunks += stream.encode(events[at:cut])
+        chunks += stream.feed(events[at:cut])
         at = max(at, cut)
-    chunks += stream.encode(events[at:])
+    chunks += stream.feed(events[at:])
     check(chunks)
     final = read(chunks)
     ids = [event.id for event in events if isinstance(event, CallStart)]
     assert [block.id for block in final.content if block.type == "tool_use"] == ids
-    tidy = Parser("hermes").tidy().push(events)
+    tidy = Parser("hermes").tidy().feed(events)
     text = "".join(event.text for event in tidy if isinstance(event, Text) and event.channel == "content")
     assert "".join(block.text for block in final.content if block.type == "text") == text
 
 
 def test_keep_alive_is_a_ping() -> None:
-    assert messages_sse(wire().keep_alive()) == 'event: ping\ndata: {"type":"ping"}\n\n'
+    assert sse(wire().keep_alive()) == 'event: ping\ndata: {"type":"ping"}\n\n'

@@ -13,7 +13,7 @@ from ollama import ChatResponse, GenerateResponse
 from unspool import Parser, Policies, parse
 from unspool.errors import MalformedOutput, UsageError
 from unspool.events import Text
-from unspool.wire import Chunk, OllamaStream
+from unspool.wire import Chunk, OllamaStream, Usage
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": [1, "é"]}}\n</tool_call>'
 BROKEN = '<tool_call>\n{"name": "f", "arguments": {"a": }}\n</tool_call>'
@@ -23,10 +23,9 @@ def lines(text: str, size: int, *, finish: Any = "stop", form: Any = "chat", **p
     parser = Parser("hermes", policies=Policies(**policies))
     stream = OllamaStream(parser, model="m", form=form, created=0)
     out = [
-        line for at in range(0, len(text), size) for line in stream.encode(parser.feed(text[at : at + size]))
+        line for at in range(0, len(text), size) for line in stream.feed(parser.feed(text[at : at + size]))
     ]
-    stream.counts = {"eval_count": 3}
-    return out + stream.encode(parser.finish(finish))
+    return out + stream.feed(parser.finish(finish), usage=Usage(output_tokens=3))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
@@ -55,11 +54,11 @@ def test_generate_form_is_supported() -> None:
 def test_broken_call_is_not_announced() -> None:
     assert "".join(line["message"]["content"] for line in lines(BROKEN, 1)) == BROKEN  # type: ignore[index]
     assert [line["done"] for line in lines(BROKEN, 1, malformed_call="drop")] == [True]
-    assert "error" in lines(BROKEN, 1, malformed_call="keep")[-1]
+    assert "error" in lines(BROKEN, 1, malformed_call="call")[-1]
     assert "error" in lines(BROKEN, 1, malformed_call="error")[-1]
     cut = lines(CALL[:-20], 1, finish="length")
     assert [(line["done"], line.get("done_reason")) for line in cut] == [(True, "length")]
-    policies = Policies(malformed_call="keep")
+    policies = Policies(malformed_call="call")
     with pytest.raises(MalformedOutput):
         OllamaStream(Parser("hermes", policies=policies)).response(parse(BROKEN, "hermes", policies=policies))
 
@@ -67,6 +66,6 @@ def test_broken_call_is_not_announced() -> None:
 def test_stream_encodes_one_output() -> None:
     parser = Parser("hermes")
     stream = OllamaStream(parser)
-    stream.encode(parser.finish("stop"))
+    stream.feed(parser.finish("stop"))
     with pytest.raises(UsageError, match="one OllamaStream per output"):
-        stream.encode([Text("content", "x", 0, 1)])
+        stream.feed([Text("content", "x", 0, 1)])

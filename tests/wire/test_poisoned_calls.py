@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from langchain_core.utils.json import parse_partial_json
 
 from unspool import MalformedOutput, Parser, Policies
+from unspool._core.conversions import poison as broken
 from unspool.testing import ModelOutput, assert_wires
 from unspool.testing import _wire_laws as wires
-from unspool.wire import ChatStream, MessagesStream, ResponsesStream
-from unspool.wire import _poisoned_calls as broken
-from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed, make_poison, remove_poison
+from unspool.wire import (
+    ChatStream,
+    MessagesStream,
+    ResponsesStream,
+    is_poisoned,
+    is_poisoned_as_malformed,
+    make_poison,
+    remove_poison,
+)
 from wire_events import call, end
 
 SINGLE_QUOTES = '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>'
@@ -207,7 +214,7 @@ def test_partial_json_reader_sees_a_number_out_of_range(number: str, policy: Any
 def sent_by(wire: Any, text: str, *, policies: Policies | None = None, reason: Any = "stop") -> list[Any]:
     parser = Parser("hermes", policies=policies)
     stream = wire(parser)
-    return [*stream.encode(parser.feed(text)), *stream.encode(parser.finish(reason))]
+    return [*stream.feed(parser.feed(text)), *stream.feed(parser.finish(reason))]
 
 
 def test_near_json_text_of_the_model_is_reported() -> None:

@@ -29,7 +29,7 @@ def wire(**options: Any) -> ResponsesStream:
 
 def encode_events(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """Return the events of the stream, checked against the rules of every stream."""
-    chunks = wire(model="m", **options).encode(events)
+    chunks = wire(model="m", **options).feed(events)
     assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
     for chunk in chunks:
         _EVENT.validate_python(chunk)
@@ -139,7 +139,7 @@ def test_cut_call_is_incomplete() -> None:
 def test_failure_may_end_a_stream_at_any_point() -> None:
     for count in range(len(ALL)):
         stream = wire(model="m")
-        chunks = stream.encode(ALL[:count]) if count else []
+        chunks = stream.feed(ALL[:count]) if count else []
         chunks += stream.fail("server_error", "no more")
         assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
         for chunk in chunks:
@@ -152,9 +152,9 @@ def test_failure_may_end_a_stream_at_any_point() -> None:
 
 def test_encoding_after_the_end_is_an_error() -> None:
     stream = wire()
-    stream.encode([end()])
+    stream.feed([end()])
     with pytest.raises(UsageError):
-        stream.encode([content_event("x")])
+        stream.feed([content_event("x")])
 
 
 def test_response_equals_the_last_event() -> None:
@@ -176,9 +176,9 @@ def _without_ids(response: Chunk) -> dict[str, Any]:
 def test_logprobs_accompany_the_text() -> None:
     stream = wire()
     entry: Chunk = {"token": "x", "logprob": -1.0, "bytes": [120], "top_logprobs": []}
-    chunks = stream.encode([reasoning_event("hm")])
+    chunks = stream.feed([reasoning_event("hm")])
     stream.logprobs.append(entry)
-    chunks += stream.encode([content_event("x"), content_event("y"), end()])
+    chunks += stream.feed([content_event("x"), content_event("y"), end()])
     deltas = [chunk for chunk in chunks if chunk["type"] == "response.output_text.delta"]
     assert [delta["logprobs"] for delta in deltas] == [[entry], []]
     assert last_response(chunks)["output"][1]["content"][0]["logprobs"] == [entry]
@@ -282,12 +282,12 @@ def test_any_stream_may_be_split_anywhere(events: list[Event], cuts: list[int]) 
     chunks: list[Chunk] = []
     at = 0
     for cut in sorted(cuts):
-        chunks += stream.encode(events[at:cut])
+        chunks += stream.feed(events[at:cut])
         at = max(at, cut)
-    chunks += stream.encode(events[at:])
+    chunks += stream.feed(events[at:])
     final = read(chunks)
     calls = [event for event in events if isinstance(event, CallStart)]
     assert [item.call_id for item in final.output if item.type == "function_call"] == [c.id for c in calls]
-    tidy = Parser("hermes").tidy().push(events)
+    tidy = Parser("hermes").tidy().feed(events)
     text = "".join(event.text for event in tidy if isinstance(event, Text) and event.channel == "content")
     assert final.output_text == text

@@ -62,8 +62,8 @@ def _mistral() -> Any:
     from vllm.tokenizers.mistral import MistralTokenizer
 
     # The conformance suite's peer programs do not need unspool, so import their tokenizer from there.
-    sys.path.append(str(ROOT / "src/unspool/conformance"))
-    place = import_module("peers._protocol").Place({}, Path(), ROOT / ".peers")
+    sys.path.append(str(ROOT))
+    place = import_module("lab.peers._protocol").Environment({}, Path(), ROOT / ".peers")
     return MistralTokenizer.from_pretrained(str(place.tekken("v11")))
 
 

@@ -1,6 +1,7 @@
 """A dialect for parrots."""
 
-from unspool import Dialect, Family
+from unspool import Dialect
+from unspool.dialects import Family
 
 PARROT = Dialect(
     name="parrot",

@@ -1,4 +1,4 @@
-"""Unique ids for the calls of one output: from the model if its ids are usable, otherwise generated."""
+"""Unique ids for the calls of one output: the model's own ids if they are usable, otherwise generated ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..dialects._id_format import IdFormat
 
 
 class CallIds:
-    """Registry of the call ids of one output, which makes them unique."""
+    """Registry that keeps the call ids of one output unique."""
 
     __slots__ = ("_accepts", "_make", "_taken", "native")
 
@@ -18,7 +18,7 @@ class CallIds:
 
         :param form: the format of ids in the model's family.
         :param make: a function that returns a new id, given the function's name and an index; None: generate
-            ids in this format.
+            ids in the format ``form``.
         :param native: use the ids that the model writes.
         """
         self._accepts: Final = form.accepts
@@ -41,5 +41,6 @@ class CallIds:
             if fresh not in self._taken:
                 self._taken.add(fresh)
                 return fresh
-            # Ids that depend on the index alone may be taken by an id of the model; try the next index.
+            # If ids are made from the index alone, the model may have written the same id; try the next
+            # index.
             index += 1

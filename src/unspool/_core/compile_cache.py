@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
 _DERIVED: Final = ("+", ":")
-"""Characters that occur in the name of a dialect only if it combines other dialects for a request."""
+"""Characters that occur only in the names of dialects that were combined from other dialects for a
+request."""
 
 
 def compiled_dialect(

@@ -43,7 +43,7 @@ def explain(dialect: str | Dialect) -> str:
 
 
 def state_diagram(dialect: str | Dialect) -> str:
-    """Return a Mermaid diagram of the states of running text and the markers between them."""
+    """Return a Mermaid diagram of the states outside calls and the markers that lead between them."""
     return "\n".join(_Explanation(find(dialect)).diagram())
 
 
@@ -75,7 +75,7 @@ def kind(dialect: str | Dialect) -> str:
 
 
 def fully_compiled(dialect: Dialect) -> CompiledDialect:
-    """Return a dialect, compiled with all options enabled except repair."""
+    """Compile a dialect with all options enabled except repair."""
     return compiled_dialect(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 

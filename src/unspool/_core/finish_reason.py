@@ -19,34 +19,31 @@ class FinishRule:
     the stream contains                         finish reason
     ==========================================  ================================================
     a call that was cut off                     ``length``, whatever the backend reports, so that
-                                                clients do not trust the last call
+                                            clients do not trust the incomplete call
     a complete call                             ``tool_calls``, even if generation was stopped in
-                                                the text after the call; for a forced call, the
-                                                policy ``forced_finish_reason``
+                                                the text after the call
     ``Finish`` with ``length`` or               the reason of ``Finish``
     ``content_filter``
     a malformed call, under the policy          as for a complete call
-    ``malformed_call="keep"``
+    ``malformed_call="call"``
     none of these                               ``stop``
     ==========================================  ================================================
     """
 
-    __slots__ = ("_backend_reason", "_complete", "_cut", "_for_calls", "_keep", "_kept")
+    __slots__ = ("_backend_reason", "_complete", "_cut", "_malformed", "_reports_malformed")
 
-    def __init__(self, for_calls: FinishReason, *, keep: bool) -> None:
+    def __init__(self, *, reports_malformed: bool) -> None:
         """Create an observer that has not seen any event.
 
-        :param for_calls: the finish reason if there is a complete call.
-        :param keep: true if malformed calls are kept among the calls.
+        :param reports_malformed: true if malformed calls are kept among the calls.
         """
-        self._for_calls: FinishReason = for_calls
-        self._keep = keep
-        self._kept = False
+        self._reports_malformed = reports_malformed
+        self._malformed = False
         self._complete = False
         self._cut = False
         self._backend_reason: FinishReason | None = None
 
-    def see(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         """Take the next event into account."""
         if isinstance(event, CallEnd):
             if event.status == "complete":
@@ -54,7 +51,7 @@ class FinishRule:
             elif event.status == "truncated":
                 self._cut = True
             else:
-                self._kept = self._keep
+                self._malformed = self._reports_malformed
         elif isinstance(event, Diagnostic):
             if event.kind in _CUT:
                 self._cut = True
@@ -66,8 +63,8 @@ class FinishRule:
         if self._cut:
             return "length"
         if self._complete:
-            return self._for_calls
+            return "tool_calls"
         # A backend that reports "tool_calls" is only guessing, so rely on the calls in the stream instead.
         if self._backend_reason in ("length", "content_filter"):
             return self._backend_reason
-        return self._for_calls if self._kept else "stop"
+        return "tool_calls" if self._malformed else "stop"

@@ -9,8 +9,8 @@ piece of input is to emit an event whose span is this piece.  The ledger does no
 calls the machine.
 
 A *silent* call is not reported as a call: its input becomes markup or text.  Depending on the policies, a
-call is silent if the request did not offer the called tool or any tools.  A call that means "no call" is
-always silent.
+call is silent if the request did not offer the called tool, or offered no tools at all.  A call that means
+"no call" is always silent.
 
 ====================  ==================================================================
 ``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..events import Channel, FinishReason, MarkupKind, Status
 
 BLOCK: Final = 16_384
-"""Number of characters of a call's raw text after which the pieces are joined into one string."""
+"""Number of characters after which pieces of a call's raw text are joined into one string."""
 
 
 class Ledger:
@@ -96,7 +96,7 @@ class Ledger:
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
         self._events: list[Event] = []
-        self._last_text = ""  # the text directly before the current position; empty after markup
+        self._last_text = ""  # text directly in front of `position`; empty after markup
         self._set_aside: list[str] = []
         self._set_aside_length: i64 = 0  # stored because `pending` needs it after every feed
         # Calls.
@@ -115,7 +115,7 @@ class Ledger:
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
-        self._join_at: i64 = BLOCK  # offset in the output at which to join next
+        self._join_at: i64 = BLOCK  # output offset at which the text parts are joined again
         self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
 
     # -- input and output
@@ -145,7 +145,7 @@ class Ledger:
         return text
 
     def hold(self, text: str) -> None:
-        """Set the buffer to the end of the input, which is still undecided."""
+        """Set the buffer to ``text``, the end of the input whose meaning is still undecided."""
         self.buffer = text
 
     def account_text(self, channel: Channel, text: str) -> list[Event]:
@@ -284,7 +284,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for a piece of a silent call, as markup or as text."""
+        """Account for part of a silent call, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:
@@ -357,9 +357,9 @@ class Ledger:
     # -- diagnostics, which account for no input
 
     def diagnose(self, kind: str, detail: str, ahead: int = 0) -> None:
-        """Emit a diagnostic for the offset ``ahead`` characters after the current position.
+        """Emit a diagnostic at the offset that is ``ahead`` characters after the current position.
 
-        There are no diagnostics inside a call that is shown as text.
+        Emit nothing inside a call that is shown as text.
         """
         if self.silent_channel is None:
             at = max(self._base + self.position + ahead, 0)
@@ -368,20 +368,20 @@ class Ledger:
     def defer_diagnostic(self, kind: str, detail: str, at: int) -> None:
         """Store a diagnostic for index ``at`` of the buffer, to emit it when the call ends.
 
-        If it were emitted in the middle of the arguments, ``normalise`` could not join their pieces.
+        A diagnostic in the middle of the arguments would prevent ``normalise`` from joining the arguments.
         """
         if self.silent_channel is None:
             at = max(self._base + at, 0)
             self._deferred.append(Diagnostic(kind, detail, at, at))
 
-    def defer_diagnostics(self, notes: list[tuple[str, str, int]]) -> None:
-        """Store the diagnostics of a codec until the call ends, and empty the list.
+    def defer_diagnostics(self, diagnostics: list[tuple[str, str, int]]) -> None:
+        """Store the diagnostics of a codec until the call ends, and empty ``diagnostics``.
 
-        Each diagnostic in the list is a tuple: its kind, its detail and an index in the buffer.
+        Each note is a tuple of a diagnostic's kind, its detail and an index in the buffer.
         """
-        for kind, detail, at in notes:
+        for kind, detail, at in diagnostics:
             self.defer_diagnostic(kind, detail, max(at, self.position))
-        notes.clear()
+        diagnostics.clear()
 
     def emit_finish(self, reason: FinishReason | None) -> None:
         """Emit the last event of the stream."""

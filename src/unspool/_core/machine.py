@@ -17,18 +17,18 @@ mode      the machine is in it while                 reads
 ========  =========================================  ======================================
 text      no other mode applies                      text of a channel, up to the next
                                                      marker of the current ``TextState``
-trial     ``_matcher`` is set                        the input after a marker, to find out
+matching  ``_matcher`` is set                        the input after a marker, to find out
                                                      whether a call or other markup begins
 between   ``_between_calls``, or ``_repetitions``    the input after a call in a section,
           is not empty                               or directly after the section
-payload,  ``_call`` is set; these are the phases     the open call, see ``open_call.py``
+arguments,``_call`` is set; these are the phases     the open call, see ``open_call.py``
 tail,     of the call
-junk
+recovery
 ========  =========================================  ======================================
 
-In text mode, ``_state`` is a table of the markers to look for, and of what may begin at each. There are
-separate states for content before the first visible text, for content after it, for each reasoning wrapper
-and for each kind of message body (``compiler/text_states.py``).
+In text mode, ``_state`` is a table of the markers to look for, and of the markup that may begin at each
+marker.  There are separate states for content before the first visible text, for content after it, for each
+reasoning wrapper and for each kind of message body (``compiler/text_states.py``).
 
 Three rules ensure that results do not depend on how the input is chunked, and that the work is linear:
 
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from .schema.tools import Tools
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
-"""Place where an output begins: in a channel, in the header of a message, or in a call."""
+"""Position at which an output begins: in a channel, in the header of a message, or in a call."""
 
 _NO_MARKERS: Final = MarkerSet(())
 _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
@@ -100,8 +100,10 @@ class Machine:
         "_between_calls",
         "_call",
         "_call_seen",
+        "_checks_names",
         "_compiled",
         "_declared_only",
+        "_drops_unknown",
         "_fast_channel",
         "_fast_codec",
         "_fast_first_character",
@@ -151,6 +153,8 @@ class Machine:
         self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
         self._declared_only: Final = policies.unknown_tool == "text" and tools.known
+        self._drops_unknown: Final = policies.unknown_tool == "drop" and tools.declared
+        self._checks_names: Final = tools.declared
         self._null_calls: Final = compiled.dialect.names.null_calls
         self._remove_calls: Final = remove_calls
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(compiled.repetitions))
@@ -163,7 +167,7 @@ class Machine:
         # characters.
         self._fast_first_character = ""
         self._fast_codec: Codec | None = None
-        # Running text.
+        # Text outside calls.
         self._state: TextState = self._states.fresh
         self._outer_state: TextState = self._states.fresh  # the state to return to after dropped text
         # True once this message has content other than whitespace, or a call in its content.
@@ -195,11 +199,12 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # In a trial without a matcher, a complete marker waits in the buffer for the next characters.
+        # Even a complete marker may have to stay in the buffer until the next characters arrive.  There is no
+        # matcher then.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
-            return "trial"
+            return "matching"
         return "between" if in_section else "text"
 
     @property
@@ -245,9 +250,9 @@ class Machine:
     # -- the start of the output
 
     def output_start(self) -> OutputStart | None:
-        """Return the place where the output begins, after the prompt was read.
+        """Return where the output begins (such as ``content``), after the prompt was read.
 
-        Return None if the place depends on the output itself, or if the output begins with dropped text.
+        Return None if this depends on the output itself, or if the output begins with dropped text.
         """
         if self._call is not None:
             return "call"
@@ -276,7 +281,7 @@ class Machine:
         return entry.programs if entry is not None else []
 
     def _start_after_header(self) -> OutputStart | None:
-        """Return the place where the output begins, if the prompt ends with a header or a part of it."""
+        """Return where the output begins, if the prompt ends with a complete or incomplete header."""
         frame = self._compiled.frame
         header = self.ledger.buffer
         if frame is None or frame.sep not in header:
@@ -333,7 +338,7 @@ class Machine:
     # -- input
 
     def feed(self, text: str) -> list[Event]:
-        """Read the next piece of input and return the events that are now certain."""
+        """Read the next chunk of input, and return the events that are now certain."""
         if not text:
             return []
         ledger = self.ledger
@@ -356,7 +361,7 @@ class Machine:
             codec = self._fast_codec
             length = codec.step(text, 0, False)
             # The end of the arguments, an error or a diagnostic needs the slow path below.
-            if not (codec.done or codec.error or codec.notes):
+            if not (codec.done or codec.error or codec.diagnostics):
                 if length < len(text):
                     ledger.hold(text[length:])
                     if not length and not codec.text:
@@ -432,7 +437,7 @@ class Machine:
             self._fast_markers = state.markers
             self._fast_first_character = state.markers.first_character
 
-    # -- running text
+    # -- text outside calls
 
     def _read_text(self, at: int, final: bool) -> bool:
         """Read text up to a marker that begins or ends something; search for markers from ``at`` on.
@@ -447,11 +452,11 @@ class Machine:
             at, literal = markers.seek(buffer, at, False)
             if at < 0:
                 break
-            # There are three cases.  A complete literal was found.  Or the buffer ends with the beginning of
-            # a literal, so more input is needed.  Or the input ends there; the beginning of the literal is
-            # then text, unless it looks like a marker that was cut off.
+            # There are three cases.  Either a complete literal was found.  Or the buffer ends with the
+            # beginning of a literal, so more input is needed.  Or this buffer is also the end of the input;
+            # the beginning of the literal is then text, unless it looks like a marker that was cut off.
             if final and not literal:
-                if CONTROL_TOKEN.match(buffer, at):  # of another family
+                if CONTROL_TOKEN.match(buffer, at):  # a control token of another family
                     self._show_text(at)
                     ledger.emit_markup("dropped", len(buffer) - at)
                     return False
@@ -506,9 +511,13 @@ class Machine:
     def _read_marker(self, literal: str, at: int, final: bool) -> int:
         """Process the marker at index ``at``, and return ``_DECIDED``, ``_NEEDS_MORE`` or ``_IS_TEXT``.
 
-        The possible meanings are tried in this order.  The marker closes what is open; it ends reasoning that
-        was not closed; it closes something that was treated as text, so the marker is text as well; something
-        begins here; or the marker is a closing marker without its opening marker.
+        The possible meanings are tried in this order:
+
+        1. The marker closes the element that is open.
+        2. The marker ends reasoning whose closing marker is missing.
+        3. The marker closes an element that was treated as text, so the marker is text, too.
+        4. The marker opens an element.
+        5. The marker is a closing marker without an opening marker.
         """
         ledger = self.ledger
         entry = self._state.entries[literal]
@@ -544,8 +553,8 @@ class Machine:
     def _match_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
         """Find out whether a call or other markup begins at the marker at index ``at``; if so, start it.
 
-        First, the programs that are not allowed at this place are ruled out.  Then ``quick_match`` uses the
-        next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
+        First, the programs that are not allowed at this position are ruled out.  Then ``quick_match`` uses
+        the next two characters to reject most markers in prose quickly.  Only after that is a ``Matcher``
         created.  It may need more input, and ``_resume_matcher`` then continues it.
         """
         ledger = self.ledger
@@ -673,7 +682,7 @@ class Machine:
 
     @property
     def _calls_unannounced(self) -> bool:
-        """True if calls may follow here without a marker that announces them."""
+        """True unless the opening marker of a section has announced that calls follow here."""
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
@@ -730,7 +739,7 @@ class Machine:
             self._commit(matcher, answer)
             return True
         entry = self._matcher_entry
-        assert entry is not None  # noqa: S101 - in running text, a matcher starts at an entry
+        assert entry is not None  # noqa: S101 - outside calls, a matcher starts at an entry
         self._treat_as_text(matcher.programs, entry)
         quoted = self.ledger.last_character in _QUOTES and not entry.is_control
         if entry.stray and self._removes_stray(entry, quoted):
@@ -836,6 +845,8 @@ class Machine:
                 self._start_framed_call(header, frame, frame.calls[into], length)
             else:
                 # A call to a tool that was not offered is shown as text, and so is its header.
+                if self._checks_names:
+                    self.ledger.diagnose("unknown_tool", header.name)
                 self._state = bodies["content"]
                 self._show_text(ledger.position + length)
             return
@@ -860,8 +871,8 @@ class Machine:
     def _is_header(self, matcher: Matcher) -> bool:
         """Return whether the text that a matcher has found is really a header.
 
-        It is if a control token opens or ends it.  Otherwise, it must consist of header fields and must not
-        name an unknown tool.
+        The text is a header if a control token opens or ends it.  Otherwise, the text must consist of header
+        fields and must not name an unknown tool.
         """
         frame = self._compiled.frame
         assert frame is not None  # noqa: S101 - only frames have headers
@@ -901,6 +912,8 @@ class Machine:
         name, native_id = matcher.name, matcher.native_id
         refused = self._declared_only and not self._tools.declares(name)
         if refused:
+            if self._checks_names:
+                self.ledger.diagnose("unknown_tool", name)
             self._show_call_as_text(program)
         owner = self._compiled.owner_of(form)
         if owner is not self._compiled:
@@ -930,7 +943,7 @@ class Machine:
             if matcher.args_end >= 0:
                 self.ledger.mark_arguments_end(start + matcher.args_end)
             self.ledger.emit_arguments(envelope.text, 0)
-            self.ledger.defer_diagnostics(envelope.notes)
+            self.ledger.defer_diagnostics(envelope.diagnostics)
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
@@ -958,13 +971,20 @@ class Machine:
     def _announce_call(self, name: str, native_id: str, length: int, name_start: int, name_end: int) -> None:
         """Choose the id of a call, and emit its start, for a head of ``length`` characters."""
         ledger = self.ledger
+        is_null = name in self._null_calls
+        is_unknown = self._checks_names and not is_null and not self._tools.declares(name)
         ledger.call_is_silent = (
-            self._remove_calls or ledger.silent_channel is not None or name in self._null_calls
+            self._remove_calls
+            or ledger.silent_channel is not None
+            or is_null
+            or (is_unknown and self._drops_unknown)
         )
         id = ""
-        if ledger.call_is_silent:
+        if is_unknown:
+            ledger.diagnose("unknown_tool", name, length)
+        elif ledger.call_is_silent:
             ledger.diagnose("null_call", name, length)
-        else:
+        if not ledger.call_is_silent:
             self._call_seen = True
             if native_id and self._ids.use(native_id):
                 id = native_id
@@ -1011,7 +1031,7 @@ class Machine:
         return make_codec(form, self._compiled, self._tools, name, self._policies)
 
     def _leave_call(self, call: OpenCall) -> None:
-        """Leave the call that has ended, and continue in its section or in running text."""
+        """Leave the call that has ended, and continue in its section or in ordinary text."""
         self._call = None
         self._reasoning_closed = True
         section = self._section

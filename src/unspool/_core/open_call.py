@@ -11,9 +11,9 @@ never retracted.  At this point ``Machine`` creates an ``OpenCall``, and passes 
 ========  ======================================  =================================================
 phase     reads                                   ends when
 ========  ======================================  =================================================
-PAYLOAD   the arguments, through a codec          the codec is done (TAIL) or fails (JUNK)
-TAIL      closing markers, each of them optional  all were read, or other text follows
-JUNK      the text after the error                a closing marker, or another call's opening marker
+ARGUMENTS the arguments, through a codec          the codec is done (TAIL) or fails (RECOVERY)
+TAIL      closing markers, each of them optional  no further closing marker follows
+RECOVERY      the text after the error                a closing marker, or another call's opening marker
 ========  ======================================  =================================================
 
 All input that is read here becomes part of ``CallArgs`` events, except the closing markers, which become part
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from .ledger import Ledger
     from .scan.markers import MarkerSet
 
-PAYLOAD: Final = 0
+ARGUMENTS: Final = 0
 TAIL: Final = 1
-JUNK: Final = 2
-PHASE_NAMES: Final = ("payload", "tail", "junk")
+RECOVERY: Final = 2
+PHASE_NAMES: Final = ("arguments", "tail", "recovery")
 
 
 class OpenCall:
@@ -76,7 +76,7 @@ class OpenCall:
         resync: MarkerSet,
         repair: bool,
     ) -> None:
-        """Start after the head of the call.
+        """Create a reader that starts after the head of the call.
 
         :param codec: the codec for the arguments; None if the call has no arguments.
         :param section: the section that the head of this call opened, or None.  If such a call is broken, it
@@ -96,7 +96,7 @@ class OpenCall:
         # A codec that reads the name itself also records where the arguments start; see `_mark_arguments`.
         self._arguments_started = isinstance(codec, NamedPayload)
         self._trailing_data_reported = False
-        self.phase = PAYLOAD
+        self.phase = ARGUMENTS
         self.has_ended = False
         """True once ``CallEnd`` was emitted."""
         self.closes_section = False
@@ -119,8 +119,8 @@ class OpenCall:
 
     def read(self, final: bool) -> bool:
         """Continue reading the buffer.  Return False if more input is needed."""
-        if self.phase == JUNK:
-            return self._read_junk(final)
+        if self.phase == RECOVERY:
+            return self._recover(final)
         if self.phase == TAIL:
             if self.frame is None:
                 return self._read_tail(final)
@@ -152,8 +152,8 @@ class OpenCall:
         """Emit the JSON text of a codec's step, and choose the next phase."""
         ledger = self._ledger
         self.source = None
-        if codec.notes:
-            ledger.defer_diagnostics(codec.notes)
+        if codec.diagnostics:
+            ledger.defer_diagnostics(codec.diagnostics)
         self._mark_arguments(codec, end)
         ledger.emit_arguments(codec.text, end - ledger.position)
         self._body_is_empty = self._body_is_empty and not codec.text
@@ -223,14 +223,14 @@ class OpenCall:
             if answer == MATCH and codec.close():
                 ledger.emit_arguments(codec.text, 0)
                 ledger.mark_arguments_end(ledger.position)
-                ledger.defer_diagnostics(codec.notes)
+                ledger.defer_diagnostics(codec.diagnostics)
                 self.phase = TAIL
                 return True
         ledger.diagnose("malformed_call", f"expected {codec.error}")
-        self.phase = JUNK
+        self.phase = RECOVERY
         return True
 
-    def _read_junk(self, final: bool) -> bool:
+    def _recover(self, final: bool) -> bool:
         """Skip the rest of a malformed call, up to a marker at which calls end."""
         ledger = self._ledger
         buffer = ledger.buffer
@@ -244,7 +244,7 @@ class OpenCall:
                 self._end("malformed", 0)
             return at < 0 and final
         # If the call opened a section, its raw text includes the section's opening marker.  It must include
-        # the closing marker as well, so that text put back into the content has both.
+        # the closing marker as well, so that both markers are there if the raw text becomes content.
         of_section = self._section.closers if self._section is not None else ()
         closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
         if literal not in closers:
@@ -268,7 +268,7 @@ class OpenCall:
                 return False
             if answer == MATCH:
                 ledger.diagnose("malformed_call", "expected the end of the call after its object")
-                self.phase = JUNK
+                self.phase = RECOVERY
                 return True
         closers = self.form.closers
         if self.form.notation == "json" and self.form.payload in ("args", "envelope"):
@@ -307,7 +307,8 @@ class OpenCall:
     def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
         """Return the length of a surplus closing bracket at the current position; -1 if more input is needed.
 
-        If no marker closes the call, a ``]`` may close a list of calls, and whitespace may be content.
+        In a call without closing markers, only a ``}`` is surplus, and only without whitespace in front of
+        it: a ``]`` may close a list of calls, and whitespace may be content.
         """
         ledger = self._ledger
         buffer, at = ledger.buffer, ledger.position
@@ -326,7 +327,7 @@ class OpenCall:
         """Skip everything between the arguments and the end of the message that contains this call."""
         ledger = self._ledger
         buffer = ledger.buffer
-        at, literal = frame.borders.seek(buffer, ledger.position, final)
+        at, literal = frame.boundaries.seek(buffer, ledger.position, final)
         if at < 0:
             at = len(buffer)
         gap = buffer[ledger.position : at].strip()

@@ -62,7 +62,7 @@ def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[
     machine.begin_output()
     continued = _continued_events(events, machine)
     # Only calls depend on the tools of the request, so the state after a tail without calls can be saved.
-    if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_framing, events)):
+    if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_format_markup, events)):
         start = machine.save_start(reasoning_just_closed=bool(continued))
         if start is not None:
             saved_starts[tail] = start
@@ -88,9 +88,9 @@ def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDiale
 
 
 def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
-    """Return the place where an output begins, given the relevant tail of the prompt.
+    """Return where an output begins (such as ``content``), given the relevant tail of the prompt.
 
-    Return None if the output begins in dropped text or if the place depends on the output.
+    Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
         return "content"  # the output begins with the echoed text
@@ -104,7 +104,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
 
 def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
-    """Return those events of the prompt that must also be the first events of the output."""
+    """Return the events of the prompt that must be repeated as the first events of the output."""
     if not machine.call_open:
         visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = visible[-1] if visible else None
@@ -121,11 +121,11 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
 
 
 def _reasoning_close() -> Markup:
-    """Return an empty closing marker of reasoning; later stages then remove the whitespace after it."""
+    """Return an empty closing reasoning marker, which makes later stages remove the whitespace after it."""
     return Markup("reasoning_close", "", 0, 0)
 
 
-def _is_framing(event: Event) -> bool:
+def _is_format_markup(event: Event) -> bool:
     """Return whether an event is independent of the tools that the request declares."""
     if isinstance(event, Markup):
         return event.kind in _FRAMING
@@ -161,7 +161,7 @@ def relevant_tail_of(
     :param length: the number of characters or ids in the prompt.
     """
     if not continues:
-        return (_last_framing if compiled.frame is None else _last_header)(end(_NEAR), compiled)
+        return (_last_format_marker if compiled.frame is None else _last_header)(end(_NEAR), compiled)
     find_turn = _last_turn if compiled.frame is None else _last_message
     is_complete, tail = find_turn(end(_NEAR), compiled)
     if not is_complete and length > _NEAR:
@@ -169,13 +169,13 @@ def relevant_tail_of(
     return tail
 
 
-def _last_framing(text: str, compiled: CompiledDialect) -> str:
+def _last_format_marker(text: str, compiled: CompiledDialect) -> str:
     """Return the sequence of opening and closing markers at the end of the text."""
     prompt = compiled.prompt
     start = end = len(text.rstrip())
     first = ""
     while end:
-        literal = next((literal for literal in prompt.framing if text.endswith(literal, 0, end)), "")
+        literal = next((literal for literal in prompt.format_markers if text.endswith(literal, 0, end)), "")
         if not literal:
             break
         first = literal
@@ -185,7 +185,7 @@ def _last_framing(text: str, compiled: CompiledDialect) -> str:
         end = len(text[:start].rstrip())
     if not first:
         return _first_opener(text, prompt.first_openers)
-    # If the sequence starts with a closing marker of reasoning, the template wrote reasoning before it.
+    # If the sequence starts with a closing reasoning marker, the template wrote reasoning before it.
     for opener, closer in prompt.reasoning_pairs:
         at = text.rfind(opener, 0, start) if first == closer else -1
         if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
@@ -230,23 +230,23 @@ def begins_turn(text: str, compiled: CompiledDialect) -> bool:
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the last turn of the text, from its first marker on.
+    """Return whether the last turn certainly begins within this text, and the text of this turn.
 
-    The first returned value is true if the turn certainly begins within this text.
+    The text of the turn includes its first marker.
     """
     prompt = compiled.prompt
-    border = _end_of_unknown_token(text, compiled)
-    for marker in prompt.turn_borders:
+    boundary = _end_of_unknown_token(text, compiled)
+    for marker in prompt.turn_boundaries:
         at = text.rfind(marker)
         if at >= 0:
             # The marker that begins a turn may also open reasoning or content, so it is part of the turn.
             is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
-            border = max(border, at if is_opener else at + len(marker))
-    first, _ = prompt.markers.seek(text, border, True)
-    begin = skip_whitespace(text, border)
+            boundary = max(boundary, at if is_opener else at + len(marker))
+    first, _ = prompt.markers.seek(text, boundary, True)
+    begin = skip_whitespace(text, boundary)
     if any(text.startswith(word, begin) for word in prompt.first_words):
         first = begin
-    return border > 0, text[first:] if first >= 0 else ""
+    return boundary > 0, text[first:] if first >= 0 else ""
 
 
 def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
@@ -267,9 +267,9 @@ def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
 
 
 def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return the last message of the text, or an empty string if this message is finished.
+    """Return whether the last message certainly begins within this text, and the text of this message.
 
-    The first returned value is true if the message certainly begins within this text.
+    The text of the message is an empty string if the message is finished.
     """
     dialect = compiled.dialect
     frame = compiled.frame

@@ -18,11 +18,11 @@ from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..parser import ToolList
 from ._arrow_columns import PARSED
 from ._convert import RowWriter, convert_rows, render_rows
-from ._row_reader import Column, ParseOptions, RowOptions, RowReader
+from .row_reader import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
     "PARSED",
@@ -43,11 +43,12 @@ def parse_batch(
     first_row: int = 0,
     **options: Unpack[ParseOptions],
 ) -> pa.RecordBatch:
-    """Parse every output in a batch; return a batch with one row per output and the columns ``PARSED``.
+    """Parse every output in a batch; return a batch that has one row per output and the ``PARSED`` columns.
 
     :param batch: a record batch or a table; the result has the same type.
     :param dialect: the dialect of all rows, or a ``Column`` that contains the dialect of each row.
-    :param first_row: the number of the first row; without ``key``, call ids are derived from row numbers.
+    :param first_row: the number of the first row; if no ``key`` is given, call ids are derived from row
+        numbers.
     :param options: see ``ParseOptions``.
     """
     reader = RowReader(dialect, **options)
@@ -57,7 +58,7 @@ def parse_batch(
 def parse_batches(
     batches: Iterable[pa.RecordBatch], dialect: str | Dialect | Column, **options: Unpack[ParseOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """Parse a stream of batches and yield one parsed batch for each; row numbers continue across batches.
+    """Parse a stream of batches, and yield a parsed batch for each; row numbers continue across batches.
 
     :param batches: any iterable of record batches: a ``RecordBatchReader``, ``ParquetFile.iter_batches`` or
         the iterator of Spark's ``mapInArrow``.
@@ -79,9 +80,10 @@ def render_batch(
     The result has the columns ``text``, ``ok`` and ``error``.
 
     :param batch: a table with the columns ``reasoning``, ``content`` and ``tool_calls``, or some of them.
-    :param tools: the tools to use when a rendered text is parsed again; by default, tools are derived from
-        each message.
-    :param verify: parse each rendered text again, and report an error for a row if the message differs.
+    :param tools: the tools for parsing the rendered texts again; by default, they are derived from the calls
+        in each message.
+    :param verify: parse each rendered text again; if the result differs from the message, the row has an
+        error.
     :param keep: columns of the input to keep; they come before the new columns.
     :param prefix: the prefix of the column names in the parsed table.
     """
@@ -103,7 +105,7 @@ def convert_batch(
 
     The result has the columns ``converted``, ``ok`` and ``error``.  With ``verify``, each converted text is
     parsed again with the row's tools.  If the message differs, the row has an error instead of a converted
-    text.  The same applies to a row with malformed or truncated calls.
+    text.  A row with malformed or truncated calls also has an error.
     """
     reader = RowReader(dialect, **options)
     writer = RowWriter(to, verify=verify, keep=options.get("keep", ()), name="converted")
@@ -111,7 +113,7 @@ def convert_batch(
 
 
 def _apply(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
-    """Call ``work`` with a batch and its row numbers; for a table, call it for each of its batches."""
+    """Call ``work`` with a batch and its row numbers; for a table, do so for each batch."""
     if not isinstance(batch, pa.Table):
         return work(batch, range(row, row + batch.num_rows))
     batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]

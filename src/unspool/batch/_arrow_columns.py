@@ -97,7 +97,7 @@ def _structs(type_: pa.StructType, fields: Sequence[list[Any]]) -> pa.Array:
 
 
 def _numbers(values: list[int], code: str) -> pa.Buffer:
-    """Pack integers into a buffer; faster than ``pa.array``, which checks the type of each value."""
+    """Pack integers into a buffer; this is faster than ``pa.array``, which checks the type of each value."""
     return pa.py_buffer(numbers(code, values))
 
 
@@ -112,10 +112,10 @@ def strings(values: Sequence[str | None]) -> pa.Array:
 
 
 def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """Build a column of any type; ``strings`` does this for text."""
+    """Build a column of any type except text; for text, use ``strings``."""
     try:
         if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
-            return _repeated(values, type_)  # a common case that is much faster
+            return _repeated(values, type_)  # a frequent case, for which this path is much faster
         column = pa.array(values, type_)
     except UnicodeEncodeError:
         column = pa.array([_escaped(value) for value in values], type_)
@@ -132,9 +132,9 @@ def _repeated(values: Sequence[object], type_: pa.DataType) -> pa.Array:
 
 
 def decode_column(column: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
-    """Convert a column to Python values; text in an input file that is not valid UTF-8 becomes None.
+    """Convert a column to Python values; a text value that is not valid UTF-8 becomes None.
 
-    :param errors: a dictionary to which errors are added, by row number.
+    :param errors: a dictionary to which errors are added, keyed by row number.
     """
     try:
         values: list[Any] = column.to_pylist()

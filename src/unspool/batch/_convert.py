@@ -9,13 +9,12 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from .._core.render.message import render_checked
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import UsageError
 from ..message import Message, ToolCall
 from ..parser import ToolList
 from ._arrow_columns import RENDERED, ok_and_error, strings
-from ._row_reader import (
+from .row_reader import (
     NO_ERRORS,
     RowError,
     RowReader,
@@ -122,7 +121,7 @@ def render_rows(reader: RowReader, writer: RowWriter, batch: pa.RecordBatch, pre
         if error is not None:
             raise RowError(error)
         tool_calls = tuple(_call(call) for call in calls[row] or ())
-        return Message(reasoning[row], content[row], tool_calls), reader.tools_of(tools[row])
+        return Message(content[row], reasoning[row], tool_calls), reader.tools_of(tools[row])
 
     return writer.write(batch, message)
 

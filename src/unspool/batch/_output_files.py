@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ._arrow_columns import dump_json
-from ._input_files import OTHER, is_json
+from .input_files import OTHER, is_json
 
 FORMATS: Final = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 _ROW_GROUP_BYTES: Final = 16 << 20
@@ -145,7 +145,7 @@ class _ArrowFile:
 
 
 class _JsonLinesFile:
-    """Writer for JSON lines, which restores JSON values and the members in the column ``other``."""
+    """Writer for JSON lines; columns of JSON text become values, and the column ``other`` becomes members."""
 
     def __init__(self, path: Path, kind: str) -> None:
         compression = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}.get(kind)
@@ -170,7 +170,7 @@ def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
     if not isinstance(rest, dict):  # the input line was not an object
         rest = {OTHER: rest}
     for name, value in row.items():
-        if name in rest:  # the column has only null, because the value had another type
+        if name in rest:  # the column is null, because `other` contains the value
             continue
         if name in raw and value is not None:
             value = _parsed_or_text(value)  # noqa: PLW2901 - the JSON of the input
@@ -194,7 +194,7 @@ def _lenient(value: pa.Scalar) -> Any:
         return {name: _lenient(member) for name, member in value.items()}
     if isinstance(value, pa.DictionaryScalar):
         return _lenient(value.value)
-    if isinstance(value, pa.ListScalar):  # or a subclass, such as large lists
+    if isinstance(value, pa.ListScalar):  # also true for subclasses, such as large lists
         return [_lenient(item) for item in value.values]
     if isinstance(value, pa.StringScalar):
         return value.as_buffer().to_pybytes().decode("utf-8", "replace")

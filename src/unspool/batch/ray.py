@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 
 if TYPE_CHECKING:
     from . import Column, ParseOptions
-    from ._input_files import Part
-    from ._job import Job, Record
+    from .input_files import Part
+    from .job import Job, Record
 
 __all__ = ["parse_dataset"]
 
@@ -29,7 +29,7 @@ def parse_dataset(dataset: Any, dialect: str | Dialect | Column, **options: Unpa
 
     if not options.get("key"):
         raise UsageError(
-            "rows on a cluster have no numbers to generate call ids from: pass key= with the name of a column"
+            "rows on a cluster have no row numbers for deriving call ids: pass key= with the name of a column"
         )
     return dataset.map_batches(
         parse_batch, fn_args=(dialect,), fn_kwargs=dict(options), batch_format="pyarrow", zero_copy_batch=True
@@ -45,7 +45,7 @@ class Cluster:
         except ImportError as error:
             raise UsageError("running on a cluster needs Ray: pip install 'unspool[ray]'") from error
 
-        from ._job import do_part
+        from .job import do_part
 
         self._ray = ray
         try:

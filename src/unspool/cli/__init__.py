@@ -61,7 +61,7 @@ def command_line() -> CommandParser:
         "--speed",
         type=_speed,
         metavar="X",
-        help="pieces per second (default: 60 on a terminal, otherwise no limit)",
+        help="pieces of text per second (default: 60 on a terminal, otherwise no limit)",
     )
     demo.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the interactive view"
@@ -85,10 +85,6 @@ def command_line() -> CommandParser:
     conformance = commands.add_parser("conformance", description=_conformance.__doc__)
     conformance_command.add_arguments(conformance)
     conformance.set_defaults(run=_conformance)
-
-    completion = commands.add_parser("completion", description=_completion.__doc__)
-    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish"), help="%(choices)s")
-    completion.set_defaults(run=_completion)
 
     describe(parser)
     return parser
@@ -133,14 +129,6 @@ def _serve(options: argparse.Namespace) -> int:
     from ..gateway import serve
 
     return serve(settings, reload=lambda: serve_command.read_settings(options))
-
-
-def _completion(options: argparse.Namespace) -> int:
-    """Print a shell script that completes commands, options and dialect names."""
-    from .completion import script
-
-    print(script(options.shell, command_line()), end="")
-    return 0
 
 
 def _speed(text: str) -> float:

@@ -16,13 +16,13 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..dialects._registry import find
+from ..dialects import find
 from ..errors import UnknownDialect, UsageError
 from .output import terminal
 
 if TYPE_CHECKING:
-    from ..batch._job import Job, Options
-    from ..batch._run_job import Outcome, Workers
+    from ..batch.job import Job, Options
+    from ..batch.run_job import Outcome, Workers
 
 _FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 
@@ -42,28 +42,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dialect",
         required=True,
         metavar="DIALECT",
-        help="dialect of all rows, or name of a column with the dialect of each row",
+        help="dialect of all rows, or name of the column that contains each row's dialect",
     )
     parser.add_argument(
-        "--text", default="text", metavar="COLUMN", help="column with the outputs (default: text)"
+        "--text", default="text", metavar="COLUMN", help="column that contains the outputs (default: text)"
     )
     parser.add_argument(
-        "--token-ids", default="", metavar="COLUMN", help="column with the outputs as token ids"
+        "--token-ids", default="", metavar="COLUMN", help="column that contains the outputs as token ids"
     )
     parser.add_argument(
-        "--tokenizer", default="", metavar="DIR", help="model directory with the tokenizer for the token ids"
+        "--tokenizer",
+        default="",
+        metavar="DIR",
+        help="model directory that contains the tokenizer for the token ids",
     )
     parser.add_argument("--pad", type=int, metavar="ID", help="padding token id")
     parser.add_argument(
         "--tools",
         default="",
         metavar="NAME",
-        help="column with the tools of each row, or JSON file with the tools for all rows",
+        help="column that contains each row's tools, or JSON file that contains the tools for all rows",
     )
     parser.add_argument("--prompt", metavar="TEXT", help="end of every prompt, such as '<think>'")
-    parser.add_argument("--prompt-column", default="", metavar="COLUMN", help="column with the prompts")
     parser.add_argument(
-        "--finish-reason", default="", metavar="COLUMN", help="column with the finish reasons"
+        "--prompt-column", default="", metavar="COLUMN", help="column that contains the prompts"
+    )
+    parser.add_argument(
+        "--finish-reason", default="", metavar="COLUMN", help="column that contains the finish reasons"
     )
     parser.add_argument(
         "--key",
@@ -80,7 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefix", default="", metavar="TEXT", help="prefix for the names of new columns")
     parser.add_argument("--labels", action="store_true", help="add a column with a label for every token")
     parser.add_argument(
-        "--preset", default="", metavar="NAME", help="use the policies closest to this engine"
+        "--policies",
+        default="",
+        metavar="POLICIES",
+        help="preset (strict, vllm, ...) or NAME=VALUE,... (see docs/policies.md)",
     )
     parser.add_argument(
         "--to", default="", metavar="DIALECT", help="convert to this dialect, and verify every row"
@@ -94,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_megabytes,
         default=32,
         metavar="MB",
-        help="input size per output file (default: 32)",
+        help="megabytes of input per output file (default: 32)",
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="number of processes (default: 1)")
     parser.add_argument(
@@ -120,7 +128,7 @@ _megabytes.__name__ = "number"  # argparse uses this name in error messages
 def main(options: argparse.Namespace) -> int:
     """Run the command, and return the exit code."""
     try:
-        from ..batch._run_job import InProcess, Processes, run_job
+        from ..batch.run_job import InProcess, Processes, run_job
     except ImportError as error:
         raise UsageError(f"unspool batch needs {error.name}: pip install 'unspool[batch]'") from error
     if options.jobs < 1:
@@ -185,8 +193,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
     :raises UsageError: if the options do not match the columns of the inputs.
     """
-    from ..batch._input_files import find_inputs, schema_of
-    from ..batch._job import Job, result_schema
+    from ..batch.input_files import find_inputs, schema_of
+    from ..batch.job import Job, result_schema
 
     inputs = find_inputs(options.inputs)
     plain = schema_of(inputs, {})
@@ -215,8 +223,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
 
 def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
-    from ..batch._input_files import digest
-    from ..batch._job import Options, tokenizer_file
+    from ..batch.input_files import digest
+    from ..batch.job import Options, tokenizer_file
 
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
@@ -239,7 +247,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
         keep=options.keep,
         prefix=options.prefix,
         labels=options.labels,
-        preset=options.preset,
+        policies=options.policies,
         to=find(options.to).name if options.to else "",
         verify=not options.no_verify,
         format=options.format,
@@ -248,7 +256,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
 
 
 def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the dialect of all rows and the column with the dialect of each row; one of them is empty."""
+    """Return the dialect of all rows and the column of each row's dialect; one of the two is empty."""
     try:
         return find(name).name, ""
     except UnknownDialect as error:
@@ -259,7 +267,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
     """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
-    from ..batch._row_reader import RowError, parse_tools
+    from ..batch.row_reader import RowError, parse_tools
 
     if not name or name in columns:
         return "", name

@@ -18,10 +18,10 @@ from .._core.terminal_escaping import visible
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from ..conformance._cases import TestCase
-    from ..conformance._parser_adapters import Adapter
-    from ..conformance._runner import CaseResult, Report
-    from ..conformance._scenarios import Inapplicable
+    from ..conformance.case_format import TestCase
+    from ..conformance.parser_adapters import Adapter
+    from ..conformance.runner import CaseResult, Report
+    from ..conformance.scenarios import Inapplicable
 
 _SHOWN = 10
 """Maximum number of failures in the printed summary."""
@@ -33,18 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     run = commands.add_parser("run", help="run the suite on one or more parsers", description=_run.__doc__)
     run.add_argument(
-        "--parser",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="unspool, vllm, sglang, ...; may be repeated to compare several parsers (default: unspool)",
+        "--unspool",
+        action="store_true",
+        help="test unspool's parser, too (the default if no other parser is given)",
     )
     run.add_argument(
         "--command",
         action="append",
         default=[],
         metavar="COMMAND",
-        help="command line of a program that implements the JSON Lines protocol",
+        help="command line of a program that implements the JSON Lines protocol; may be repeated",
     )
     run.add_argument(
         "--factory",
@@ -119,8 +117,8 @@ def main(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     """Run the suite against parsers. The exit code is 1 if a case fails."""
-    from ..conformance._runner import Runner, to_json
-    from ..conformance._scenarios import cases
+    from ..conformance.runner import Runner, to_json
+    from ..conformance.scenarios import cases
 
     chunkings = _chunkings(options.chunking)
     chosen: list[TestCase | Inapplicable] = []
@@ -141,7 +139,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     """Merge the results of several runs into one report."""
-    from ..conformance._result_files import merge_results
+    from ..conformance.result_files import merge_results
 
     if not (options.html or options.json):
         raise UsageError("no output was requested: pass --html or --json")
@@ -157,7 +155,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     """List the scenarios. With --dialect, also show why a scenario does not apply to the dialect."""
-    from ..conformance._scenarios import GROUPS, capabilities_of, select
+    from ..conformance.scenarios import GROUPS, capabilities_of, select
 
     group = ""
     for scenario in select(options.scenario):
@@ -174,8 +172,8 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     """Print cases in readable form: the output and the expected result."""
-    from ..conformance._cases import TestCase
-    from ..conformance._scenarios import cases
+    from ..conformance.case_format import TestCase
+    from ..conformance.scenarios import cases
 
     for case in cases(options.dialect, options.scenario):
         print(case.to_text() if isinstance(case, TestCase) else f"{case.scenario}: {case.reason}\n")
@@ -184,8 +182,8 @@ def _show(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     """Write the cases as JSON Lines, for test suites in other languages."""
-    from ..conformance._cases import TestCase, json_schema
-    from ..conformance._scenarios import cases
+    from ..conformance.case_format import TestCase, json_schema
+    from ..conformance.scenarios import cases
 
     if options.schema:
         print(json.dumps(json_schema(), indent=2))
@@ -200,7 +198,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _chunkings(names: list[str]) -> tuple[str, ...]:
-    from ..conformance._runner import ALL_CHUNKINGS, DEFAULT_CHUNKINGS
+    from ..conformance.runner import ALL_CHUNKINGS, DEFAULT_CHUNKINGS
 
     if not names:
         return DEFAULT_CHUNKINGS
@@ -216,17 +214,11 @@ _AdapterFactory: TypeAlias = "Callable[[], Adapter]"
 
 
 def _adapters(options: argparse.Namespace) -> Iterator[_AdapterFactory]:
-    from ..conformance._parser_adapters import from_factory, unspool_adapter
     from ..conformance.external_program import Program
+    from ..conformance.parser_adapters import from_factory, unspool_adapter
 
-    names = options.parser or ([] if options.command or options.factory else ["unspool"])
-    for name in names:
-        if name == "unspool":
-            yield unspool_adapter
-        else:
-            from ..conformance.peers import command
-
-            yield lambda name=name: Program(command(name))  # type: ignore[misc]
+    if options.unspool or not (options.command or options.factory):
+        yield unspool_adapter
     for text in options.command:
         yield lambda text=text: Program(shlex.split(text))  # type: ignore[misc]
     if options.factory:
@@ -252,7 +244,7 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=getattr(sys.stderr, "terminal", sys.stderr))
-    name = visible(name)  # the name of a case may come from another program
+    name = visible(name)  # escaped, because the name of a case may come from another program
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         failed = 0
@@ -267,8 +259,8 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
 
 
 def _print_summary(report: Report) -> None:
-    from ..conformance._runner import explain_failure
-    from ..conformance._scenarios import GROUPS
+    from ..conformance.runner import explain_failure
+    from ..conformance.scenarios import GROUPS
 
     parser = report.parser
     counts = report.counts
@@ -300,6 +292,6 @@ def _write(results: dict[str, Any], options: argparse.Namespace) -> None:
         # ASCII, because a parser may return a lone surrogate, which UTF-8 cannot encode.
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n", "ascii")
     if options.html:
-        from ..conformance._report import html_report
+        from ..conformance.report import html_report
 
         Path(options.html).write_text(html_report(results), "utf-8", errors="backslashreplace")

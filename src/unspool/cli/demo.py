@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..parser import Parser
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text as RichText
 
 TERMINAL_SPEED: Final = 60.0
-"""Default number of pieces per second on a terminal."""
+"""Default number of text pieces to feed per second on a terminal."""
 
 # -- state of a demonstration
 
@@ -45,7 +45,7 @@ class ShownCall:
 
 
 class Show:
-    """Demonstration of one output that is parsed piece by piece, with the state that a view displays."""
+    """Demonstration that parses one output in small pieces, and keeps the state that a view displays."""
 
     def __init__(self, recording: SampleOutput) -> None:
         self.recording = recording
@@ -61,9 +61,9 @@ class Show:
         self.calls: list[ShownCall] = []
         self.diagnostics: list[Diagnostic] = []
         self.pieces = 0
-        """The number of pieces that were fed so far."""
+        """The number of text pieces that were fed to the parser so far."""
         self.max_held = 0
-        """The largest number of characters that the parser held back after any piece."""
+        """The largest number of characters that the parser held back at any time."""
         self._whitespace = self.parser.tidy()
 
     @property
@@ -77,7 +77,7 @@ class Show:
         return self._whitespace.finish_reason
 
     def play(self) -> Iterator[list[Event]]:
-        """Feed the output to the parser; after each piece, yield events without the format's whitespace."""
+        """Feed the output to the parser in pieces; yield each piece's events, without markup whitespace."""
         for piece in pieces(self.recording.output):
             self.raw += piece
             self.pieces += 1
@@ -100,7 +100,7 @@ class Show:
                 self.spans.append(("markup", event.start, event.end))
 
     def _take(self, events: Iterable[Event]) -> list[Event]:
-        tidy = self._whitespace.push(events)
+        tidy = self._whitespace.feed(events)
         for event in tidy:
             if isinstance(event, Text):
                 if event.channel == "reasoning":

@@ -67,7 +67,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "conformance run": (
         Example("unspool conformance run --dialect hermes --scenario order", "run a part of the suite"),
         Example(
-            "unspool conformance run --parser vllm --html report.html", "test vLLM's parser, and write a page"
+            "unspool conformance run --command ./my-parser --html report.html",
+            "test another parser, and write a page",
         ),
         Example("unspool conformance run --command './mine --json'", "test a program that speaks JSON lines"),
     ),
@@ -82,13 +83,8 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example("unspool conformance show --dialect glm45 --scenario order", "print cases to read"),
     ),
     "conformance export": (Example("unspool conformance export > cases.jsonl", "print cases as JSON lines"),),
-    "completion": (
-        Example('eval "$(unspool completion bash)"', "completion in bash, zsh or fish"),
-        Example("unspool completion zsh > ~/.zfunc/_unspool", "permanently, if ~/.zfunc is in fpath"),
-        Example("unspool completion fish > ~/.config/fish/completions/unspool.fish", "permanently"),
-    ),
 }
-"""Examples by command; the first example of each command is also in ``unspool --help``."""
+"""Examples, keyed by command; the first example of each command also appears in ``unspool --help``."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Try it": ("demo",),
@@ -96,18 +92,17 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Inspect models and dialects": ("detect", "doctor", "dialects", "explain"),
     "Parse an output": ("parse",),
     "Data and training": ("batch",),
-    "Extend and check": ("export", "conformance", "completion"),
+    "Extend and check": ("export", "conformance"),
 }
-"""Commands by topic."""
+"""Mapping from topics to commands."""
 
 _SCREEN: Final = 80
 """Assumed width of the terminal, in columns."""
 _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
-    "SHELL": "bash, zsh or fish",
 }
-"""Hints for missing arguments."""
+"""Hints for missing arguments, keyed by the name of the argument."""
 
 
 def front_page() -> str:

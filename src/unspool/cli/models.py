@@ -10,8 +10,7 @@ from pathlib import Path
 
 from .._core.explain import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
-from ..dialects._declaration import Dialect
-from ..dialects._registry import list_dialects
+from ..dialects import Dialect, list_dialects
 from ..errors import UnknownDialect
 from .help import CommandParser
 from .output import print_page, terminal, to_json
@@ -38,7 +37,7 @@ def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
         "model",
         nargs="?",
         metavar="NAME",
-        help="start of a model's name; show only its dialects",
+        help="model name, or the start of one; show only the dialects of matching models",
     )
     dialects.add_argument("--json", action="store_true", help="print JSON")
     dialects.set_defaults(run=_dialects)
@@ -144,7 +143,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    """Print the dialect of a model and the evidence; the exit code is 1 if the dialect is unknown."""
+    """Print the dialect of a model and the evidence for it; the exit code is 1 if the dialect is unknown."""
     from ..models.detect.detect_dialect import detect_dialect
     from ..models.doctor.report import detection_page
     from ..models.sources import find_source
@@ -179,7 +178,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _export_template(options: argparse.Namespace) -> int:
     """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
 
-    Transformers, vLLM and SGLang can use the template.  With --into, print the previous template.
+    Transformers, vLLM and SGLang can use the template.  With --into, print the template that was replaced.
     """
     from ..models.convert.to_response_template import install_template, to_response_template
 
@@ -194,7 +193,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
 def _export_dialects(options: argparse.Namespace) -> int:
     """Print all dialects as JSON, or the JSON Schema, for programs in other languages."""
-    from ..models.convert.dialect_json import dialect_schema, dialect_to_json
+    from ..dialects import dialect_schema, dialect_to_json
 
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
     print(to_json(found, indent=2))

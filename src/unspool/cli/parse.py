@@ -7,15 +7,14 @@ import codecs
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import UsageError
-from ..events import Event, event_fields
+from ..events import Event
 from ..message import Message
 from ..parser import Parser, seeded_ids
-from ..policies import Policies
+from ..policies import policies_from_text
 from .output import to_json
 
 _CHUNK_BYTES = 1 << 16
@@ -25,14 +24,17 @@ _CHUNK_BYTES = 1 << 16
 def add_arguments(parse: argparse.ArgumentParser) -> None:
     """Add the arguments of ``unspool parse``."""
     parse.add_argument("--dialect", required=True, metavar="DIALECT", help="name or alias of the dialect")
-    parse.add_argument("--tools", metavar="FILE", help="JSON file with a list of tools or a request")
+    parse.add_argument("--tools", metavar="FILE", help="JSON file that contains a list of tools or a request")
     parse.add_argument("--prompt", metavar="TEXT", help="end of the prompt, such as '<think>'")
-    parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or truncated")
     parse.add_argument("--ids", metavar="SEED", help="derive call ids from this text (default: random ids)")
-    parse.add_argument("--preset", metavar="ENGINE", help="use the policies closest to this engine")
+    parse.add_argument(
+        "--policies",
+        metavar="POLICIES",
+        help="preset (strict, vllm, ...) or NAME=VALUE,... (see docs/policies.md)",
+    )
     parse.add_argument("--events", action="store_true", help="print events as they arrive, one per line")
     parse.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="file with the output (default: stdin)"
+        "file", nargs="?", default="-", metavar="FILE", help="file that contains the output (default: stdin)"
     )
 
 
@@ -43,20 +45,19 @@ def run(options: argparse.Namespace) -> int:
         options.dialect,
         tools=tools,
         prompt=options.prompt,
-        policies=None if options.preset is None else Policies.preset(options.preset),
-        strict=options.strict,
+        policies=policies_from_text(options.policies or ""),
         new_id=None if options.ids is None else seeded_ids(options.ids, options.dialect),
     )
     builder = parser.fold()
     for text in _read(options.file):
         events = parser.feed(text)
-        builder.push(events)
+        builder.feed(events)
         if options.events:
             _print_events(events)
     events = parser.finish()
     if options.events:
         _print_events(events)
-    builder.push(events)
+    builder.feed(events)
     message = builder.message()
     if not options.events:
         print(to_json(_flat(message), indent=2))
@@ -102,13 +103,12 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 
 def _flat(message: Message) -> dict[str, object]:
-    fields = asdict(message)
-    fields["diagnostics"] = [diagnostic.to_dict() for diagnostic in message.diagnostics]
+    fields = message.to_dict()
     del fields["parts"]  # the parts contain the same data as the other fields
     return fields
 
 
 def _print_events(events: Sequence[Event]) -> None:
     for event in events:
-        print(to_json(event_fields(event)))
+        print(to_json(event.to_dict()))
     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """Conformance suite for tool call parsers, which tests all dialects with different ways to split the output.
 
-``unspool conformance run`` tests a parser, and ``pytest --unspool-conformance`` tests a parser within another
-project's test suite; both are described in ``docs/conformance.md``. In Python:
+``unspool conformance run`` tests a parser.  The pytest plug-in ``unspool.conformance.plugin`` tests a parser
+within another project's test suite.  Both are described in ``docs/conformance.md``.  In Python:
 
 >>> from unspool.conformance import cases, run_suite, unspool_adapter
 >>> next(cases(["hermes"], ["order/text-call"])).expected_content
@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ._cases import (
+    from .case_format import (
         CallReference,
         DeltaMessage,
         DeltaToolCall,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
         Unfinished,
         json_schema,
     )
-    from ._parser_adapters import InProcess, Request, Session, Unsupported, unspool_adapter
-    from ._runner import run_suite
-    from ._scenarios import cases
     from .external_program import Program
+    from .parser_adapters import InProcess, Request, Session, Unsupported, unspool_adapter
+    from .runner import run_suite
+    from .scenarios import cases
 
 __all__ = [
     "CallReference",
@@ -57,9 +57,9 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "_parser_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
-    "_runner": ("run_suite",),
-    "_scenarios": ("cases",),
+    "parser_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
+    "runner": ("run_suite",),
+    "scenarios": ("cases",),
     "external_program": ("Program",),
 }
 """Modules, each with the public names that are imported from it on first use. All other public names are in
@@ -70,7 +70,7 @@ def __getattr__(name: str) -> object:
     # The command line imports this package for every command, but most commands do not use it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = next((module for module, names in _MODULES.items() if name in names), "_cases")
+    module = next((module for module, names in _MODULES.items() if name in names), "case_format")
     return getattr(import_module(f".{module}", __name__), name)
 
 

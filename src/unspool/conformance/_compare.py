@@ -27,8 +27,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
-from ..wire._poisoned_calls import remove_poison
-from ._cases import (
+from ..wire import remove_poison
+from ._delta_reader import DecodedStream, StreamPosition, count_visible
+from .case_format import (
     CallReference,
     Channel,
     ExtractedToolCallInformation,
@@ -38,7 +39,6 @@ from ._cases import (
     Unfinished,
     order_lines,
 )
-from ._delta_reader import DecodedStream, StreamPosition, count_visible
 
 DifferenceClass: TypeAlias = Literal[
     "match", "error", "merge", "loss", "leak", "arguments", "order", "whitespace", "finish"

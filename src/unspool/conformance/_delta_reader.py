@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..message import Message, TextPart
-from ..wire._chat_decoder import ChatStreamDecoder
-from ._cases import (
+from ..wire import ChatStreamDecoder
+from .case_format import (
     CallReference,
     DeltaMessage,
     ExtractedToolCallInformation,

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ._cases import (
+from ._compare import Difference, differences
+from ._delta_reader import DecodedStream
+from .case_format import (
     CallReference,
     FunctionCall,
     Part,
@@ -23,10 +25,8 @@ from ._cases import (
     ToolCall,
     Unfinished,
 )
-from ._compare import Difference, differences
-from ._delta_reader import DecodedStream
-from ._scenarios import capabilities_of
-from ._scenarios.capabilities import reasoning_markers
+from .scenarios import capabilities_of
+from .scenarios.capabilities import reasoning_markers
 
 
 @dataclass(frozen=True, slots=True)

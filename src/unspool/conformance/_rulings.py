@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from ._cases import TestCase
+from .case_format import TestCase
 
 
 @dataclass(frozen=True, slots=True)

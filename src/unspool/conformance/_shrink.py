@@ -13,11 +13,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from ._cases import TestCase
 from ._chunkings import Chunks, chunked
-from ._scenarios import SCENARIOS, capabilities_of
-from ._scenarios.sample_parts import Call, Reasoning, ScenarioPart
-from ._scenarios.scenario import Scenario
+from .case_format import TestCase
+from .scenarios import SCENARIOS, capabilities_of
+from .scenarios.sample_parts import Call, Reasoning, ScenarioPart
+from .scenarios.scenario import Scenario
 
 MAX_RUNS: Final = 200
 """Maximum number of times that the parser is run."""

@@ -73,8 +73,8 @@ from io import TextIOWrapper
 from typing import Any, Final
 
 from ..errors import UsageError
-from ._cases import DeltaMessage, Json, TestCase
-from ._parser_adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
+from .case_format import DeltaMessage, Json, TestCase
+from .parser_adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
 
 START_LIMIT: Final = 300.0
 """Time limit for the greeting in seconds; some programs need a minute for their imports."""

@@ -1,8 +1,8 @@
 """Pytest plug-in, which runs the suite as part of another project's tests.
 
-``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case in the dialects that
-the factory supports. Factories are described in ``_parser_adapters.py``. Without this option, the plug-in
-does nothing.
+``pytest -p unspool.conformance.plugin --unspool-conformance mypackage.myparser:factory`` adds a test for
+every case in the dialects that the factory supports. Factories are described in ``_parser_adapters.py``.
+Instead of ``-p``, a ``conftest.py`` can say ``pytest_plugins = ["unspool.conformance.plugin"]``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ._cases import TestCase
-    from ._runner import CaseResult, Runner
+    from .case_format import TestCase
+    from .runner import CaseResult, Runner
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,10 +50,10 @@ class Suite(pytest.Collector):
 
     def collect(self) -> Iterator[pytest.Item]:
         from ..errors import UsageError
-        from ._cases import TestCase
-        from ._parser_adapters import from_factory
-        from ._runner import DEFAULT_CHUNKINGS, Runner
-        from ._scenarios import cases
+        from .case_format import TestCase
+        from .parser_adapters import from_factory
+        from .runner import DEFAULT_CHUNKINGS, Runner
+        from .scenarios import cases
 
         option = self.config.getoption
         try:
@@ -98,6 +98,6 @@ class CaseFailed(AssertionError):
     """Error for a failed case, with an explanation of the failure."""
 
     def __init__(self, result: CaseResult) -> None:
-        from ._runner import explain_failure
+        from .runner import explain_failure
 
         super().__init__(explain_failure(result))

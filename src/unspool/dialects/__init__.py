@@ -1,1 +1,132 @@
-"""Dialects: the declaration language, the registry, and the families of built-in dialects."""
+"""Dialects: the language to declare them, the registry, and facts about the built-in families.
+
+A dialect describes how a family of models writes reasoning, content and tool calls.  ``families`` contains
+the built-in declarations, and ``templates`` the language of their templates.
+"""
+
+from typing import TYPE_CHECKING
+
+from .._lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .._core.explain import explain, state_diagram
+    from ._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
+    from ._declaration import Dialect, Envelope, Family, Frame, Names, Notation, Prompt, Route, Values
+    from ._dialect_json import dialect_from_json, dialect_schema, dialect_to_json
+    from ._dialect_texts import dialect_texts
+    from ._family_request_facts import (
+        BOOLEANS,
+        NO_REASONING,
+        SWITCHES,
+        UNSWITCHED,
+        Mode,
+        RequestFacts,
+        Thinking,
+    )
+    from ._id_format import OPENAI_ID, IdFormat
+    from ._registry import (
+        built_in_dialects,
+        checkpoint,
+        combined,
+        ends_of_turn,
+        facts_of,
+        find,
+        get_dialect,
+        is_dialect,
+        list_dialects,
+        plain_name,
+        register,
+        role_markers,
+    )
+
+__all__ = [
+    "BOOLEANS",
+    "CONTROL_TOKEN",
+    "NO_REASONING",
+    "OPENAI_ID",
+    "SWITCHES",
+    "UNSWITCHED",
+    "Dialect",
+    "Envelope",
+    "Family",
+    "Frame",
+    "IdFormat",
+    "Mode",
+    "Names",
+    "Notation",
+    "Prompt",
+    "RequestFacts",
+    "Route",
+    "Thinking",
+    "Values",
+    "built_in_dialects",
+    "checkpoint",
+    "combined",
+    "dialect_from_json",
+    "dialect_schema",
+    "dialect_texts",
+    "dialect_to_json",
+    "ends_of_turn",
+    "explain",
+    "facts_of",
+    "find",
+    "get_dialect",
+    "is_control_token",
+    "is_dialect",
+    "list_dialects",
+    "plain_name",
+    "register",
+    "role_markers",
+    "split_at_control_tokens",
+    "state_diagram",
+]
+
+_LATER = {
+    "explain": ".._core.explain",
+    "state_diagram": ".._core.explain",
+    "CONTROL_TOKEN": "._control_token_pattern",
+    "is_control_token": "._control_token_pattern",
+    "split_at_control_tokens": "._control_token_pattern",
+    "Dialect": "._declaration",
+    "Envelope": "._declaration",
+    "Family": "._declaration",
+    "Frame": "._declaration",
+    "Names": "._declaration",
+    "Notation": "._declaration",
+    "Prompt": "._declaration",
+    "Route": "._declaration",
+    "Values": "._declaration",
+    "dialect_from_json": "._dialect_json",
+    "dialect_schema": "._dialect_json",
+    "dialect_to_json": "._dialect_json",
+    "dialect_texts": "._dialect_texts",
+    "IdFormat": "._id_format",
+    "OPENAI_ID": "._id_format",
+    "built_in_dialects": "._registry",
+    "checkpoint": "._registry",
+    "combined": "._registry",
+    "ends_of_turn": "._registry",
+    "facts_of": "._registry",
+    "find": "._registry",
+    "get_dialect": "._registry",
+    "is_dialect": "._registry",
+    "list_dialects": "._registry",
+    "plain_name": "._registry",
+    "register": "._registry",
+    "role_markers": "._registry",
+    "BOOLEANS": "._family_request_facts",
+    "Mode": "._family_request_facts",
+    "NO_REASONING": "._family_request_facts",
+    "RequestFacts": "._family_request_facts",
+    "SWITCHES": "._family_request_facts",
+    "Thinking": "._family_request_facts",
+    "UNSWITCHED": "._family_request_facts",
+}
+"""Module of each name.  It is imported when the name is first used."""
+
+if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
+    __getattr__ = lazy_names(__name__, _LATER)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,8 +12,8 @@ uses one rule, which looks only at the text.  A control token is
 similar tags occur in XML.
 
 There are two checks for two purposes.  ``CONTROL_TOKEN`` finds complete control tokens in text.
-``is_control_token`` checks a marker that a dialect declares.  Such a marker may be a part of a token, or
-contain several tokens.
+``is_control_token`` checks a marker that a dialect declares.  Such a marker may be a part of a control token,
+or contain several control tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONTROL_TOKEN: Final = re.compile(
     # In the prompts of other families they also show that a turn has ended.
     r"|<(?:start|end)_of_turn>|</?s>"
 )
-"""Pattern of one complete control token in running text."""
+"""Pattern that matches one complete control token in text."""
 
 _IN_MARKER: Final = re.compile(rf"[|｜\ud800-\udfff]|^{_BRACKETED}$")
 # A token may follow the opening bracket of a tag, as in </｜DSML｜invoke>.  Such a tag is not split.

@@ -13,15 +13,15 @@ A dialect consists of templates that look like the model's output, with placehol
 ``{key}``        name of a parameter; ``{value}`` is the text of its value;
                  ``{type}`` is the type of the value, and ``{string}`` is
                  ``true`` if the value is a string
-``{calls}``      calls of a section
+``{calls}``      the calls in a section
 ``{text}``       reasoning or content between its markers
 ``{_}``          any text except markup; the text is ignored
 ===============  ==============================================================
 
-``render`` writes the whitespace of a template unchanged.  The parser accepts any amount of whitespace
-in place of a line break in the template, and between a marker and a placeholder for arguments.  Around
-``{value}``, and around ``{text}`` in a wrapper of content, whitespace is data.  At these places a line break
-in the template matches one optional newline.
+``render`` writes the whitespace of a template unchanged.  The parser accepts any amount of whitespace in
+place of a line break in the template, and between a marker and a placeholder for arguments.  Around
+``{value}``, and around ``{text}`` in a ``content`` template, whitespace is data.  At these positions a line
+break in the template matches one optional newline.
 
 A sequence of ``key="{placeholder}"`` is parsed as attributes, which may be in any order and have any kind of
 quotes.  Unknown attributes are ignored.  If a template contains the same placeholder twice, both must have
@@ -33,6 +33,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .._short_repr import short_repr
 from ._family_request_facts import RequestFacts
 from ._id_format import OPENAI_ID, IdFormat
 
@@ -57,7 +58,7 @@ class Route:
     route applies to every message.
     """
     into: str
-    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (remove it), or a placeholder for calls.
+    """Meaning of the body: ``reasoning``, ``content``, ``drop`` (the body is removed), or a call placeholder.
 
     The possible placeholders are ``{args}``, ``{params}`` and ``{calls}``.
     """
@@ -77,7 +78,7 @@ class Frame:
     sep: str
     """Marker that ends the header."""
     ends: tuple[str, ...]
-    """Markers that end the body; the next header also ends it."""
+    """Markers that end the body; the next header also ends the body."""
     fields: tuple[str, ...]
     """Templates of header fields, which may be anywhere in the header.
 
@@ -91,7 +92,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Models that use a dialect, and the names by which the dialect can be looked up."""
+    """Models that use a dialect, and the names under which the dialect can be looked up."""
 
     models: str = ""
     """Description of the models, for human readers."""
@@ -108,8 +109,8 @@ class Family:
     fingerprint: tuple[str, ...] = ()
     """Texts that distinguish this family from others with the same format of calls.
 
-    A text is a part of the chat template, or ``model_type: NAME`` from ``config.json``.  The family matches
-    if at least one of the texts is found.
+    A text is either a part of the chat template or ``model_type: NAME``, from ``config.json``.  The family
+    matches if at least one of the texts is found.
     """
     variants: tuple[tuple[str, str], ...] = ()
     """Pairs of a special token and the name of a dialect.
@@ -135,7 +136,7 @@ class Envelope:
     order: tuple[Literal["name", "args", "id"], ...] = ("name", "args")
     """Members of the object, in the order in which ``render`` writes them."""
     keyed: bool = False
-    """Whether the object has the form ``{"function name": {arguments}}`` instead."""
+    """True if the object has one member, which maps the function's name to the arguments: ``{"now": {}}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +144,24 @@ class Values:
     """Format of values, in addition to the notation."""
 
     python: bool = False
-    """Whether a ``{value}`` may be a Python literal: ``True``, ``None``, ``{'k': 1}``."""
+    """True if a ``{value}`` may be a Python literal: ``True``, ``None``, ``{'k': 1}``."""
     nested: bool = False
-    """Whether a ``{value}`` may consist of further parameters."""
+    """True if a ``{value}`` may consist of further parameters."""
     list_key: str = ""
-    """Name of nested parameters that are the items of a list."""
+    """Name of the nested parameters that represent the items of a list."""
     type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """Words for the ``{type}`` placeholder, one for each JSON type, in the order of the default."""
+    """Words for the ``{type}`` placeholder, one per JSON type, in the same order as the default words."""
     unescape: bool = False
-    """Whether the values of attributes are XML-escaped."""
-    spelt_breaks: bool = False
-    """Whether a line break between tags may be written as a backslash and an ``n``."""
+    """True if the values of attributes are XML-escaped."""
+    escaped_newlines: bool = False
+    """True if a line break between tags may be written as a backslash and an ``n``."""
     wrappers: tuple[str, ...] = ()
     """Names of parameters that hold all arguments as one JSON object.
 
     If the tool declares a parameter with such a name, that parameter is an ordinary parameter.
     """
     quote: str = '"'
-    """String delimiter in the ``bare`` notation."""
+    """String delimiter in ``bare`` notation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,19 +213,20 @@ class Dialect:
     section: tuple[str, ...] = ("{calls}",)
     """Templates of the markup around calls.
 
-    The characters before a template have a special meaning.  ``^``: the section must not follow visible
-    text.  ``?``: it may contain only calls of declared tools.  ``!``: its opening marker ends reasoning.
+    A template may begin with characters that have a special meaning.  ``^``: the section must not follow
+    visible text.  ``?``: the section may contain only calls of declared tools.  ``!``: the section's opening
+    marker ends reasoning.
     """
     sep: tuple[str, ...] = ("\n",)
     """Separators between two calls in a section."""
     section_per_call: bool = False
-    """Whether the model writes a separate section for each call, with ``sep`` between the sections."""
+    """True if the model writes a separate section for each call, with ``sep`` between the sections."""
     param: tuple[str, ...] = ()
     """Templates of a single parameter in ``{params}``."""
     also_accepts: tuple[Dialect, ...] = ()
     """Other dialects whose calls are accepted, with a diagnostic, but never rendered.
 
-    If several families use the same marker for calls, their models sometimes write another family's format.
+    Models of families that share a call marker sometimes write another family's format.
     """
     reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
     """Templates of the markers around reasoning."""
@@ -233,8 +235,8 @@ class Dialect:
     drop: tuple[str, ...] = ()
     """Templates of markers that are removed wherever they occur.
 
-    If a template contains ``{text}``, the text between its two markers is removed as well.  If a template
-    contains ``{calls}``, a repetition of the calls directly after their section is removed.
+    If a template contains ``{text}``, the text between its two markers is removed as well.  A template with
+    ``{calls}`` matches a repetition of the calls directly after their section; the repetition is removed.
     """
     stop: tuple[str, ...] = ()
     """Markers that end the turn.  They are removed, and are never part of a value."""
@@ -242,7 +244,7 @@ class Dialect:
     """Format of messages with headers, or None if messages have no headers."""
 
     args: Notation = "json"
-    """Notation of ``{args}`` and ``{envelope}``."""
+    """Notation of the arguments in ``{args}`` and of the object in ``{envelope}``."""
     envelope: Envelope = Envelope()
     """Keys of the object in ``{envelope}``."""
     values: Values = Values()
@@ -253,16 +255,19 @@ class Dialect:
     """Format of call ids."""
 
     keep_whitespace: bool = False
-    """Whether whitespace before a call is content, because the template adds no separator there."""
+    """True if whitespace before a call is content, because the template adds no separator before calls."""
     prompt: Prompt = Prompt()
     """Part of the model's turn that the prompt already contains."""
     request: RequestFacts | str | None = None
-    """Facts about the family for building requests, or the name of a dialect with the same facts."""
+    """Facts about the family for building requests, or the name of a dialect that has the same facts."""
 
     def __hash__(self) -> int:
         # The hash must be fast, because every parser looks up its compiled dialect in a cache.  Hashing only
         # the name is enough, because few dialects have the same name.
         return hash(self.name)
+
+    def __repr__(self) -> str:
+        return short_repr(self, "name")
 
     def __post_init__(self) -> None:
         from ._validation import validate_dialect

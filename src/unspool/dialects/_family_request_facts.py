@@ -68,10 +68,11 @@ class Thinking:
     modes: tuple[tuple[str, bool | None], ...] = ()
     """Values of ``thinking_mode`` in addition to ``enabled`` and ``disabled``.
 
-    Each is a pair of the value and whether it turns reasoning on, or None if the model decides.
+    Each is a pair of a value and its effect: True turns reasoning on, False turns it off, and None lets the
+    model decide.
     """
     efforts: tuple[tuple[str, str], ...] = ()
-    """Values of ``reasoning_effort``, each with the template's word for it.
+    """Pairs of a value of ``reasoning_effort`` and the template's word for this value.
 
     If empty, the values of OpenAI's API are passed to the template unchanged.
     """
@@ -88,7 +89,8 @@ class Thinking:
     named_off: bool = False
     """True if reasoning is off in requests that force a call of a specific function."""
     swap: Literal["blank", "nothing"] = "blank"
-    """Kind of content that ``force_nonempty_content`` replaces with reasoning: ``blank`` or ``nothing``."""
+    """Kind of content that ``force_nonempty_content`` replaces with the reasoning: ``blank`` or
+    ``nothing``."""
     caution: str = ""
     """Warning for requests that turn reasoning off."""
 
@@ -160,13 +162,13 @@ class RequestFacts:
     eos: tuple[str, ...]
     """Tokens that end a turn; empty if only the model's generation config lists them."""
     prompts: tuple[str, ...] = ()
-    """Texts with which prompts end, before any ``seed``; empty if there are too many templates to list."""
+    """Texts with which prompts end, not counting ``seed``; empty if there are too many templates to list."""
     thinking: Thinking
     """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
     """Checkpoints and reasoning parsers that have the same dialect but different options for reasoning.
 
-    Each is a pair of a name and the value to use instead of ``thinking``.
+    Each is a pair of a name and the options that replace ``thinking``.
     """
 
     def __post_init__(self) -> None:

@@ -17,10 +17,10 @@ _ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
 _TO_ALPHANUMERIC: Final = bytes(_ALPHANUMERIC[byte % len(_ALPHANUMERIC)] for byte in range(256))
 _SIZE: Final = 32
 _PATTERNS: Final = 256
-"""Maximum number of patterns in the cache; each family of models has one."""
+"""Maximum number of id patterns in the cache; each family of models has one pattern."""
 _spare: Final[list[str]] = []
 _parts: Final[dict[str, tuple[str, str]]] = {}
-"""Prefix and suffix of each pattern whose only placeholder is ``{random}``."""
+"""Prefix and suffix of each pattern whose only placeholder is ``{random}``, keyed by pattern."""
 # A forked process must not generate the same ids as its parent.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_spare.clear)
@@ -35,13 +35,13 @@ class IdFormat:
     """
 
     pattern: str
-    """Text of an id, in which the placeholders are replaced."""
+    """Id with placeholders, such as ``call_{random}``."""
     length: int = 24
     """Number of random alphanumeric characters that replace ``{random}``."""
     native_length: int | None = None
     """Required length of ids that the model wrote; such ids must also be ASCII letters and digits.
 
-    If None, every id that APIs accept is valid.
+    If None, every id that is not empty is valid.
     """
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ NINE_ALPHANUMERICS = IdFormat("{random}", length=9, native_length=9)
 
 
 def _new_id(pattern: str, length: int, name: str, index: int) -> str:
-    """Return the pattern with its placeholders filled; ``length`` is that of ``{random}``."""
+    """Return the pattern with its placeholders filled; ``length`` is the number of random characters."""
     parts = _parts.get(pattern)
     if parts is not None:
         return parts[0] + _random(length) + parts[1]
@@ -110,7 +110,7 @@ def _alphanumerics(data: bytes) -> str:
 def _random(length: int) -> str:
     """Return random alphanumeric characters.
 
-    Asking the system for random bytes takes longer than everything else, so it is done for 64 ids at once.
+    Requesting random bytes from the system is the slowest step, so one request covers 64 ids.
     """
     if length > _SIZE:
         return _alphanumerics(os.urandom(length))

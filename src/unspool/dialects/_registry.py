@@ -125,7 +125,7 @@ def _load_built_ins() -> None:
 @_RunOnce
 def _load_entry_points() -> None:
     """Load the dialects of other packages, and warn about each entry point that cannot be loaded."""
-    from importlib.metadata import entry_points  # here because this import is slow and rarely needed
+    from importlib.metadata import entry_points  # imported here, because the import is slow and rarely needed
 
     for point in entry_points(group=GROUP):
         try:
@@ -170,7 +170,7 @@ def _register_all(source: object, name: str, add: Callable[[Dialect], Dialect]) 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     r"""Return the dialect that has this name or alias.
 
-    If the dialect has variants for different vocabularies, ``tokenizer`` selects one of them.  A name of the
+    If the dialect has variants for different vocabularies, ``tokenizer`` selects the variant.  A name of the
     form ``tools+reasoning`` combines the calls of one dialect with the reasoning of another, like the two
     parser options of inference engines.
 
@@ -195,7 +195,7 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
     if plain in ("hf", "response_template"):
         raise UsageError(
             f"{name!r} is not a dialect, but means the tokenizer's own response template: "
-            "convert that template with unspool.from_response_template(template)"
+            "convert that template with unspool.models.from_response_template(template)"
         )
     for load in (_load_built_ins, _load_entry_points):
         load()
@@ -228,8 +228,17 @@ def list_dialects() -> tuple[Dialect, ...]:
     return tuple(_dialects[name] for name in sorted(_dialects))
 
 
+def is_dialect(name: str) -> bool:
+    """Return whether a text is the name of a dialect, and not a model's output."""
+    try:
+        find(name)
+    except (UnknownDialect, UsageError):
+        return False
+    return True
+
+
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
-    """Return a dialect, or look it up by its name; ``tokenizer`` selects the variant for its vocabulary."""
+    """Return the given dialect, or the one with the given name; ``tokenizer`` selects the variant."""
     found = _found(dialect, _changes) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect must be a Dialect value or a name, got {type(found).__name__}")
@@ -249,7 +258,7 @@ def built_in_dialects() -> tuple[Dialect, ...]:
 
 
 def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
-    """Return a dialect with the calls of one dialect, and the reasoning and its request facts of another."""
+    """Return a dialect that writes calls like one dialect, and reasoning like another."""
     facts = calls.request
     if facts is not None and reasoning.request is not None:  # unregistered dialects may have no facts
         facts = changed(facts_of(calls), thinking=facts_of(reasoning).thinking, checkpoints=())
@@ -267,7 +276,7 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
 
 
 def facts_of(dialect: Dialect) -> RequestFacts:
-    """Return the request facts of a dialect, which may be those of another dialect that ``request`` names."""
+    """Return the request facts of a dialect, or those of the dialect that its ``request`` names."""
     own = dialect.request
     seen = [plain_name(dialect.name)]
     while isinstance(own, str) and plain_name(own) not in seen:
@@ -302,7 +311,7 @@ def checkpoint(name: str) -> tuple[str, Thinking] | None:
 
 
 def role_markers() -> frozenset[str]:
-    """Return the texts with which prompts end, for all families."""
+    """Return the texts with which the prompts of all families end."""
     return _role_markers(_changes)
 
 

@@ -22,7 +22,7 @@ from ._declaration import (
 )
 from ._family_request_facts import RequestFacts
 from ._id_format import IdFormat
-from ._templates import (
+from .templates import (
     PAYLOADS,
     Attributes,
     Piece,
@@ -348,12 +348,12 @@ class _Check:
 
 
 def _opener(pieces: Sequence[Piece]) -> str:
-    """Return the literal at the beginning of the pieces, without surrounding whitespace."""
+    """Return the literal with which the pieces begin, without surrounding whitespace."""
     return first_literal(pieces).strip()
 
 
 def _whitespace_hint(template: str) -> str:
-    """Return a hint for a template that has whitespace where text is required, or an empty string."""
+    """Return a hint if a template begins with whitespace in place of text; otherwise an empty string."""
     is_blank = template[:1].isspace() or not template.strip()
     return " (whitespace is not enough, because the parser accepts any amount of it)" if is_blank else ""
 

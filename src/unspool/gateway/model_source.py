@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..dialects._registry import get_dialect
+from ..dialects import get_dialect
 from ..errors import UsageError
 from ..models.detect.detect_dialect import detect_dialect
 from ..models.detect.result import Detection

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_orig
 
 from ..errors import UsageError
 from ..policies import Policies
+from ..wire import OPTION_VALUES, WireOptions
 
 UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", "tgi", "mlx", "openai"]
@@ -197,6 +198,7 @@ class Settings:
         else:
             self._check_upstream()
         self.parser_policies()
+        self.wire_options()
 
     def _check_keys(self) -> None:
         if any(not key.strip() for key in self.api_keys):
@@ -237,7 +239,16 @@ class Settings:
 
     def parser_policies(self) -> Policies:
         """Return the parser policies from the setting ``policies``."""
-        return Policies.from_mapping(self.policies)
+        return Policies.from_mapping(
+            {name: value for name, value in self.policies.items() if name not in OPTION_VALUES}
+        )
+
+    def wire_options(self) -> WireOptions:
+        """Return the options of the encoders from the setting ``policies``; a preset applies to both."""
+        names = ("preset", *OPTION_VALUES)
+        return WireOptions.from_mapping(
+            {name: value for name, value in self.policies.items() if name in names}
+        )
 
     def shown(self) -> dict[str, object]:
         """Return the settings that differ from their defaults, with secrets hidden, for the log."""
@@ -383,7 +394,8 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
     """Convert text from the environment or from a flag to the value of a setting."""
     hint = get_type_hints(Settings)[name]
     place = place or name
-    # Do not ignore empty keys: they may come from an unset variable, and the gateway would have no keys.
+    # Do not drop an empty key: it may come from an unset variable, and without it the gateway would have no
+    # keys, so it would accept every client.
     if name == "api_keys" and not all(map(str.strip, text.split(","))):
         raise UsageError(f"{place} contains an empty key, which any client could send: remove it")
     if get_origin(hint) is tuple:

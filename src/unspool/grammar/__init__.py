@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import UsageError
 from ._dialect_grammar import FramedGrammarBuilder, GrammarBuilder, Start
 from ._gbnf import to_gbnf

@@ -22,9 +22,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ..dialects._control_token_pattern import is_control_token
-from ..dialects._id_format import OPENAI_ID
-from ..dialects._templates import (
+from ..dialects import OPENAI_ID, is_control_token
+from ..dialects.templates import (
     Attributes,
     Piece,
     Placeholder,
@@ -59,7 +58,7 @@ from ._request_functions import Function
 from ._tagged_parameters import TaggedParameters
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect, Frame
+    from ..dialects import Dialect, Frame
 
 Start: TypeAlias = Literal["message", "reasoning", "content"]
 """Where the output begins: at the start of a message, or in a channel that the prompt has opened."""
@@ -89,7 +88,7 @@ class GrammarBuilder:
     # -- calls
 
     def calls(self) -> Node:
-        """Return the node for all calls and for the markers around them, without whitespace before it."""
+        """Return the node for all calls and the markers around them, but not for whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""

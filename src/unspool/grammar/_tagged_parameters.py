@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..dialects._templates import (
+from ..dialects.templates import (
     PAYLOADS,
     Attributes,
     Piece,
@@ -47,7 +47,7 @@ from ._size_limit import DEEPEST_TAGS, Budget
 from ._text_excluding_markers import char_set
 
 if TYPE_CHECKING:
-    from ..dialects._declaration import Dialect
+    from ..dialects import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
 """The JSON types, in the order of ``Values.type_words`` in a dialect declaration."""

@@ -4,7 +4,7 @@ A server sends one delta per step and cannot retract a delta.  So the same rules
 
 * whitespace that is part of the output format is left out;
 * if a call that the client has already seen turns out to be malformed or truncated, an invalid ending is
-  added to its arguments (``wire/_poisoned_calls.py``), so that no client executes the call.
+  added to its arguments (``_core/conversions/poison.py``), so that no client executes the call.
 
 An answer that is not streamed is encoded by the same encoder in one step.
 """
@@ -25,7 +25,7 @@ from ..events import (
     Text,
 )
 from ..parser import Parser
-from ..wire._poisoned_calls import SentCalls
+from ..wire import SentCalls
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class DeltaEncoder:
         """The finish reason of the output so far."""
         return self._calls.finish_reason(self._whitespace.finish_reason)
 
-    def push(self, events: Sequence[Event]) -> Delta:
+    def feed(self, events: Sequence[Event]) -> Delta:
         """Encode the next events, and return them as one delta."""
         # Fast path: in long outputs, nearly every step has only one event, which contains the next part of a
         # call's arguments.
@@ -82,7 +82,7 @@ class DeltaEncoder:
                 self._calls.add_arguments(event.json)
                 return Delta("", "", [CallDelta(event.index, None, None, event.json)])
         delta = Delta()
-        for event in self._whitespace.push(events):
+        for event in self._whitespace.feed(events):
             if isinstance(event, Text):
                 if event.channel == "content":
                     delta.content += event.text

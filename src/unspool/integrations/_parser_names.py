@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from ..dialects._registry import list_dialects
+from ..dialects import list_dialects
 
 DETECTED: Final = "unspool"
 """The parser name with which the dialect is detected from the model's chat template and tokenizer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 from ._parser_names import DETECTED
 

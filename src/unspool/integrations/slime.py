@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import AnyTokenizer
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..parser import parse
-from ..tokens._label_tokens import Ids, label_tokens
+from ..tokens import AnyTokenizer, Ids, label_tokens
 
 
 def parse_tools(

@@ -15,14 +15,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ..chat_templates import ChatTemplate, ChatTemplateError
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import SpecError, UsageError
 from ..message import Message
 from ..models.convert.to_response_template import to_response_template
 from ..parser import parse
-from ..tokens._label_tokens import as_ids, label_tokens
+from ..templates import ChatTemplate, ChatTemplateError
+from ..tokens import as_ids, label_tokens
 from ._served_dialect import detect_served_dialect
 
 TokenizerT = TypeVar("TokenizerT")

@@ -24,12 +24,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import facts_of, find
+from ..dialects import Dialect, facts_of, find
 from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
-from ..tokens._decode_ids import as_tokenizer
+from ..tokens import as_tokenizer
 from ._diagnostic_log import DiagnosticLog, diagnostics_in
 from ._parser_names import DETECTED, parser_names
 from ._served_dialect import detect_served_dialect

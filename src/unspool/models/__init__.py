@@ -1,1 +1,51 @@
-"""Tools for a model on disk or on a server: dialect detection, setup checks and format conversions."""
+"""Models: detection of their dialects, their files and servers, checks of their setup, and converters."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .convert.from_response_template import from_response_template
+    from .convert.to_response_template import ExportError, to_response_template
+    from .detect.detect_dialect import detect, detect_model, detect_server
+    from .detect.result import Detection, Reasoning
+    from .doctor.diagnose import diagnose
+    from .sources import Source, find_source, read_source
+
+__all__ = [
+    "Detection",
+    "ExportError",
+    "Reasoning",
+    "Source",
+    "detect",
+    "detect_model",
+    "detect_server",
+    "diagnose",
+    "find_source",
+    "from_response_template",
+    "read_source",
+    "to_response_template",
+]
+
+_LATER = {
+    "from_response_template": ".convert.from_response_template",
+    "ExportError": ".convert.to_response_template",
+    "to_response_template": ".convert.to_response_template",
+    "detect": ".detect.detect_dialect",
+    "detect_model": ".detect.detect_dialect",
+    "detect_server": ".detect.detect_dialect",
+    "Detection": ".detect.result",
+    "Reasoning": ".detect.result",
+    "diagnose": ".doctor.diagnose",
+    "Source": ".sources",
+    "find_source": ".sources",
+    "read_source": ".sources",
+}
+"""Module of each name.  It is imported when the name is first used."""
+
+if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names
+    __getattr__ = lazy_names(__name__, _LATER)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

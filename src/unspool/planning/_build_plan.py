@@ -24,15 +24,12 @@ from typing import Final
 
 from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._family_request_facts import Mode, RequestFacts
-from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
+from ..dialects import Dialect, Mode, RequestFacts, checkpoint, facts_of, find, get_dialect, plain_name
 from ..errors import UsageError
 from ..policies import DEFAULTS, Policies
 from ._context import PlanContext
 from ._decide_eos import decide_eos, warn_about_stops
 from ._decide_reasoning import decide_reasoning, decide_strip, decide_switch, reads_reasoning
-from ._decide_special_tokens import decide_skip_special_tokens
 from ._decide_start import decide_start, parser_prompt
 from ._decide_tool_output import (
     decide_tool_output,
@@ -41,7 +38,8 @@ from ._decide_tool_output import (
     output_stages,
 )
 from ._plan import Inputs, Plan, ToolContinuation
-from ._prompt_end import check_prompt
+from .decide_special_tokens import decide_skip_special_tokens
+from .prompt_end import check_prompt
 
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ._plan import Inputs
-from ._prompt_end import continued_turn, prompt_text, relevant
 from ._read_request import read_request
-from ._reasoning_options import read_reasoning_options
+from .prompt_end import continued_turn, prompt_text, relevant
+from .reasoning_options import read_reasoning_options
 
 
 class PlanContext:

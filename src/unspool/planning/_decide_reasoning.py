@@ -10,8 +10,8 @@ from __future__ import annotations
 from .._core.machine import OutputStart
 from ..errors import UsageError
 from ._context import PlanContext
-from ._prompt_end import closes_reasoning
-from ._reasoning_options import read_reasoning_options
+from .prompt_end import closes_reasoning
+from .reasoning_options import read_reasoning_options
 
 _DEFAULTS = {
     "on": "is on unless the request turns it off",

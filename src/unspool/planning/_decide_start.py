@@ -9,9 +9,9 @@ from __future__ import annotations
 from .._core.machine import OutputStart
 from ..errors import UsageError
 from ._context import PlanContext
-from ._derived_dialects import opener
 from ._plan import ToolOutput
-from ._prompt_end import opens_content, start_state, tail
+from .derived_dialects import opener
+from .prompt_end import opens_content, start_state, tail
 
 
 def decide_start(context: PlanContext, *, switched_on: bool) -> OutputStart:

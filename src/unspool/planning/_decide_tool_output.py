@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._core.machine import OutputStart
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import UsageError
 from ._context import PlanContext
-from ._derived_dialects import guided, without_reasoning
 from ._plan import Constraint, ToolOutput
-from ._prompt_end import opens_content
+from .derived_dialects import guided, without_reasoning
+from .prompt_end import opens_content
 
 if TYPE_CHECKING:
     from ..grammar import Start

@@ -9,15 +9,14 @@ from typing import Any, Literal, TypeAlias
 from .._core.machine import OutputStart
 from .._core.schema.tools import Tools
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._family_request_facts import Mode, RequestFacts
+from ..dialects import Dialect, Mode, RequestFacts
 from ..errors import UsageError
 from ..grammar import Grammar, Start, grammar_for, guided_schema
 from ..parser import Parser
 from ..policies import Policies
-from ._derived_dialects import opener
-from ._output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
 from ._planned_parser import NewId, PlannedParser
+from .derived_dialects import opener
+from .output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
 
 ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
@@ -147,6 +146,17 @@ class Plan:
     _stages: tuple[str, ...] = field(repr=False)
     _detects_json: bool = field(repr=False)
     """True if the output may begin with JSON although the prompt has opened reasoning."""
+
+    def __repr__(self) -> str:
+        shown = [repr(self.dialect.name), f"start={self.start!r}", f"tool_output={self.tool_output!r}"]
+        if self.reads is not self.dialect:
+            shown.append(f"reads={self.reads.name!r}")
+        shown += [name for name in ("reasoning", "forced", "skip_special_tokens") if getattr(self, name)]
+        if self.tools:
+            shown.append(f"{len(self.tools)} tools")
+        if self.warnings:
+            shown.append(f"{len(self.warnings)} warnings")
+        return f"Plan({', '.join(shown)})"
 
     def parser(self, *, ids: bool = False, new_id: NewId | None = None) -> Parser:
         """Return a new parser for one choice; each choice needs its own parser.

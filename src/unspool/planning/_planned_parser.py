@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..events import Event, FinishReason
 from ..parser import Parser, ToolList
 from ..policies import Policies
-from ._output_stages import MAX_WHITESPACE, OneCall, Stage
+from .output_stages import MAX_WHITESPACE, OneCall, Stage
 
 NewId: TypeAlias = Callable[[str, int], str]
 """Function that makes a call id from the call's name and number."""
@@ -152,7 +152,7 @@ class PlannedParser(Parser):
 
     def _pass_on(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:
-            events = stage.push(events)
+            events = stage.feed(events)
         return events
 
     def _beginning_is_clear(self, text: str) -> bool:

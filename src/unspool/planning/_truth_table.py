@@ -10,9 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
-from ..dialects._family_request_facts import Thinking
-from ..dialects._registry import built_in_dialects, facts_of
+from ..dialects import Dialect, Thinking, built_in_dialects, facts_of
 from ..errors import UsageError
 from ._build_plan import plan
 

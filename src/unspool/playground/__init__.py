@@ -1,9 +1,9 @@
 """Playground: a page that shows how an output is parsed, and the functions behind it.
 
-The page (``static/``) runs in two places.  The static page on the website calls the
-library in the browser.  The gateway serves the same page, which then calls the
-gateway.  In both cases :func:`answer` handles the page's requests.  It uses only the data
-in the request.  It returns errors as answers, because users may type anything.
+The page (``static/``) runs in two places.  The static page on the website calls the library in the browser.
+The gateway also serves the page, which then calls the gateway.  In both cases :func:`answer` handles the
+page's requests.  This function uses only the data in the request, and returns errors as answers, because
+users may type anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FUNCTIONS: Final = {
     "labels": "token_labels.labels",
     "case": "conformance_case.make_case",
 }
-"""Import paths of the functions by the value of ``ask``.
+"""Import paths of the functions, keyed by the value of ``ask``.
 
 A function is imported at its first use, because importing takes seconds in a browser.
 """

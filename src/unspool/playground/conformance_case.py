@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ..conformance._cases import (
+from ..conformance.case_format import (
     CallReference,
     FunctionCall,
     Part,
@@ -14,7 +14,7 @@ from ..conformance._cases import (
     ToolCall,
     Unfinished,
 )
-from ..conformance._scenarios import capabilities_of
+from ..conformance.scenarios import capabilities_of
 from ..message import BrokenCall, Message, TextPart
 from .parse_options import Setup
 
@@ -24,7 +24,7 @@ _FRAGMENTS: Final = ("cut_head", "cut_marker")
 
 
 def make_case(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the case as JSON, as a line for ``unspool conformance``, and as text.
+    """Return the case in three forms: as JSON, as a line for ``unspool conformance``, and as readable text.
 
     The expected result is the result of parsing with the default policies, because a case does
     not contain policies.  If the request has no tools, the case declares the functions that the

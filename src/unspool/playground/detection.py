@@ -8,10 +8,8 @@ from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import get_dialect
+from ..dialects import Dialect, dialect_to_json, get_dialect
 from ..errors import UnknownDialect, UsageError
-from ..models.convert.dialect_json import dialect_to_json
 from ..models.detect.detect_dialect import detect_dialect as detect_model_dialect
 from ..models.sources import from_stream
 from ..models.sources.ollama import is_modelfile
@@ -44,7 +42,7 @@ def _data(request: Mapping[str, Any]) -> bytes:
     encoded = read_field(request, "base64", str, "")
     try:
         return b64decode(encoded, validate=True)
-    except ValueError as error:  # from b64decode: binascii.Error, or text that is not ASCII
+    except ValueError as error:  # b64decode rejects invalid base64, and text that is not ASCII
         raise UsageError(f"the field base64 is not valid: {error}") from error
 
 

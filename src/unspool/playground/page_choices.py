@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from .._core.explain import kind
 from .._version import __version__
-from ..conformance._cases import TestCase
-from ..conformance._scenarios import GROUPS, cases
-from ..dialects._registry import list_dialects
+from ..conformance.case_format import TestCase
+from ..conformance.scenarios import GROUPS, cases
+from ..dialects import list_dialects
 from ..policies import ENGINES, policy_choices
 from ..sample_outputs import list_samples, tools
 from .parse_options import Setup
@@ -92,7 +92,7 @@ def examples(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
-    """Return a case in which ``tools`` is an index into ``offered``, because many cases share a tool list."""
+    """Return a case with an index into ``offered`` as its ``tools``, because many cases share a tool list."""
     declared = list(case.tools)
     if declared not in offered:
         offered.append(declared)

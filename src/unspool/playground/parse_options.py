@@ -1,4 +1,4 @@
-"""Fields that most requests from the page have: an output, and the options for parsing it."""
+"""Fields that most requests from the page contain: an output, and the options for parsing the output."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import get_dialect
+from ..dialects import Dialect, dialect_from_json, get_dialect
 from ..errors import UsageError
 from ..events import FinishReason
-from ..models.convert.dialect_json import dialect_from_json
 from ..parser import Parser, seeded_ids
 from ..policies import Policies
 
@@ -70,7 +68,7 @@ class Setup:
         )
 
     def with_tools(self, tools: list[Any]) -> Setup:
-        """Return a copy of the setup with these tools and the default policies."""
+        """Return a copy of the setup that has these tools and the default policies."""
         return replace(self, tools=tools, policies=None)
 
 

@@ -1,9 +1,9 @@
 """Playback of an output as a stream: the complete state of the parser at any position.
 
-A position is the number of pieces that have arrived; the position after the last piece
-stands for the end of the output.  Every request parses the output again.  The events do
-not depend on how the text is cut into chunks.  So only the last pieces are fed one by
-one, and all earlier text is fed as one chunk, which is fast even for long outputs.
+The output is cut into pieces, which arrive one after another.  A position is the number of pieces that have
+arrived; the position after the last piece stands for the end of the output.  Every request parses the output
+again.  The events do not depend on how the output is cut.  So only the last pieces are fed to the parser one
+by one, and all earlier text is fed as one chunk, which is fast even for long outputs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag, Stretch, stretches
-from ..dialects._registry import ends_of_turn
+from ..dialects import ends_of_turn
 from ..errors import MalformedOutput, UsageError, caret
 from ..events import (
     DIAGNOSTIC_KINDS,
@@ -23,7 +23,6 @@ from ..events import (
     CallStart,
     Diagnostic,
     Event,
-    event_fields,
     normalise,
 )
 from ..message import BrokenCall, Message, TextPart
@@ -33,7 +32,7 @@ from ..wire import ChatStream, MessagesStream, ResponsesStream
 from .parse_options import Setup, read_field
 
 _WINDOW: Final = 48
-"""Default for the number of last pieces that are fed one by one."""
+"""Default number of pieces at the end of the arrived text that are fed one by one."""
 _KINDS: Final = [label.name.lower() for label in Label]
 _MODEL: Final = "playground"
 _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | ResponsesStream]]] = {
@@ -41,7 +40,7 @@ _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | Resp
     "messages": lambda parser: MessagesStream(parser, model=_MODEL, id="msg_0"),
     "responses": lambda parser: ResponsesStream(parser, model=_MODEL, id="resp_0", created=0),
 }
-"""Functions that make an encoder for each of the three APIs, with fixed ids and times."""
+"""Mapping from the three APIs to functions that create an encoder with fixed ids and times."""
 
 
 def play(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
 
     The request has the fields of ``Setup``, and:
 
-    * ``chunk``: the length of a piece; 0 for pieces like tokens.
+    * ``chunk``: the length of a piece in characters; 0 for pieces that are about as long as tokens.
     * ``position``: the number of pieces that have arrived; null for the end of the output.
     * ``at``: instead of ``position``, the offset of a character in the last piece that has arrived.
     * ``window``: the number of last pieces that are fed one by one; null for the default.
@@ -83,7 +82,7 @@ def _ends(text: str, length: int) -> Sequence[int]:
 
 
 class _Playback:
-    """Parser with the message builder and the encoders that use its events."""
+    """Parser, together with the message builder and the encoders that use its events."""
 
     def __init__(self, setup: Setup, apis: list[Any]) -> None:
         self._setup = setup
@@ -103,10 +102,10 @@ class _Playback:
         if end:
             events = normalise(self._parser.feed(self._setup.text[:end]))
             self._take(events, end)
-            self._event_rows += [{**event_fields(event), "step": 0} for event in events]
+            self._event_rows += [{**event.to_dict(), "step": 0} for event in events]
 
     def feed(self, start: int, end: int, step: int) -> None:
-        """Feed one piece."""
+        """Feed one piece of the output."""
         self._record(self._parser.feed(self._setup.text[start:end]), end, step)
 
     def finish(self, step: int) -> None:
@@ -117,21 +116,21 @@ class _Playback:
     def _record(self, events: list[Event], end: int, step: int) -> None:
         for api, chunks in self._take(events, end).items():
             self._chunks[api] += [{"step": step, "chunk": chunk} for chunk in chunks]
-        self._event_rows += [{**event_fields(event), "step": step} for event in events]
+        self._event_rows += [{**event.to_dict(), "step": step} for event in events]
 
     def _take(self, events: list[Event], end: int) -> dict[str, Any]:
         self._fed = end
         self._events += events
         if self._error is None:
             try:
-                self._visible += self._builder.push(events)
+                self._visible += self._builder.feed(events)
             except MalformedOutput as error:
                 self._error = error
                 # The builder raised the error before it returned any events, so filter all events again.
-                self._visible = self._parser.tidy().push(self._events)
+                self._visible = self._parser.tidy().feed(self._events)
         else:
             self._visible += events
-        return {api: wire.encode(events) for api, wire in self._wires.items()}
+        return {api: wire.feed(events) for api, wire in self._wires.items()}
 
     def state(self) -> dict[str, Any]:
         """Return the state of the parser and all results so far, as JSON."""
@@ -230,7 +229,7 @@ class _Playback:
         return _join_spans(stretches([*self._events, *self._open_call(decided)], self._visible, ends))
 
     def _open_call(self, decided: int) -> list[Event]:
-        """Return a ``CallEnd`` for the open call, if any, so that the call's text so far gets a label."""
+        """Return a ``CallEnd`` for the call that is open, if any, so that its text so far gets a label."""
         for event in reversed(self._events):
             if isinstance(event, CallEnd):
                 break

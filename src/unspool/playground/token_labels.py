@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
-from ..tokens._label_tokens import label_tokens
-from ..tokens._show_labels import pieces
+from ..tokens import label_tokens, pieces
 from .parse_options import Setup, read_field
 
 
@@ -65,7 +64,7 @@ def _tokenizer(text: str) -> Any:
     except ValueError as error:
         raise UsageError(f"the file is not a tokenizer.json: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
-        raise UsageError("this JSON file has no model: drop the file with the name tokenizer.json")
+        raise UsageError("this JSON file has no model: drop the file that is named tokenizer.json")
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -82,7 +81,7 @@ class _Added(NamedTuple):
 
 
 class _Decoder:
-    """Decoder in a tokenizer, which can be pickled like the decoders of the ``tokenizers`` package."""
+    """Decoder of a tokenizer; it can be pickled, like the decoders of the ``tokenizers`` package."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -115,7 +114,7 @@ class _File:
         return self._added
 
     def to_str(self) -> str:
-        raise NotImplementedError  # not called, because this class has a decoder
+        raise NotImplementedError  # never called, because this class has a decoder
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         del skip_special_tokens
@@ -129,7 +128,7 @@ class _File:
 
 
 def _scored(vocabulary: object) -> list[tuple[str, int]]:
-    """Return a dictionary from tokens to ids for a Unigram vocabulary, a list of tokens with scores."""
+    """Convert a Unigram vocabulary, a list of tokens with scores, to a dictionary from tokens to ids."""
     if not isinstance(vocabulary, list):
         raise UsageError("this tokenizer.json has no vocabulary")
     return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]

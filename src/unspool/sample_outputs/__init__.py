@@ -1,8 +1,8 @@
 """Sample outputs for demonstrations: one raw output per dialect.
 
-The files in this folder are outputs, written by hand in the style of real models, and
-``tools.json`` with the tools that they call.  For a dialect without a file, ``render``
-writes a standard message in the dialect's markup, so every dialect has a sample.
+This folder contains outputs, which were written by hand in the style of real models, and ``tools.json``,
+which declares the tools that the outputs call.  For a dialect without a file, ``render`` writes a standard
+message in the dialect's markup, so every dialect has a sample.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from .._core.render.message import render
-from ..dialects._declaration import Dialect
-from ..dialects._registry import get_dialect, list_dialects
+from ..dialects import Dialect, get_dialect, list_dialects
 from ..errors import UnspoolError
 from ..message import Message, ToolCall
 
@@ -51,11 +50,11 @@ class SampleOutput:
     shows: str
     """One sentence that describes the sample."""
     prompt: str | None = None
-    """The end of the prompt if the meaning of the output depends on the prompt, otherwise None."""
+    """The end of the prompt if the meaning of the output depends on it; otherwise None."""
 
 
 def list_samples(names: Sequence[str] = ()) -> list[SampleOutput]:
-    """Return the samples of these dialects; without names, of all dialects, those with a file first."""
+    """Return the samples of these dialects; without names, return all samples, those with a file first."""
     if names:
         return [_sample(get_dialect(name)) for name in names]
     return [_sample(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]

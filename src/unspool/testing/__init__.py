@@ -28,10 +28,8 @@ The laws::
 
 If a law is broken, its function raises ``AssertionError`` with the input that shows this.
 
-:func:`messages` and the functions that use it need `hypothesis`_, which is not installed
-together with unspool.
-
-.. _hypothesis: https://hypothesis.readthedocs.io
+:func:`messages` and :func:`check_dialect` need hypothesis, which the extra ``testing`` installs:
+``pip install 'unspool[testing]'``.
 """
 
 from __future__ import annotations
@@ -40,8 +38,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ._complexity import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
@@ -67,7 +64,8 @@ from ._parsing_laws import (
 )
 from ._policy_laws import EFFECTS, assert_policy
 from ._prompt_laws import assert_continuations, assert_quotations
-from ._round_trip_law import SampleMessage, assert_round_trip, messages
+from ._rendered_pieces import RenderedPiece, render_pieces
+from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
 from ._wire_laws import assert_wires
 
 __all__ = [
@@ -75,6 +73,7 @@ __all__ = [
     "HostileText",
     "ModelOutput",
     "ParseRun",
+    "RenderedPiece",
     "SampleMessage",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
@@ -98,6 +97,7 @@ __all__ = [
     "markers",
     "messages",
     "mutate",
+    "render_pieces",
     "run_parser",
 ]
 
@@ -114,8 +114,11 @@ def check_dialect(
 
     :param texts: valid and broken outputs in this dialect; a :class:`ModelOutput` also has a request.
     :param examples: number of messages to generate.
-    :param mutations: number of broken variants per text; a tenth of it is the number of hostile texts.
+    :param mutations: number of broken variants per text; the number of hostile texts is a tenth of this
+        number.
+    :raises UsageError: if hypothesis is not installed.
     """
+    require_hypothesis()
     from hypothesis import Phase, given, settings
 
     spec = find(dialect)

@@ -1,11 +1,10 @@
 """Law of complexity: the work for an output grows linearly with its length, even for hostile texts.
 
-A hostile text is made for a dialect: a prefix that brings the parser into one of its states,
-and then one unit, repeated. Units are markers, incomplete markers, quotes, brackets,
-backslashes and whitespace. Work is measured in executed lines instead of time, because the
-number of lines does not depend on other programs. Work that C code does inside one line
-(copying or searching a text) is not measured. ``tools/complexity.py``, which is not part of
-the package, measures that, too, by counting instructions.
+A hostile text is made for a dialect. It consists of a prefix that brings the parser into one of its states,
+and of one unit that is repeated. Units are markers, incomplete markers, quotes, brackets, backslashes and
+whitespace. Work is measured in executed lines instead of time, because the number of lines does not depend on
+other programs. Work that C code does inside one line (copying or searching a text) is not measured.
+``lab/complexity.py``, which is not part of the package, measures that, too, by counting instructions.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from typing import Any, Final, Literal
 from .._core.render.example_output import EXAMPLE_TOOLS
 from .._core.render.message import render
 from .._core.scan.character_runs import COMPILED
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import MalformedOutput, UsageError
 from ..events import Event, channel_after
 from ..message import Message, ToolCall
@@ -36,7 +34,7 @@ from ._parser_runs import markers
 from ._parsing_laws import POLICIES
 
 _COUNTED_FILES: Final = (str(Path(__file__).parent.parent), "<string>")
-"""Beginnings of file names whose lines are counted: the package's files, and the code of data classes."""
+"""Prefixes of file names whose lines are counted: the package's files, and the code of data classes."""
 _WIRES: Final = (ChatStream, MessagesStream, ResponsesStream, OllamaStream)
 _CALLS: Final = (
     ToolCall("call_1", "get_weather", '{"city": "Paris, France", "days": 3}'),
@@ -100,7 +98,7 @@ _PAIR_PROBABILITY: Final = 0.3
 """Probability that a hostile text repeats a pair of units instead of one unit."""
 
 InputForm = Literal["text", "ids", "decoded", "prompt"]
-"""How the parser gets a hostile text: as output text, as ids, as decoded text with ids, or as the prompt."""
+"""Form in which the parser gets a hostile text: output text, ids, decoded text with ids, or the prompt."""
 _INPUT_FORMS: Final[tuple[InputForm, ...]] = ("text", "ids", "decoded", "prompt")
 
 
@@ -138,8 +136,8 @@ class HostileText:
         with suppress(MalformedOutput):
             for batch in self._parse_in_chunks(parser, "" if prompt else text, vocabulary):
                 events += batch
-                builder.push(batch)
-                wire.encode(batch)
+                builder.feed(batch)
+                wire.feed(batch)
                 max_pending = parser.max_pending
                 if max_pending is not None and parser.pending > max_pending:
                     raise AssertionError(
@@ -193,7 +191,7 @@ class CharacterVocabulary:
 
 
 def states(dialect: str | Dialect) -> dict[str, str]:
-    """Return, for each parser state that the dialect can reach, a text after which the parser is in it."""
+    """Return a mapping from parser states that the dialect can reach to texts that lead to them."""
     return dict(_states(find(dialect)))
 
 
@@ -213,23 +211,23 @@ def _states(spec: Dialect) -> dict[str, str]:
             mode, prefix = parser.mode, text[: index + 1]
             if mode == "text":
                 mode = channel
-            elif mode == "payload" and prefix.endswith("Paris"):
+            elif mode == "arguments" and prefix.endswith("Paris"):
                 mode = "string"
             found.setdefault(mode, prefix)
-            if mode in ("trial", "payload", "between"):  # also keep the longest prefix
+            if mode in ("matching", "arguments", "between"):  # also keep the longest prefix
                 found[f"late {mode}"] = prefix
-    payload = found.get("late payload", "")
-    for fault in _MALFORMING_TEXTS if payload else ():
+    arguments = found.get("late arguments", "")
+    for fault in _MALFORMING_TEXTS if arguments else ():
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
-        parser.feed(payload + fault)
-        if parser.mode == "junk":
-            found["junk"] = payload + fault
+        parser.feed(arguments + fault)
+        if parser.mode == "recovery":
+            found["recovery"] = arguments + fault
             break
     return found
 
 
 def units(dialect: str | Dialect) -> list[str]:
-    """Return the units for a dialect: those for all dialects, its markers, parts of markers, and calls."""
+    """Return a dialect's units: common units, and the dialect's own markers, parts of markers and calls."""
     return list(_units(find(dialect)))
 
 
@@ -280,7 +278,7 @@ def hostile(dialect: str | Dialect, rng: Random) -> HostileText:
 
 
 def count_lines(work: Callable[[], object]) -> int:
-    """Return the number of the package's lines that a function executes, without compiled code."""
+    """Return the number of the package's lines that a function executes, excluding compiled code."""
     count = 0
 
     def trace_line(_: FrameType, event: str, __: object) -> Any:
@@ -301,7 +299,7 @@ def count_lines(work: Callable[[], object]) -> int:
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Assert that four times the input takes about four times the work, and not sixteen times.
+    """Assert that an input four times as long takes about four times the work, and not sixteen times.
 
     The limit is six times the work, because caches may still grow at ``size`` characters.
     """

@@ -1,17 +1,16 @@
-"""Parser runs, which the laws check, and generated inputs for them: chunkings, broken texts, markers."""
+"""Parser runs, which the laws check, and generators of their inputs: chunkings, broken texts, markers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Final, NoReturn
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
-from ..dialects._templates import literals, parse_template, split_marks
+from ..dialects import Dialect, find
+from ..dialects.templates import literals, parse_template, split_marks
 from ..errors import MalformedOutput
 from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart
@@ -70,7 +69,7 @@ class ParseRun:
         raise self.broken(law, why)
 
     def broken(self, law: str, why: str) -> AssertionError:
-        """Return an ``AssertionError`` that reports a law that this run breaks."""
+        """Return an ``AssertionError`` that names the law that this run breaks."""
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
@@ -90,7 +89,7 @@ def _describe_policies(policies: Policies) -> str:
 
 
 def as_model_output(case: str | ModelOutput) -> ModelOutput:
-    """Return a case as :class:`ModelOutput`; a string is the text of an output without a request."""
+    """Return a case as a :class:`ModelOutput`; a string becomes an output without request fields."""
     return ModelOutput(case) if isinstance(case, str) else case
 
 
@@ -119,10 +118,10 @@ def run_parser(
     message = None
     try:
         for batch in batches:
-            builder.push(batch)
+            builder.feed(batch)
         message = builder.message()
     except MalformedOutput:
-        if "error" not in (parser.policies.malformed_call, parser.policies.truncated_call):
+        if "error" not in astuple(parser.policies):
             raise
     events = [event for batch in batches for event in batch]
     return ParseRun(parser.dialect, case, chunks, events, message, feeds)
@@ -144,7 +143,7 @@ def comparable(events: Iterable[Event], text: str) -> list[Event]:
 
 
 def without_ids(message: Message | None, text: str) -> Message | None:
-    """Return the message with generated call ids removed; they do not occur in the text."""
+    """Return the message without generated call ids, which are the ids that do not occur in the text."""
     if message is None:
         return None
 
@@ -161,7 +160,7 @@ def without_ids(message: Message | None, text: str) -> Message | None:
 def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) -> Iterator[list[str]]:
     """Yield ways to split a text: as one chunk, as characters, as two chunks, and randomly.
 
-    :param random: number of random ways, which may contain empty chunks.
+    :param random: number of random chunkings, in which chunks may be empty.
     :param splits: maximum length of a text that is also split in two at every position.
 
     >>> list(chunkings("abc", random=0))

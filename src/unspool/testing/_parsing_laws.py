@@ -10,8 +10,7 @@ from os.path import commonprefix
 from typing import Final, NoReturn
 
 from .._core.compiler.match_programs import PUNCTUATION
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import (
     CallArgs,
     CallEnd,
@@ -23,7 +22,7 @@ from ..events import (
     Status,
     Text,
 )
-from ..policies import STRICT, Policies
+from ..policies import Policies
 from ._parser_runs import (
     ModelOutput,
     ParseRun,
@@ -154,7 +153,7 @@ def assert_hold_bound(run: ParseRun) -> None:
 
 
 def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> None:
-    """Assert that the arguments sent so far are a prefix of the final ones, and JSON in a complete call.
+    """Assert that arguments sent so far are a prefix of the final ones, which are JSON in a complete call.
 
     :param whole: the run that parsed the case in one chunk, from which the final arguments are taken.
     """
@@ -297,9 +296,9 @@ def _common(one: str, other: str) -> str:
 def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
     """Assert that an output that stops early, at any position, is parsed as a truncated one.
 
-    Its message contains only text that the complete output also has: no part of a marker, and
-    no markup of an open call. There are two exceptions: words with which a marker begins, and
-    a brace if calls have no other marker. A call is complete only if it has all of its final
+    The message of the shorter output contains only text that is also in the message of the complete output:
+    no part of a marker, and no markup of an open call. There are two exceptions: words at the beginning of a
+    marker, and a brace if calls have no other marker. A call is complete only if it has all of its final
     arguments, and malformed only if it is also malformed in the complete output.
     """
     case = as_model_output(case)
@@ -331,16 +330,16 @@ def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
 POLICIES: Final[Mapping[str, Policies]] = {
     "default": Policies(),
     "repair": Policies(malformed_call="repair"),
-    "keep": Policies(malformed_call="keep", truncated_call="keep"),
+    "keep": Policies(malformed_call="call", truncated_call="call"),
     "commit_call": Policies(commit="call"),
     "commit_call_repair": Policies(commit="call", malformed_call="repair", truncated_call="text"),
     "reasoning_text": Policies(calls_in_reasoning="text", after_calls="drop"),
     "first_close": Policies(close_in_value="first", schemaless_value="json", unknown_tool="text"),
-    "strip": Policies(no_tools="strip", call_ids="generated", arguments="canonical"),
-    "strict": STRICT,
-    "blanks": Policies(whitespace_around_calls="keep", after_calls="content"),
+    "strip": Policies(no_tools="drop", call_ids="generated", arguments="canonical"),
+    "strict": Policies.preset("strict"),
+    "blanks": Policies(whitespace_around_calls="text", after_calls="text"),
 }
-"""Policies that together use every value of every field, by a name for test reports."""
+"""Policies that together use every value of every field, keyed by a name for test reports."""
 
 
 def assert_never_raises(

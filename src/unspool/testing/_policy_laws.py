@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from .._core.arguments.json_value import canonical_json
 from .._core.render.message import render
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import CallArgs
 from ..message import Message, Part, TextPart, ToolCall
 from ..policies import Policies
@@ -50,7 +49,7 @@ class SampleCall:
 
 
 class _Outcome:
-    """Result of parsing an output, as far as policies affect it."""
+    """Result of parsing an output, reduced to the properties that policies affect."""
 
     def __init__(self, run: ParseRun) -> None:
         message = run.message
@@ -89,22 +88,22 @@ _Predicate = Callable[[_Outcome], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """Effect of a policy: how to recognise each value of the policy in a result."""
+    """Effect of a policy: predicates that recognise each value of the policy by its result."""
 
     predicates: Callable[[SampleCall], Mapping[str, _Predicate]]
-    """Function that returns predicates for a result, by value of the policy."""
+    """Function that returns a mapping from each value of the policy to a predicate for the result."""
     cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
     """Function that returns outputs to try; for one of them, the predicates of all values must hold."""
     applies: Callable[[SampleCall], bool] = lambda _: True
-    """Predicate that is true for the dialects to which the policy applies, among those with calls."""
+    """Predicate that is true if the policy applies to a dialect that has calls."""
     streamed: bool = False
     """True if the effect is visible only in the stream, not in the message."""
 
 
 def _broken_calls(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs with a call to which one piece was added, or from which one character was removed."""
+    """Yield outputs with a broken call: an inserted fragment such as ``}``, or a missing character."""
     text = sample.write()
-    # Without this policy, a closing tag before an inserted piece would be data, so the call would not end.
+    # Without this policy, a closing tag before an inserted fragment would be data, so the call would not end.
     policies = Policies(close_in_value="first")
     for piece in ("}", "]", ")", "{", " !! ", ","):
         for at in range(len(text), 0, -1):
@@ -120,7 +119,7 @@ def _cut_calls(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _unusual_spellings(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs whose arguments are not in canonical form: without spaces, or an object in a tag."""
+    """Yield outputs with non-canonical arguments, for example JSON without spaces."""
     yield ModelOutput(sample.write(sample.call('{"city":"Oslo"}')))
     yield ModelOutput(sample.write().replace("3", '{"a":1}'), sample.tools(days="object"))
 
@@ -135,7 +134,7 @@ def _closers_in_value(sample: SampleCall) -> Iterator[ModelOutput]:
 
 
 def _untyped_numbers(sample: SampleCall) -> Iterator[ModelOutput]:
-    """Yield outputs with a number whose type neither the tools nor the markup declare."""
+    """Yield outputs with a number whose type is declared neither by the tools nor by the markup."""
     text = sample.write()
     yield ModelOutput(text)
     attributes = re.findall(r"([\w:.-]+)=[\"']?\{(?:type|string)\}", " ".join(sample.spec.param))
@@ -157,7 +156,12 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         ),
     ),
     "unknown_tool": _Effect(
-        lambda _: {"forward": lambda outcome: outcome.has_call, "text": lambda outcome: outcome.is_text},
+        lambda _: {
+            "call": lambda outcome: outcome.has_call and "unknown_tool" in outcome.diagnostics,
+            "text": lambda outcome: outcome.is_text,
+            "drop": lambda outcome: outcome.is_removed and "unknown_tool" in outcome.diagnostics,
+            "error": lambda outcome: outcome.has_failed,
+        },
         lambda sample: (ModelOutput(sample.write(), ({"type": "function", "function": {"name": "other"}},)),),
     ),
     "malformed_call": _Effect(
@@ -165,7 +169,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "text": lambda outcome: outcome.is_text and "malformed_call" in outcome.diagnostics,
             # Calls with tags cannot be repaired, because the parser cannot know which tags are missing.
             "repair": lambda outcome: outcome.is_text if sample.params else outcome.has_call,
-            "keep": lambda outcome: bool(outcome.calls) and "malformed_call" in outcome.diagnostics,
+            "call": lambda outcome: bool(outcome.calls) and "malformed_call" in outcome.diagnostics,
             "drop": lambda outcome: outcome.is_removed and "malformed_call" in outcome.diagnostics,
             "error": lambda outcome: outcome.has_failed,
         },
@@ -175,7 +179,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         lambda _: {
             "drop": lambda outcome: outcome.is_removed and "truncated_call" in outcome.diagnostics,
             "text": lambda outcome: outcome.is_text and "truncated_call" in outcome.diagnostics,
-            "keep": lambda outcome: bool(outcome.calls) and "truncated_call" in outcome.diagnostics,
+            "call": lambda outcome: bool(outcome.calls) and "truncated_call" in outcome.diagnostics,
             "error": lambda outcome: outcome.has_failed,
         },
         _cut_calls,
@@ -202,7 +206,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
     ),
     "after_calls": _Effect(
         lambda _: {
-            "content": lambda outcome: outcome.has_call and "Bye." in outcome.content,
+            "text": lambda outcome: outcome.has_call and "Bye." in outcome.content,
             "drop": lambda outcome: outcome.has_call and "Bye." not in outcome.content,
         },
         lambda sample: (ModelOutput(sample.write(sample.call(), TextPart("content", "Bye."))),),
@@ -210,10 +214,10 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
     ),
     "whitespace_around_calls": _Effect(
         lambda sample: {
-            "framing": lambda outcome: (
+            "drop": lambda outcome: (
                 outcome.has_call and sample.spec.keep_whitespace == outcome.content.endswith("\n\n")
             ),
-            "keep": lambda outcome: outcome.has_call and outcome.content == "Let me see. \n\n",
+            "text": lambda outcome: outcome.has_call and outcome.content == "Let me see. \n\n",
         },
         lambda sample: (ModelOutput(f"Let me see. \n\n{sample.write().lstrip()}"),),
         # Where a header ends the content, or calls must be at the start, there is no whitespace to keep.
@@ -230,8 +234,8 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
     "no_tools": _Effect(
         lambda _: {
             # Only the body of the call is checked, because the header of a message is always removed.
-            "verbatim": lambda outcome: not outcome.calls and "Oslo" in outcome.content,
-            "strip": lambda outcome: outcome.is_removed and "Oslo" not in outcome.content,
+            "text": lambda outcome: not outcome.calls and "Oslo" in outcome.content,
+            "drop": lambda outcome: outcome.is_removed and "Oslo" not in outcome.content,
         },
         lambda sample: (ModelOutput(sample.write(), ()),),
     ),
@@ -243,17 +247,30 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         _untyped_numbers,
         lambda sample: sample.params,
     ),
+    "schema_mismatch": _Effect(
+        lambda _: {
+            "call": lambda outcome: outcome.has_call and "schema_mismatch" in outcome.diagnostics,
+            "error": lambda outcome: outcome.has_failed,
+        },
+        lambda sample: (ModelOutput(sample.write(), _with_missing_parameter(sample)),),
+    ),
     "call_ids": _Effect(
         lambda sample: {
             "native": lambda outcome: outcome.has_call and outcome.calls[0].id == sample.id,
             "generated": lambda outcome: outcome.has_call and outcome.calls[0].id != sample.id,
         },
-        # An id after the arguments is used only with commit=call; otherwise the call is sent before it.
+        # An id after the arguments is used only with commit=call; otherwise the call is sent before its id.
         lambda sample: (ModelOutput(_render_with_id(sample), policies=Policies(commit="call")),),
         lambda sample: sample.id in _render_with_id(sample),
     ),
 }
-"""Effects by policy; policies that act only in the encoders of APIs are left out."""
+"""Effects by policy."""
+
+
+def _with_missing_parameter(sample: SampleCall) -> Sequence[Mapping[str, object]]:
+    """Return the tools of the sample call, with another parameter that is required."""
+    parameters = {"type": "object", "properties": {"unit": {"type": "string"}}, "required": ["unit"]}
+    return ({"type": "function", "function": {"name": sample.name, "parameters": parameters}},)
 
 
 def _render_with_id(sample: SampleCall) -> str:

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import cycle, product
 from typing import Any, Final
 
-from ..dialects._declaration import Dialect
-from ..dialects._registry import facts_of, find
-from ..dialects._templates import parse_template, split_at, split_marks
+from ..dialects import Dialect, facts_of, find
+from ..dialects.templates import parse_template, split_at, split_marks
 from ..events import CallStart
-from ..policies import ENGINES, STRICT, Policies, policy_choices
+from ..policies import PRESETS, Policies, policy_choices
 from ._parser_runs import ModelOutput, ParseRun, ToolList, markers, run_parser
 from ._parsing_laws import difference
 from ._policy_laws import SampleCall
 
 _PART_COUNT: Final = 8
-"""Number of equal parts into which a call is cut; a quotation may end after any of them."""
+"""Number of equal parts into which a call is cut; a quotation may end after any of these parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +39,11 @@ ROLES: Final = ("system", "user", "tool", "assistant")
 
 
 def every_policy() -> list[Policies]:
-    """Return policies that set each value of each field, the presets of all engines, and ``STRICT``."""
+    """Return policies that set each value of each field, and all presets."""
     values = [(name, value) for name, allowed in policy_choices().items() for value in allowed]
     settings: list[dict[str, Any]] = [{name: value} for name, value in values]
-    every = [Policies(**each) for each in settings] + [Policies.preset(engine) for engine in ENGINES]
-    return list(dict.fromkeys([*every, STRICT]))
+    every = [Policies(**each) for each in settings] + [Policies.preset(name) for name in PRESETS]
+    return list(dict.fromkeys(every))
 
 
 def assert_quotations(
@@ -105,7 +104,7 @@ def _conversation(turn_format: TurnFormat, end: str, role: str = "", quotation: 
 
 
 def _seeds(spec: Dialect) -> list[str]:
-    """Return the texts that a template may add to the end of a prompt: none, or a reasoning opener."""
+    """Return texts that a template may add to the end of a prompt: an empty text, reasoning openers."""
     wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
     return ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
 
@@ -141,7 +140,7 @@ def _cut_positions(text: str) -> Iterator[int]:
 
 
 def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> None:
-    """Assert that the output resumes a call of the prompt only if its turn is continued and the call is open.
+    """Assert that the output resumes a call of the prompt only if the call is open and its turn is continued.
 
     :param text: the model's output after a prompt that ends with a complete call.
     """

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from .._core.render.message import _FrameWriter, _Writer
-from ..dialects._declaration import Dialect
-from ..dialects._templates import Placeholder
+from ..dialects import Dialect
+from ..dialects.templates import Placeholder
 from ..message import Part as RenderPart
 from ..message import TextPart, ToolCall
 
@@ -31,8 +31,8 @@ PieceKind: TypeAlias = Literal[
 ]
 """Kind of a piece.
 
-``text`` is content or reasoning, between the markers ``open`` and ``close``.  ``payload`` is the
-arguments of a call, between the other parts of the call, ``head`` and ``tail``.
+``text`` is content or reasoning, between the markers ``open`` and ``close``.  ``payload`` is the arguments of
+a call; ``head`` and ``tail`` are the parts of the call before and after the arguments.
 """
 
 # Labels are unpaired surrogates, because scenarios do not contain any, and the writers keep them.

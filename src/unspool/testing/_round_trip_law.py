@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
-from ..dialects._control_token_pattern import CONTROL_TOKEN
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
-from ..dialects._templates import (
+from ..dialects import CONTROL_TOKEN, Dialect, find
+from ..dialects.templates import (
     PAYLOADS,
     Attributes,
     Placeholder,
@@ -22,6 +21,7 @@ from ..dialects._templates import (
     split_at,
     split_marks,
 )
+from ..errors import UsageError
 from ..message import Message, ToolCall
 from ..parser import parse
 from ..policies import Policies
@@ -54,7 +54,7 @@ def assert_round_trip(
         return text
     got = parse(text, spec, tools=tools)
     if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
-        # An id after the arguments is used only with commit=call; otherwise the call is sent before it.
+        # An id after the arguments is used only with commit=call; otherwise the call is sent before its id.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
@@ -153,20 +153,30 @@ def _canonical_arguments(arguments: str, *, by_name: bool) -> str:
     return json.dumps(json.loads(arguments), sort_keys=by_name)
 
 
+def require_hypothesis() -> None:
+    """Raise ``UsageError`` if hypothesis is not installed."""
+    if find_spec("hypothesis") is None:
+        raise UsageError("generating messages needs hypothesis: pip install 'unspool[testing]'")
+
+
 def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[SampleMessage]:
     """Return a hypothesis strategy for messages that a dialect can express.
 
-    The messages have reasoning, content and parallel calls, with text in any script. The strings
-    in arguments have quotes, newlines and markers. There are numbers of any size, and nested and
-    empty values. The messages obey these rules:
+    The messages have reasoning, content and parallel calls, with text in any script. The strings in arguments
+    contain quotes, newlines and markers. Other values are numbers of any size, nested values and empty
+    values. The messages obey these rules:
 
     - reasoning does not start with newlines and does not end with whitespace;
     - content does not start with whitespace if there is reasoning or a call, and does not end
       with whitespace before calls;
     - there is no content before calls in a dialect whose calls must start the output;
     - content and reasoning do not contain complete markers of the dialect;
-    - strings between tags do not contain a closing tag followed by text that would confirm it.
+    - strings between tags do not contain a closing tag followed by text that would make the tag end the
+      string.
+
+    :raises UsageError: if hypothesis is not installed.
     """
+    require_hypothesis()
     return _MessageStrategies(MessageCapabilities(find(dialect))).samples(max_calls)
 
 
@@ -195,7 +205,7 @@ class _MessageStrategies:
             "array": st.lists(self.anything, max_size=3),
             "object": st.dictionaries(self.strings, self.anything, max_size=3),
         }
-        """Strategies for values, by type or by the JSON text of a schema."""
+        """Strategies for values, keyed by type or by the JSON text of a schema."""
 
     def samples(self, max_calls: int) -> SearchStrategy[SampleMessage]:
         from hypothesis import strategies as st
@@ -219,7 +229,7 @@ class _MessageStrategies:
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
             declared = tuple({"type": "function", "function": tool} for tool in tools)
-            return SampleMessage(Message(reasoning_text, content, with_ids), declared)
+            return SampleMessage(Message(content, reasoning_text, with_ids), declared)
 
         return samples()
 
@@ -258,7 +268,7 @@ class _MessageStrategies:
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if capabilities.spec.values.nested:  # an opening tag of a parameter would not be read as data
+        if capabilities.spec.values.nested:  # an opening parameter tag would be markup
             heads = [param.partition("{")[0].split(" ")[0] for param in capabilities.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:

@@ -1,4 +1,4 @@
-"""Law of the wires: a client assembles a stream to the complete response, and can run only its calls.
+"""Law of the wires: a client assembles the complete response from a stream, and can run only its calls.
 
 For each API, this module has a client that assembles a stream strictly by the rules of the API.
 """
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from .._core.arguments.json_value import canonical_json
-from ..dialects._declaration import Dialect
+from ..dialects import Dialect
 from ..errors import MalformedOutput, ProtocolError
 from ..events import CallArgs, CallEnd, CallStart, Event
 from ..parser import Parser
@@ -68,15 +68,15 @@ def _assert_wire(
 ) -> None:
     parser = _parser(dialect, case)
     stream = wire.stream(parser)
-    sent: list[Chunk] = stream.encode(())
+    sent: list[Chunk] = stream.feed(())
     builder = parser.fold()
     events: list[Event] = []
     failed = False
     for batch in (*(parser.feed(chunk) for chunk in chunks), parser.finish(case.finish_reason)):
         events += batch
-        sent += stream.encode(batch)
+        sent += stream.feed(batch)
         try:
-            builder.push(batch)
+            builder.feed(batch)
         except MalformedOutput:
             failed = True
             break
@@ -93,7 +93,7 @@ def _assert_wire(
         whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
-    # A complete response with objects lacks broken calls, or is an error.
+    # A complete response whose arguments are objects lacks broken calls, or is an error.
     if wire.carries_objects:
         if not streamed.error:
             readable = tuple(call for call in streamed.calls if _is_runnable(call[1]))
@@ -117,7 +117,7 @@ def _assert_wire(
 
 
 def _canonical(calls: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the calls with canonical arguments, as a message has them; streams keep the model's text."""
+    """Return the calls with canonical arguments, as in a message; streams keep the model's own text."""
     return tuple((name, canonical_json(text) if _is_runnable(text) else text) for name, text in calls)
 
 
@@ -231,7 +231,7 @@ def _messages_stream(chunks: Sequence[Any]) -> Received:
             else:
                 pieces += delta.get("partial_json", "")
         elif kind == "content_block_stop" and block["type"] == "tool_use":
-            # Like the SDKs: if there are no deltas, the input is the one in content_block_start.
+            # As in the SDKs: if there are no deltas, the input is taken from content_block_start.
             calls.append((block["name"], pieces or json.dumps(block["input"])))
         elif kind == "message_delta":
             reason = chunk["delta"]["stop_reason"]
@@ -285,7 +285,7 @@ def _is_runnable(arguments: str) -> bool:
 
 
 def _as_text(arguments: str) -> str:
-    """Return arguments unchanged, in place of the function that loads them as an object."""
+    """Return arguments unchanged; used in place of the function that converts arguments to an object."""
     return arguments
 
 

@@ -5,29 +5,38 @@
 """
 
 from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
-from ..chat_templates._turn_openers import turn_openers
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, Tokenizer
+from ..templates import turn_openers
+from ._decode_ids import as_tokenizer, decode
 from ._label_conversation import Conversation, Turn, conversation
-from ._label_tokens import CallSpan, Reading, TokenDiagnostic, label_tokens, mask
+from ._label_tokens import CallSpan, Ids, Reading, TokenDiagnostic, as_ids, label_tokens, mask
 from ._next_prompt import Extension, extend
 from ._reasoning_end import ReasoningCounter, ReasoningIds
-from ._show_labels import to_ansi, to_html
+from ._show_labels import pieces, to_ansi, to_html
 
 __all__ = [
     "LABEL_MASK",
+    "AnyTokenizer",
     "CallSpan",
     "Conversation",
     "Extension",
+    "Ids",
     "Label",
     "LabelFlag",
     "Reading",
     "ReasoningCounter",
     "ReasoningIds",
     "TokenDiagnostic",
+    "Tokenizer",
     "Turn",
+    "as_ids",
+    "as_tokenizer",
     "conversation",
+    "decode",
     "extend",
     "label_tokens",
     "mask",
+    "pieces",
     "to_ansi",
     "to_html",
     "turn_openers",

@@ -10,4 +10,4 @@ __all__ = ["as_tokenizer", "decode"]
 
 def decode(ids: Iterable[int], tokenizer: Tokenizer) -> str:
     """Return the text of token ids, including special tokens."""
-    return Detokenizer(tokenizer, {}).whole(ids)
+    return Detokenizer(tokenizer, {}).decode(ids)

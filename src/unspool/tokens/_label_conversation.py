@@ -1,9 +1,8 @@
 """Labels for the tokens of a conversation, which show the model's turns and the parts of each turn.
 
-A turn begins with an *opener*: the text that the model's chat template writes before a message of
-each role.  An opener must contain a special token, because a user could write an opener in ordinary
-text and so fake a turn.  If a template has openers without special tokens, :func:`conversation` raises an
-error.
+A turn begins with an *opener*: the text that the model's chat template writes before a message of each role.
+An opener must contain a special token; otherwise a user could fake a turn by writing its opener as ordinary
+text.  If a template has openers without special tokens, :func:`conversation` raises an error.
 """
 
 import re
@@ -16,18 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.labels import Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer, assign_code_points, substitute
-from ..chat_templates._turn_openers import turn_openers
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import UsageError
 from ..parser import ToolList
+from ..templates import turn_openers
 from ._label_tokens import Ids, Reading, as_ids, end_ids, is_padding, label_tokens, start_of_padding
 
 if TYPE_CHECKING:
-    from ..chat_templates import ChatTemplate
+    from ..templates import ChatTemplate
 
 Openers = Mapping[str, str]
-"""Roles of turns, by the text that begins the turn."""
+"""Mapping from the text that begins a turn to the role of the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Turn:
     reading: Reading | None = None
     """The parsed output, if the model wrote this turn.  Its positions are relative to ``written``."""
     written: int = 0
-    """Position of the first token in this turn that the model wrote."""
+    """Position of the first token of the turn that the model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Conversation:
     """Labels and turns of a conversation; :func:`conversation` returns it."""
 
     labels: bytes
-    """A :class:`Label` for each id, with its :class:`LabelFlag`."""
+    """A :class:`Label` for each id, with flags (:class:`LabelFlag`) added."""
     turns: tuple[Turn, ...]
     """The turns, in order and without padding."""
 
@@ -71,7 +69,7 @@ def conversation(
 
     :param ids: the token ids of the conversation, with or without padding at both ends.
     :param template: the model's chat template, from which the openers of turns are derived.
-    :param openers: roles by the text that begins their turns, if there is no template, such as
+    :param openers: a mapping from the texts that begin turns to their roles, if there is no template, such as
         ``{"<|im_start|>user\n": "user", "<|im_start|>assistant\n": "assistant"}``.
     :param tools: the tools of the request.
     :param pad: the id of the padding token; negative ids are also padding.
@@ -124,14 +122,14 @@ class _Mark(NamedTuple):
     length: int
     """Length of the turn's opener."""
     shared: bool
-    """Whether the last token of the opener also contains text of the message."""
+    """True if the last token of the opener also contains text of the message."""
     end: int
 
 
 def _marks(
     ids: list[int], openers: Openers, tokenizer: AnyTokenizer, ends: frozenset[int]
 ) -> Iterator[_Mark]:
-    """Return the turns in order; all text before the first opener is a turn of the system."""
+    """Return the turns in order; all text before the first opener is a turn with the role ``system``."""
     vocabulary = as_tokenizer(tokenizer)
     code_points = assign_code_points(openers, vocabulary)
     roles = {substitute(opener, code_points): role for opener, role in openers.items()}
@@ -143,7 +141,7 @@ def _marks(
             )
     decoder = Detokenizer(vocabulary, code_points)
     widths = decoder.measure()
-    text = decoder.whole(ids)
+    text = decoder.decode(ids)
     starts = list(accumulate(widths, initial=0))
     found = [_Mark("system", 0, 0, False, len(ids))]
     # Longer openers are tried first, because an opener may be the beginning of another one.

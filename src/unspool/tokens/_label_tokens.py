@@ -9,8 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from .._core.token_ids.labels import LABEL_MASK, WRITTEN, Label, LabelFlag, labels_of, stretches
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._registry import ends_of_turn
+from ..dialects import Dialect, ends_of_turn
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Event, FinishReason, Status
 from ..message import Message
@@ -75,9 +74,9 @@ class Reading:
         self.message = message
         """The parsed message."""
         self.labels = labels
-        """A :class:`Label` for each id, with its :class:`LabelFlag`."""
+        """A :class:`Label` for each id, with flags (:class:`LabelFlag`) added."""
         self.events = events
-        """Events of the parser, with offsets in the decoded text of the ids, including special tokens."""
+        """The parser's events; offsets refer to the decoded text of the ids, including special tokens."""
         self._widths = widths
 
     @cached_property
@@ -86,7 +85,7 @@ class Reading:
         return list(accumulate(self._widths, initial=0))[:-1]
 
     def span(self, start: int, end: int) -> Span:
-        """Return the span of the tokens that contain a span of characters."""
+        """Return the span of the tokens that contain the given span of characters."""
         starts, widths = self._starts, self._widths
         if not starts:
             return 0, 0
@@ -176,7 +175,7 @@ def label_tokens(
     """Parse an output, and return the message, the events and a label for each token.
 
     :param ids: the sampled ids, with or without padding at the end.
-    :param prompt_ids: the prompt, or the end of it, which shows whether the output begins inside reasoning.
+    :param prompt_ids: the prompt, or its end, which determines whether the output begins inside reasoning.
     :param pad: the id of the padding token; negative ids are also padding.
 
     The other parameters have the same meaning as in :class:`~unspool.Parser`.
@@ -197,7 +196,7 @@ def label_tokens(
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
     fold = parser.fold()
-    shown = fold.push(events)
+    shown = fold.feed(events)
     labels = labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
     return Reading(fold.message(), labels, events, widths)
@@ -228,7 +227,7 @@ def is_padding(id: int, pad: int | None) -> bool:
 def start_of_padding(ids: list[int], pad: int | None, ends: frozenset[int]) -> int:
     """Return the position at which the padding begins.
 
-    If the padding token is also a token that ends a turn, its first occurrence belongs to the turn.
+    If the padding token can also end a turn, the first padding token belongs to the turn.
     """
     length = len(ids)
     while length and is_padding(ids[length - 1], pad):

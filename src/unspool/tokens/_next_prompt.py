@@ -1,9 +1,9 @@
 """Next prompt of a multi-turn conversation, which consists of the sampled ids and a suffix.
 
-Encoding the whole conversation again would change sampled ids.  For the same text, the tokenizer may
-choose tokens that the model did not choose, and the template may format arguments differently.  So this
-module keeps the sampled ids.  It renders a conversation that has a placeholder in place of the model's
-turn, followed by the new messages.  The text after the placeholder is the suffix.
+Encoding the whole conversation again would change sampled ids.  For the same text, the tokenizer may choose
+tokens that the model did not choose, and the template may format arguments differently.  So this module keeps
+the sampled ids.  It renders a conversation in which a placeholder replaces the text of the model's last turn,
+and the new messages follow.  The rendered text after the placeholder is the suffix.
 
 This module never guesses.  The ids do not show everything about the conversation, for instance whether
 there was a system message, or which tools were offered.  The module renders a conversation for each
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from .._core.token_ids.detokenizer import Detokenizer, restore
 from .._core.token_ids.tokenizer_adapters import Encoder, as_encoder, assign_code_points, substitute
-from ..chat_templates._capabilities import PROBED_TOOL, ChatMessage
-from ..chat_templates._chat_template import ChatTemplate, ChatTemplateError, as_chat
-from ..chat_templates._prefix_stability import (
+from ..errors import UsageError
+from ..templates import PROBED_TOOL, ChatMessage, ChatTemplate, ChatTemplateError, as_chat
+from ..templates.prefix_stability import (
     QUESTION,
     ConversationRenderer,
     Difference,
@@ -36,7 +36,6 @@ from ..chat_templates._prefix_stability import (
     make_round,
     make_turn,
 )
-from ..errors import UsageError
 from ._label_tokens import as_ids
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("unspool_first", "unspool_other")
 _IDS: Final = ("unspool0", "unspool1")
-"""Prefixes of ids for placeholder calls.  With one more digit, an id has nine characters like Mistral's."""
+"""Prefixes of placeholder call ids; a prefix and one digit have nine characters, like Mistral's ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Extension:
     If there is no prompt, encode the whole conversation again, and do not train on the ids that changed.
     """
     difference: Difference | None = None
-    """The place where the rendered text differs, if a difference is the reason."""
+    """The first difference between the texts, if a difference is the reason."""
 
     def __bool__(self) -> bool:
         return self.ids is not None
@@ -83,8 +82,8 @@ def extend(
     The prompt begins with ``previous_ids``.  If encoding the whole conversation again leaves these ids
     unchanged, the prompt is equal to that encoding.
 
-    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  The last of
-        them is the model's last output, with or without the end of its turn.
+    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  They end with the
+        model's last output, with or without the end of its turn.
     :param new_messages: the messages after that output: results of calls, or a message from the user.
     :param template: the chat template, or its source text.
     :param tokenizer: a tokenizer that can encode text.
@@ -124,7 +123,7 @@ def _rejection(error: ChatTemplateError | None) -> _NoExtension:
 
 
 class _Conversation(NamedTuple):
-    """Conversation that the ids may contain; there are several possible variants of it."""
+    """Conversation that the ids may contain; several variants of the conversation are possible."""
 
     history: Sequence[ChatMessage]
     turn: ChatMessage
@@ -143,11 +142,12 @@ class _LastTurn(NamedTuple):
     lead: str | None
     """Empty block of reasoning before the answer, or an empty string; None if the turn contains reasoning."""
     turns_before: bool
-    """Whether the conversation contains earlier turns of the model."""
+    """True if the conversation contains earlier turns of the model."""
     reasoned_before: bool
-    """Whether an earlier turn of the model contains reasoning."""
+    """True if an earlier turn of the model contains reasoning."""
     preceded_by: _Preceding
-    """Kind of message before the turn: a question, the result of a call, or either of these."""
+    """Kind of message before the turn: a question, a call's result, or ``either`` if the ids do not show
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +191,12 @@ class _Extender:
         difference = each.difference(closed=self.ids[-len(end) :] == end)
         unless = f" if {depends}: pass messages= to avoid this ambiguity" if depends else ""
         if difference is not None:
-            raise _NoExtension(f"The template changes text that is in the ids{unless}.", difference)
+            raise _NoExtension(
+                f"The template would change text that the ids already contain{unless}.", difference
+            )
         if each.rest != first.rest:
             raise _NoExtension(
-                f"The text that the template writes after the model's turn is different{unless}.",
+                f"The template writes different text after the model's turn{unless}.",
                 first_difference(first.rest, each.rest),
             )
 
@@ -204,7 +206,7 @@ class _Extender:
         marks = find_reasoning_markers(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
-        text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
+        text = Detokenizer(self.tokenizer, code_points).decode(self.ids)
         places: list[tuple[int, _Preceding]] = []
         turns = 0
         for preceded_by, header in headers.items():
@@ -227,7 +229,7 @@ class _Extender:
         return _LastTurn(last, lead, turns > 1, reasoned_before, preceded_by)
 
     def headers(self) -> dict[_Preceding, str]:
-        """Return the texts with which a turn of the model begins, by the kind of message before the turn."""
+        """Return the texts with which the model's turns begin, keyed by the kind of the message before."""
         wants = self.template.capabilities
         renderer = ConversationRenderer(self.template, self.tools or None, self.variables)
         question = [make_message(wants, "user", QUESTION)]
@@ -309,7 +311,7 @@ class _Extender:
             return  # the same error is reported later, when the whole conversation is rendered
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
-            given = Detokenizer(self.tokenizer, {}).whole(self.ids[: len(expected) + 20])
+            given = Detokenizer(self.tokenizer, {}).decode(self.ids[: len(expected) + 20])
             raise _NoExtension(
                 "The ids do not begin with the prompt that the template writes for these messages.",
                 first_difference(given, prompt.header),
@@ -333,13 +335,13 @@ class _Extender:
     # -- the end of the model's turn
 
     def joined(self, text: str, found: ExtendedConversation, *, calls: bool) -> Extension:
-        """Return the extension: the ids, and the part of ``found.rest`` that the ids do not contain yet."""
+        """Return the extension: the ids, and the part of ``found.rest`` that the ids do not contain."""
         special = self.tokenizer.special_tokens()
         gap, rest = self.split(found)
         ending = list(self.tokenizer.encode(rest))
         usual = list(self.tokenizer.encode(found.end.removeprefix(gap).rstrip()))
-        # `run` is the length of the part of the ending that the ids may already contain: the usual end of a
-        # turn, and any whitespace and special tokens after it.
+        # `run` is the number of tokens of the ending that the ids may already contain: the usual end of a
+        # turn, and any whitespace and special tokens that follow.
         run = len(usual) if ending[: len(usual)] == usual else 0
         while run < len(ending) and (ending[run] in special or self.is_whitespace(ending[run])):
             run += 1
@@ -355,7 +357,7 @@ class _Extender:
         return Extension([*self.ids, *suffix], suffix)
 
     def split(self, found: ExtendedConversation) -> tuple[str, str]:
-        """Split the text after the model's turn before the first special token."""
+        """Split the text that follows the model's output at the start of the first special token."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
         )
@@ -363,7 +365,7 @@ class _Extender:
         gap = found.rest[: at.start()] if at and at[0] else found.rest
         if not at or not at[0] or (gap.strip() and not found.end.startswith(gap)):
             raise _NoExtension(
-                f"After the model's text the template writes {gap[:40]!r}, which is not a special token: "
+                f"After the model's text, the template writes {gap[:40]!r}, which is not a special token: "
                 "tokens could merge across the boundary."
             )
         return gap, found.rest[at.start() :]
@@ -389,7 +391,7 @@ class _Extender:
 
 
 def _overlap(ids: Sequence[int], ending: Sequence[int], special: Mapping[int, str]) -> tuple[int, int]:
-    """Return the longest span of ``ending`` that is also at the end of the ids, as a start and an end."""
+    """Return the start and end of the longest span of ``ending`` with which the ids end."""
     for end in range(len(ending), 0, -1):
         for begin in range(end):
             if ending[begin] in special and list(ids[-(end - begin) :]) == list(ending[begin:end]):

@@ -9,13 +9,12 @@ from .._core.start_state import begins_turn
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.reader import TokenReader
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..events import Channel, Event, Text
 from ..parser import Parser
 
 _WINDOW = 96
-"""Number of earlier ids to search for the beginning of a marker that a decoding step may complete."""
+"""Number of earlier ids that may contain the beginning of a marker, which the newest ids may complete."""
 
 
 class ReasoningIds:
@@ -39,18 +38,19 @@ class ReasoningIds:
             # A token that contains only a part of a non-ASCII character is decoded to U+FFFD.
             marker_starts.add("\ufffd")
         self._marker_starts = frozenset(marker_starts)
-        self._may_end: dict[int, bool] = {}  # whether a token may begin a marker that ends reasoning, by id
+        self._may_end: dict[int, bool] = {}
+        """For each id, True if the token may begin a marker that ends reasoning."""
 
     def begins(self, prompt: Iterable[int]) -> bool:
         """Return whether an output that follows this prompt begins inside reasoning."""
         return self._parser(prompt).start_channel == "reasoning"
 
     def ended(self, ids: Iterable[int]) -> bool:
-        """Return whether reasoning has ended in the last turn of ``ids``, which contain prompt and output."""
+        """Return whether reasoning has ended in the last turn of ``ids``, a prompt and the output so far."""
         return self._parser(ids, continues=True).reasoning_ended
 
     def ended_by(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
-        """Return whether reasoning ends within ``delta``, the last ids of ``ids``.
+        """Return whether reasoning ends within ``delta``, which contains the last ids of ``ids``.
 
         The caller must ensure that reasoning has not ended before ``delta``.  The method is fast enough for
         each decoding step, because it usually reads only the last ids.
@@ -73,7 +73,7 @@ class ReasoningIds:
     def end(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
-        """Return the number of ids up to and including the one that ends reasoning, or None."""
+        """Return the number of ids up to and including the id that ends reasoning, or None."""
         parser = self._parser(prompt, start_channel)
         if parser.reasoning_ended:
             return 0
@@ -125,7 +125,7 @@ class ReasoningCounter:
 
     def __init__(self, parser: Parser, tokenizer: AnyTokenizer) -> None:
         self.total = 0
-        """Number of reasoning tokens so far, without tokens about which the parser has not decided."""
+        """Number of reasoning tokens so far, without tokens that the parser has not classified yet."""
         self.fed = 0
         """Number of tokens that have been fed."""
         self._parser = parser
@@ -140,7 +140,7 @@ class ReasoningCounter:
         self.fed += len(found)
         for id in found:
             start, self._end = self._end, self._end + len(self._decoder.feed([id]))
-            # A token without a complete character gets the span of the character that begins in the token.
+            # A token that contains only a part of a character gets the span of that character.
             self._tokens.append((start, max(self._end, start + 1)))
         self._add_events(self._parser.feed_tokens(found))
 

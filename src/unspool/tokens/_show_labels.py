@@ -30,7 +30,7 @@ _FLAGS: Final = {LabelFlag.SHARED: ("and the next part", "s"), LabelFlag.BROKEN:
 _ANSI: Final = (238, 22, 54, 94, 24, 60, 240, 88, 234)
 _HUES: Final = ((0, 0), (130, 55), (275, 50), (30, 75), (205, 65), (240, 35), (0, 0), (0, 60), (0, 0))
 _BEGUN: Final = "·"
-"""Symbol for a token in which no character begins, because the token continues an earlier character."""
+"""Symbol for a token in which no character begins, because the token contains the rest of a character."""
 
 
 def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[int, str, int]]:
@@ -43,7 +43,7 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
     ]
     decoder = Detokenizer(as_tokenizer(tokenizer), {})
     widths = decoder.measure()
-    text = decoder.whole(there)
+    text = decoder.decode(there)
     ends = accumulate(widths)
     spans = zip(ends, widths, strict=True)
     for id, label in zip(known, labels, strict=True):

@@ -1,6 +1,6 @@
 """Encoder for OpenAI Chat Completions, streamed and not streamed.
 
-The encoder sends only what every tested client reads correctly:
+The encoder follows rules that make every tested client read the stream correctly:
 
 - The first chunk has the role and empty content.  No later chunk has a role.
 - The first delta of a call has an index, id, type, name and empty arguments.  Later deltas have only
@@ -9,19 +9,18 @@ The encoder sends only what every tested client reads correctly:
 - The last chunk has an empty delta and the finish reason.
 
 A chunk cannot be taken back after it was sent.  If a call turns out to be malformed or truncated, the
-encoder *poisons* its arguments, so that no client runs the call (see ``_poisoned_calls.py``).  A
+encoder *poisons* its arguments, so that no client runs the call (see ``_core/conversions/poison.py``).  A
 response that is not streamed contains the same poisoned call.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable
+from typing import Final
 
-from ..dialects._id_format import IdFormat
-from ..errors import UsageError
+from .._core.conversions.chat import message_to_chat
+from ..dialects import IdFormat
 from ..events import (
     CallArgs,
     CallEnd,
@@ -32,16 +31,12 @@ from ..events import (
     FinishReason,
     Text,
 )
-from ..message import BrokenCall, Message, ToolCall
+from ..message import BrokenCall, Message
 from ..parser import Parser
-from ._base_encoder import StreamEncoder
-from ._poisoned_calls import SentCalls
-
-Chunk: TypeAlias = dict[str, object]
-"""JSON object that an API sends."""
-
-DONE: Final = "data: [DONE]\n\n"
-"""Server-sent event that ends a stream, after the last chunk."""
+from ._base_encoder import DONE, Chunk, StreamEncoder
+from ._options import WireChoice
+from ._sent_calls import SentCalls
+from ._usage import AnyUsage, as_usage
 
 _COMPLETION_ID: Final = IdFormat("chatcmpl-{random}")
 
@@ -54,7 +49,7 @@ class ChatStream(StreamEncoder):
 
     >>> parser = Parser("hermes")
     >>> stream = ChatStream(parser, model="m", id="chatcmpl-1", created=0)
-    >>> for chunk in stream.encode(parser.feed("Hi") + parser.finish("stop")):
+    >>> for chunk in stream.feed(parser.feed("Hi") + parser.finish("stop")):
     ...     print(chunk["choices"])
     [{'index': 0, 'delta': {'role': 'assistant', 'content': ''}, 'finish_reason': None}]
     [{'index': 0, 'delta': {'content': 'Hi'}, 'finish_reason': None}]
@@ -66,12 +61,13 @@ class ChatStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         id: str | None = None,
         created: int | None = None,
         index: int = 0,
         include_usage: bool = False,
     ) -> None:
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.id = id or _COMPLETION_ID.new("", 0)
         """Id of the completion, equal in all chunks."""
         self.created = int(time.time()) if created is None else created
@@ -81,16 +77,30 @@ class ChatStream(StreamEncoder):
         self.include_usage = include_usage
         """True if the client asked for a usage chunk."""
         self._parser = parser
-        field = parser.policies.reasoning_field
+        field = self.options.reasoning_field
         self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
         self._started = False
         self._finished = False
+        self._usage_sent = False
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def sse(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> str:
+        """Return the text to send for further events: server-sent events, with ``[DONE]`` as the last.
+
+        With more than one choice, encode the chunks of ``feed`` instead, and send ``DONE`` after all choices.
+        """
+        ended = self._closed
+        text = super().sse(events, usage=usage)
+        return text if ended or not self._closed else text + DONE
+
+    def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return the shortest list of chunks that represents these events in order.
 
         The first call also returns the chunk with the role, even without events.
+
+        :param usage: token counts.  If the client asked for them, they are in a chunk of their own after
+            ``Finish``; with more than one choice, pass them after the last choice has finished.
         """
+        self._count(usage)
         chunks: list[Chunk] = []
         if not self._started:
             self._started = True
@@ -99,7 +109,7 @@ class ChatStream(StreamEncoder):
         target: str | int = ""
         next_target: str | int
         buffer: list[str] = []
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):
@@ -123,7 +133,7 @@ class ChatStream(StreamEncoder):
                 buffer.append(text)
         if buffer:
             chunks += self._encode_text(target, buffer)
-        return chunks
+        return chunks + self._usage_chunk() if self._finished else chunks
 
     def _encode_text(self, target: str | int, buffer: list[str]) -> list[Chunk]:
         """Return the chunks for text of a channel or a call."""
@@ -135,29 +145,27 @@ class ChatStream(StreamEncoder):
 
     def _encode_boundary(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
         """Return the chunks for the start or end of a call, or for the end of the output."""
-        if isinstance(event, CallStart):
-            self._calls.open_call(event)
-            return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
         error = self._calls.policy_error(event)
         if error is not None:
             self.failed = self._closed = True
             return [error_chunk(str(error), code=error.kind)]
+        if isinstance(event, CallStart):
+            self._calls.open_call(event)
+            return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
         if isinstance(event, CallEnd):
             ending = self._calls.flush() + self._calls.close_call(event.status)
             return [self._arguments_chunk(event.index, ending)] if ending else []
         self._finished = self._closed = True
         return [self._chunk({}, self.finish_reason)]
 
-    def usage_chunk(self, usage: Mapping[str, object]) -> list[Chunk]:
-        """Return the chunk with the token counts, in a list.
-
-        Send this chunk after the last chunk of every choice.  The list is empty if the client did not ask for
-        usage, because some clients cannot read this chunk.
-        """
-        if not self._finished:
-            raise UsageError("usage_chunk() was called before Finish; encode all events first")
+    def _usage_chunk(self) -> list[Chunk]:
+        """Return the chunk with the token counts, in a list, if it is due now."""
+        usage = self.usage
+        if usage is None or self._usage_sent or not (self._finished and self.include_usage):
+            return []
+        self._usage_sent = True
         head = _head(self.id, "chat.completion.chunk", self.created, self.model)
-        return [{**head, "choices": [], "usage": dict(usage)}] if self.include_usage else []
+        return [{**head, "choices": [], "usage": usage.to_chat()}]
 
     def _arguments_chunk(self, index: int, text: str) -> Chunk:
         return self._chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
@@ -174,39 +182,24 @@ class ChatStream(StreamEncoder):
     def _reasoning(self, text: str) -> Chunk:
         return dict.fromkeys(self._reasoning_fields, text)
 
-    def response(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
+    def response(self, message: Message, *more: Message, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed, with one choice for each message."""
         choices = [self._choice(index, choice) for index, choice in enumerate((message, *more))]
         out = _head(self.id, "chat.completion", self.created, self.model)
         out["choices"] = choices
         if usage is not None:
-            out["usage"] = dict(usage)
+            out["usage"] = as_usage(usage).to_chat()
         return out
-
-    def message(self, message: Message) -> Chunk:
-        """Return the ``message`` object of a response that is not streamed."""
-        choice: Any = self._choice(0, message)
-        return dict(choice["message"])
 
     def _choice(self, index: int, message: Message) -> Chunk:
         sent = SentCalls(self._parser)
-        calls: list[Chunk] = []
-        content: list[str] = []
-        reasoning: list[str] = []
-        for part in message.in_order():
-            if isinstance(part, ToolCall):
-                calls.append(_call(part.id, part.name, part.arguments or "{}"))
-            elif isinstance(part, BrokenCall):
-                calls.append(_call(part.id, part.name, sent.poison_arguments(part)))
-            else:
-                (content if part.channel == "content" else reasoning).append(part.text)
-        # If there are calls but no text, OpenAI sends null; without calls, clients expect a string.
-        out: Chunk = {"role": "assistant", "content": "".join(content) or (None if calls else "")}
-        if any(reasoning):
-            out |= self._reasoning("".join(reasoning))
-        if calls:
-            out["tool_calls"] = calls
-        return {"index": index, "message": out, "finish_reason": sent.finish_reason(message.finish_reason)}
+        sent.malformed = any(
+            isinstance(part, BrokenCall) and part.status == "malformed" for part in message.parts
+        )
+        field = self.options.reasoning_field
+        body = message_to_chat(message, broken="poison", reasoning_field=field)
+        reason = self._reported(sent.finish_reason(message.finish_reason))
+        return {"index": index, "message": body, "finish_reason": reason}
 
 
 def error_chunk(
@@ -214,17 +207,6 @@ def error_chunk(
 ) -> Chunk:
     """Return an error object in the format of OpenAI's APIs."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
-
-
-def sse(chunk: Mapping[str, object]) -> str:
-    r"""Return a chunk as a server-sent event.
-
-    >>> sse({"choices": []})
-    'data: {"choices":[]}\n\n'
-    """
-    # The JSON is ASCII, because some clients treat U+2028 and U+0085 as line breaks, and because a lone
-    # surrogate cannot be encoded in UTF-8.
-    return f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
 def _head(id: str, kind: str, created: int, model: str) -> Chunk:

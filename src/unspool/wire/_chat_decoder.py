@@ -1,7 +1,7 @@
 """Strict decoder for ``chat.completion.chunk`` streams.
 
-Clients read invalid streams in different ways.  If the name of a call is sent twice, some clients
-concatenate the two; if a call has no index, some lose the call and others raise an error.
+Clients read invalid streams in different ways.  If the name of a call is sent twice, some clients concatenate
+the two names.  If a call has no index, some clients lose the call and others raise an error.
 :class:`ChatStreamDecoder` accepts only streams that all clients read in the same way.  If a chunk breaks
 a rule, the error names the rule.  The decoder needs no parser, so it can check the streams of any
 server.
@@ -13,10 +13,10 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
+from .._core.conversions.poison import is_poisoned
 from ..errors import ProtocolError
 from ..events import Channel, FinishReason
 from ..message import Message, Part, TextPart, ToolCall
-from ._poisoned_calls import is_poisoned
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -44,7 +44,7 @@ _FINISH_REASONS: Final[dict[object, FinishReason]] = {reason: reason for reason 
 
 
 class _Call:
-    """Call with the pieces of its arguments so far."""
+    """Call with the argument deltas received so far."""
 
     __slots__ = ("id", "name", "pieces")
 
@@ -55,7 +55,7 @@ class _Call:
 
 
 class _TextRun:
-    """Adjacent pieces of text in one channel."""
+    """Adjacent text deltas of one channel."""
 
     __slots__ = ("channel", "pieces")
 
@@ -76,7 +76,7 @@ class ChatStreamDecoder:
     >>> stream.feed({"content": "!"})
     Traceback (most recent call last):
     ...
-    unspool.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
+    unspool.errors.ProtocolError: chunk 3 breaks rule 'end': the chunk follows the terminal chunk (chunk 2)
         rule: no delta follows the terminal chunk
         chunk: {"content": "!"}
     """
@@ -93,7 +93,7 @@ class ChatStreamDecoder:
         """True to apply the rule ``json``: the arguments of a call must be JSON.
 
         The only exception is a broken call, whose arguments must end with poison, the text that makes them
-        unreadable (see ``unspool.wire._poisoned_calls``).
+        unreadable (see ``unspool.wire.make_poison``).
         """
         self.usage: Mapping[str, object] | None = None
         """Token counts from the usage chunk."""
@@ -335,7 +335,7 @@ def _show(value: object, limit: int = 80) -> str:
 
 
 def _json_problem(pieces: list[str]) -> str:
-    """Explain why the joined pieces are not a JSON value; return an empty string if they are one."""
+    """Explain why the joined argument deltas are not JSON; return an empty string if they are."""
     text = "".join(pieces)
     error = _json_error(text)
     if not error:

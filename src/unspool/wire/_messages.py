@@ -1,9 +1,9 @@
 """Encoder for Anthropic Messages, streamed and not streamed.
 
-Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next,
-never reuses an index, and sends only deltas of the block's own type.  At any time, the
-``partial_json`` of a block is the beginning of a JSON value.  The exception is a call that turns out to
-be malformed or truncated: its JSON is poisoned (see ``_poisoned_calls.py``).
+Clients lose or reject blocks that overlap, so the encoder closes a block before it opens the next, never
+reuses an index, and sends only deltas of the block's own type.  At any time, the joined ``partial_json``
+deltas of a block are the beginning of a JSON value.  The exception is a call that turns out to be malformed
+or truncated: its JSON is poisoned (see ``_poisoned_calls.py``).
 
 In a response that is not streamed, ``input`` is an object, which cannot be poisoned.  So a truncated
 call is left out of this response, and a malformed call makes the whole response an error.  A caller
@@ -17,7 +17,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from ..dialects._id_format import IdFormat
+from .._core.conversions.messages import SIGNATURE, message_to_blocks
+from ..dialects import IdFormat
 from ..events import (
     CallArgs,
     CallEnd,
@@ -28,11 +29,11 @@ from ..events import (
     FinishReason,
     Text,
 )
-from ..message import BrokenCall, Message, TextPart, ToolCall
+from ..message import Message
 from ..parser import Parser
-from ._base_encoder import StreamEncoder
-from ._chat import Chunk
-from ._poisoned_calls import load_object, unsendable_call
+from ._base_encoder import Chunk, StreamEncoder
+from ._options import WireChoice
+from ._usage import AnyUsage, Usage
 
 STOP_REASONS: Final = {
     "tool_calls": "tool_use",
@@ -41,9 +42,6 @@ STOP_REASONS: Final = {
     "content_filter": "refusal",
 }
 """The API's stop reason for each finish reason."""
-SIGNATURE: Final = "unspool"
-"""Signature of thinking blocks.  Clients send it back; the gateway ignores it."""
-
 _MESSAGE_ID: Final = IdFormat("msg_{random}")
 _BLOCKS: Final[dict[str, Chunk]] = {
     "content": {"type": "text", "text": ""},
@@ -59,36 +57,33 @@ class MessagesStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         id: str | None = None,
-        input_tokens: int = 0,
         load_arguments: Callable[[str], object] = json.loads,
     ) -> None:
         """Create an encoder.
 
         :param load_arguments: function that converts a call's arguments from JSON text to ``input``.
         """
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.id = id or _MESSAGE_ID.new("", 0)
         """Id of the message."""
-        self.input_tokens = input_tokens
-        """Length of the prompt in tokens; set it before the last events are encoded."""
         self.stop_sequence: str | None = None
         """Stop sequence that ended the output; set it before the last events are encoded."""
-        self.output_tokens = 0
-        """Length of the output in tokens; set it before the last events are encoded."""
         self._load_arguments = load_arguments
         self._block_index = -1
         self._open = ""
         """Channel or call of the open block; empty if no block is open."""
         self._started = False
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return stream events for parser events; the first call also opens the stream."""
+        self._count(usage)
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             out.append({"type": "message_start", "message": self._message()})
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):
@@ -98,21 +93,21 @@ class MessagesStream(StreamEncoder):
                 arguments = self._calls.add_arguments(event.json) if event.json else ""
                 if arguments:
                     out.append(self._input_delta(arguments))
-            elif isinstance(event, CallStart):
-                self._calls.open_call(event)
-                self._open_block(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
             elif isinstance(event, Diagnostic):
                 self._calls.record_diagnostic(event)
-            elif isinstance(event, (CallEnd, Finish)):
-                self._encode_end(event, out)
+            elif isinstance(event, (CallStart, CallEnd, Finish)):
+                self._encode_boundary(event, out)
         return out
 
-    def _encode_end(self, event: CallEnd | Finish, out: list[Chunk]) -> None:
-        """Encode the end of a call or of the output."""
+    def _encode_boundary(self, event: CallStart | CallEnd | Finish, out: list[Chunk]) -> None:
+        """Encode the start or end of a call, or the end of the output."""
         error = self._calls.policy_error(event)
         if error is not None:
             self.failed = self._closed = True
             out.append(error_event(str(error)))
+        elif isinstance(event, CallStart):
+            self._calls.open_call(event)
+            self._open_block(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
         elif isinstance(event, Finish):
             self._finish(out)
         else:
@@ -132,31 +127,17 @@ class MessagesStream(StreamEncoder):
         """Return a ping, which keeps the connection alive; clients ignore it."""
         return {"type": "ping"}
 
-    def response(self, message: Message) -> Chunk:
+    def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed.
 
         :raises MalformedOutput: if a call is malformed, because this response cannot express one.
         """
+        self._count(usage)
         out = self._message()
-        for part in message.in_order():
-            if isinstance(part, BrokenCall) and part.status == "malformed":
-                raise unsendable_call(part.name, part.raw)
-        out["content"] = [
-            self._encode_part(part)
-            for part in message.in_order()
-            if isinstance(part, ToolCall) or (isinstance(part, TextPart) and part.text)
-        ]
-        out |= self._stop_fields(message.finish_reason)
+        out["content"] = message_to_blocks(message, broken="poison", load_arguments=self._load_arguments)
+        out |= self._stop_fields(self._reported(message.finish_reason))
         out["usage"] = self._usage()
         return out
-
-    def _encode_part(self, part: TextPart | ToolCall) -> Chunk:
-        if isinstance(part, ToolCall):
-            value = load_object(part.name, part.arguments, self._load_arguments)
-            return _tool_use(part.id, part.name, value)
-        if part.channel == "reasoning":
-            return {"type": "thinking", "thinking": part.text, "signature": SIGNATURE}
-        return {"type": "text", "text": part.text}
 
     def _message(self) -> Chunk:
         return {
@@ -167,7 +148,7 @@ class MessagesStream(StreamEncoder):
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"input_tokens": self.input_tokens, "output_tokens": 0},
+            "usage": {**self._usage(), "output_tokens": 0},
         }
 
     def _stop_fields(self, reason: FinishReason) -> Chunk:
@@ -178,7 +159,7 @@ class MessagesStream(StreamEncoder):
         }
 
     def _usage(self) -> Chunk:
-        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
+        return (self.usage or Usage()).to_messages()
 
     def _encode_text(self, event: Text, out: list[Chunk]) -> None:
         if self._open != event.channel:
@@ -211,15 +192,6 @@ class MessagesStream(StreamEncoder):
         stop = self._stop_fields(self.finish_reason)
         out.append({"type": "message_delta", "delta": stop, "usage": self._usage()})
         out.append({"type": "message_stop"})
-
-
-def messages_sse(chunk: Mapping[str, object]) -> str:
-    r"""Return a stream event as a server-sent event with an ``event:`` line, which clients need.
-
-    >>> messages_sse({"type": "message_stop"})
-    'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-    """
-    return f"event: {chunk['type']}\ndata: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
 def error_event(

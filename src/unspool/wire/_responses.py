@@ -4,12 +4,12 @@ All events of an output item have the same item id and output index, and the fin
 the same items.
 
 A call that turns out to be malformed or truncated is poisoned, so that no client runs it (see
-``_poisoned_calls.py``), and its item becomes ``incomplete``.  Text for a free-form (custom) tool cannot
-be poisoned.  So if a call of such a tool is malformed or truncated, the stream never reports its item
-as done, and the final response leaves the item out.  If the call is malformed, the response fails.
+``_core/conversions/poison.py``), and its item becomes ``incomplete``.  Text for a free-form (custom) tool
+cannot be poisoned.  So if a call of such a tool is malformed or truncated, the stream never reports its
+item as done, and the final response leaves the item out.  If the call is malformed, the response fails.
 
-Reasoning is sent twice, as text and as a summary.  Some clients show only one of them, and all clients
-accept both.
+Reasoning is sent twice, as text and as a summary.  Some clients show only the text or only the summary, and
+all clients accept both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from ..dialects._id_format import IdFormat
+from .._core.conversions.calls import poisoned
+from .._core.conversions.poison import unsendable_call
+from .._core.conversions.responses import ITEM_IDS, message_item, output_text, reasoning_item
+from ..dialects import IdFormat
 from ..errors import UsageError
 from ..events import (
     CallArgs,
@@ -35,16 +38,11 @@ from ..events import (
 )
 from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
-from ._base_encoder import StreamEncoder
-from ._chat import Chunk
-from ._poisoned_calls import unsendable_call
+from ._base_encoder import Chunk, StreamEncoder
+from ._options import WireChoice
+from ._usage import AnyUsage
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
-_ITEM_IDS: Final = {
-    "reasoning": IdFormat("rs_{random}"),
-    "content": IdFormat("msg_{random}"),
-    "call": IdFormat("fc_{random}"),
-}
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Value of ``incomplete_details.reason`` by finish reason."""
 CUSTOM_INPUT: Final = "input"
@@ -59,6 +57,7 @@ class ResponsesStream(StreamEncoder):
         parser: Parser,
         *,
         model: str = "",
+        options: WireChoice | None = None,
         id: str | None = None,
         created: int | None = None,
         custom_tools: Iterable[str] = (),
@@ -69,18 +68,16 @@ class ResponsesStream(StreamEncoder):
         """Create an encoder.
 
         :param custom_tools: names of free-form tools.
-        :param namespaces: namespace and short name of each tool in a namespace, keyed by the name that the
-            model sees.
+        :param namespaces: namespace and short name of each tool that is in a namespace, keyed by the name
+            that the model sees.
         :param echo: request fields that the response repeats.
         :param seal: function that encrypts reasoning, for clients that send it back.
         """
-        super().__init__(parser, model)
+        super().__init__(parser, model, options)
         self.id = id or _RESPONSE_ID.new("", 0)
         """Id of the response, equal in all events."""
         self.created = int(time.time()) if created is None else created
         """Unix time of the response."""
-        self.usage: Mapping[str, object] | None = None
-        """Token counts; set them before the last events are encoded."""
         self.logprobs: list[Chunk] = []
         """Log probabilities to send with the next text delta."""
         self._error: Chunk | None = None
@@ -93,14 +90,15 @@ class ResponsesStream(StreamEncoder):
         self._open: _Item | None = None
         self._started = False
 
-    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+    def feed(self, events: Iterable[Event], *, usage: AnyUsage | None = None) -> list[Chunk]:
         """Return stream events for parser events; the first call also opens the stream."""
+        self._count(usage)
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             for kind in ("response.created", "response.in_progress"):
                 self._emit(out, kind, response=self._response("in_progress"))
-        for event in self._filter.push(events):
+        for event in self._filter.feed(events):
             if self._closed and self._skips(event):
                 break
             if isinstance(event, Text):
@@ -111,8 +109,7 @@ class ResponsesStream(StreamEncoder):
                 if text and self._open is not None:
                     self._open.add(text, self, out)
             elif isinstance(event, CallStart):
-                self._calls.open_call(event)
-                self._open_item(self._call_item(event.id, event.name), out)
+                self._start_call(event, out)
             elif isinstance(event, Diagnostic):
                 self._calls.record_diagnostic(event)
             elif isinstance(event, CallEnd):
@@ -125,7 +122,7 @@ class ResponsesStream(StreamEncoder):
                     self._finish(self.finish_reason, out)
         return out
 
-    def response(self, message: Message) -> Chunk:
+    def response(self, message: Message, *, usage: AnyUsage | None = None) -> Chunk:
         """Return a response that is not streamed, equal to the one in a stream's last event.
 
         :raises MalformedOutput: if the call of a free-form tool is malformed.
@@ -133,6 +130,7 @@ class ResponsesStream(StreamEncoder):
         if self._started:
             raise UsageError("this ResponsesStream has already been used; create another one for response()")
         self._started = True
+        self._count(usage)
         unsent: list[Chunk] = []
         for part in message.parts:
             if isinstance(part, TextPart):
@@ -145,12 +143,21 @@ class ResponsesStream(StreamEncoder):
             call = self._call_item(part.id, part.name)
             self._open_item(call, unsent)
             if isinstance(part, BrokenCall):
-                call.add(self._calls.poison_arguments(part), self, unsent)
+                call.add(poisoned(part), self, unsent)
+                self._calls.malformed = self._calls.malformed or part.status == "malformed"
                 self._close_item(unsent, "incomplete")
             else:
                 call.add(part.arguments, self, unsent)
                 self._close_item(unsent, "completed")
-        return self._finish(self._calls.finish_reason(message.finish_reason), unsent)
+        return self._finish(self._reported(self._calls.finish_reason(message.finish_reason)), unsent)
+
+    def _start_call(self, event: CallStart, out: list[Chunk]) -> None:
+        error = self._calls.policy_error(event)
+        if error is not None:
+            out += self.fail("server_error", str(error))
+        else:
+            self._calls.open_call(event)
+            self._open_item(self._call_item(event.id, event.name), out)
 
     def _end_call(self, event: CallEnd, out: list[Chunk]) -> None:
         call = self._open
@@ -204,12 +211,11 @@ class ResponsesStream(StreamEncoder):
 
     def fail(self, code: str, message: str) -> list[Chunk]:
         """Return the events that end the stream with an error; the open item becomes incomplete."""
-        out = [] if self._started else self.encode(())
+        out = [] if self._started else self.feed(())
         if not self._closed:
             self._closed = self.failed = True
-            if isinstance(
-                self._open, _CallItem
-            ):  # clients run a call once its item is done, so this item is left out
+            # Clients run a call once its item is done, so the item of the open call is left out.
+            if isinstance(self._open, _CallItem):
                 self._items.remove(self._open)
                 self._open = None
             self._close_item(out, "incomplete")
@@ -254,7 +260,7 @@ class ResponsesStream(StreamEncoder):
             "tools": [],
             "top_p": None,
             **self._echo,
-            "usage": dict(self.usage) if self.usage is not None else None,
+            "usage": None if self.usage is None else self.usage.to_responses(),
         }
 
     def _emit(self, out: list[Chunk], kind: str, **fields: object) -> None:
@@ -269,7 +275,7 @@ class ResponsesStream(StreamEncoder):
 class _Item:
     """Output item of a response.
 
-    The stream announces an item, then calls :meth:`begin`, :meth:`add` for each piece of text, and
+    The stream announces an item, then calls :meth:`begin`, :meth:`add` for each text delta, and
     :meth:`end`; then it announces that the item is done.
     """
 
@@ -305,7 +311,7 @@ class _ReasoningItem(_Item):
 
     def __init__(self, seal: Callable[[str], str] | None) -> None:
         super().__init__()
-        self.id = _ITEM_IDS["reasoning"].new("", 0)
+        self.id = ITEM_IDS["reasoning"].new("", 0)
         self._seal = seal
         self._sealed: Chunk = {}
 
@@ -313,15 +319,7 @@ class _ReasoningItem(_Item):
         return {"id": self.id, "type": "reasoning", "summary": [], "content": [], "status": "in_progress"}
 
     def to_dict(self) -> Chunk:
-        text = "".join(self.text)
-        return {
-            "id": self.id,
-            "type": "reasoning",
-            "summary": [{"type": "summary_text", "text": text}],
-            "content": [{"type": "reasoning_text", "text": text}],
-            "status": self.status,
-            **self._sealed,
-        }
+        return {**reasoning_item(self.id, "".join(self.text), self.status), **self._sealed}
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         part = {"type": "reasoning_text", "text": ""}
@@ -351,23 +349,17 @@ class _MessageItem(_Item):
 
     def __init__(self) -> None:
         super().__init__()
-        self.id = _ITEM_IDS["content"].new("", 0)
+        self.id = ITEM_IDS["content"].new("", 0)
         self.logprobs: list[Chunk] = []
 
     def initial(self) -> Chunk:
         return {"id": self.id, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
 
     def to_dict(self) -> Chunk:
-        return {
-            "id": self.id,
-            "type": "message",
-            "role": "assistant",
-            "status": self.status,
-            "content": [_output_text("".join(self.text), self.logprobs)],
-        }
+        return message_item(self.id, "".join(self.text), self.status, self.logprobs)
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=_output_text("", []))
+        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=output_text("", []))
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
@@ -380,7 +372,7 @@ class _MessageItem(_Item):
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
         self.logprobs += stream.take_logprobs()
-        part = _output_text(text, self.logprobs)
+        part = output_text(text, self.logprobs)
         stream.emit_for(
             self, out, "response.output_text.done", content_index=0, text=text, logprobs=self.logprobs
         )
@@ -392,7 +384,7 @@ class _CallItem(_Item):
 
     def __init__(self, id: str, name: str, *, custom: bool, namespace: str) -> None:
         super().__init__()
-        self.id = _ITEM_IDS["call"].new("", 0)
+        self.id = ITEM_IDS["call"].new("", 0)
         self.call_id = id
         self.name = name
         self.namespace = namespace
@@ -444,10 +436,6 @@ class _CallItem(_Item):
             )
 
 
-def _output_text(text: str, logprobs: list[Chunk]) -> Chunk:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
-
-
 class _InputReader:
     """Incremental reader that extracts the text for a free-form tool from its JSON arguments.
 
@@ -461,7 +449,7 @@ class _InputReader:
         self._finished = False
 
     def feed(self, text: str) -> str:
-        """Return the next part of the text that can be decoded."""
+        """Add more JSON, and return the text that can now be decoded."""
         if self._finished:
             return ""
         self._text += text
@@ -481,14 +469,14 @@ class _InputReader:
 
 _INPUT_START: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
 _CHARACTERS: Final = re.compile(
-    # An incomplete escape or half a surrogate pair does not match, so it waits for the rest.
+    # An incomplete escape or half a surrogate pair does not match, so the reader waits for the rest.
     r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
 )
 
 
 def _read_input(arguments: str) -> str:
-    """Return the text for a free-form tool from its JSON arguments, or the arguments unchanged."""
+    """Return the text for a free-form tool from its JSON arguments; return other arguments unchanged."""
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):

@@ -36,7 +36,7 @@ class Outcome:
     end: int
     error: str
     status: str
-    notes: list[tuple[str, str, int]]
+    diagnostics: list[tuple[str, str, int]]
 
 
 def read(
@@ -59,9 +59,11 @@ def read(
         at = codec.step("{" * shift + buf, shift, chunk is None) - shift
         assert 0 <= at <= len(buf)
         pieces.append(codec.text)
-        assert all(where >= shift for _, _, where in codec.notes)
-        out.notes += [(note, detail, out.end + where - shift) for note, detail, where in codec.notes]
-        codec.notes.clear()
+        assert all(where >= shift for _, _, where in codec.diagnostics)
+        out.diagnostics += [
+            (note, detail, out.end + where - shift) for note, detail, where in codec.diagnostics
+        ]
+        codec.diagnostics.clear()
         out.end += at
         pending = buf[at:]
         out.error = codec.error
@@ -217,7 +219,7 @@ def test_key_given_twice_is_noted() -> None:
     text = '{a:1,b:{a:2,"a":3},"\\u0061":[4]}'
     out = assert_chunking(text)
     assert out.text == '{"a": 1, "b": {"a": 2, "a": 3}, "\\u0061": [4]}'
-    assert [(kind, detail) for kind, detail, *_ in out.notes] == [("duplicate_argument", "a")] * 2
+    assert [(kind, detail) for kind, detail, *_ in out.diagnostics] == [("duplicate_argument", "a")] * 2
 
 
 def test_double_quote_may_be_the_delimiter() -> None:
@@ -326,7 +328,7 @@ def test_partial_delimiter_is_not_data() -> None:
 )
 def test_missing_brackets_are_repaired(text: str, expected: str, note: tuple[str, str, int]) -> None:
     out = assert_chunking(text, repair=True)
-    assert (out.status, out.text, out.notes) == ("complete", expected, [note])
+    assert (out.status, out.text, out.diagnostics) == ("complete", expected, [note])
     assert read([text]).status == "malformed"
 
 
@@ -357,7 +359,7 @@ def test_close_completes_the_object(text: str, expected: str | None) -> None:
     assert codec.done
     assert not codec.error
     assert out + codec.text == expected
-    assert [kind for kind, _, _ in codec.notes] == ["repaired"]
+    assert [kind for kind, _, _ in codec.diagnostics] == ["repaired"]
 
 
 # -- types from the schema
@@ -524,7 +526,7 @@ def test_encoding_round_trips(
     source = json.dumps(arguments, ensure_ascii=False)
     written = encode_bare(source, quote)
     whole = read([written + "<tool_call|>"], quote)
-    assert (whole.status, whole.end, whole.notes) == ("complete", len(written), [])
+    assert (whole.status, whole.end, whole.diagnostics) == ("complete", len(written), [])
     assert json.dumps(json.loads(whole.text), sort_keys=True) == json.dumps(arguments, sort_keys=True)
     if data is not None:
         assert read([*data.draw(chunkings(written)), "<tool_call|>"], quote) == whole

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool import Policies, parse
 from unspool._core.arguments.json_value import JsonValue, duplicate_keys, object_members
 from unspool.testing._complexity import assert_linear
 
@@ -43,7 +44,7 @@ def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[s
         out.append(value.text)
         if value.done or value.error:
             break
-    return "".join(out), value.error, value.done, [kind for kind, _, _ in value.notes]
+    return "".join(out), value.error, value.done, [kind for kind, _, _ in value.diagnostics]
 
 
 @st.composite
@@ -153,7 +154,7 @@ def test_repaired_key_given_twice_is_noted() -> None:
         for piece in pieces:
             pending += piece
             pending = pending[value.step(pending, 0, final=False) :]
-        keys = [detail for kind, detail, _ in value.notes if kind == "duplicate_argument"]
+        keys = [detail for kind, detail, _ in value.diagnostics if kind == "duplicate_argument"]
         assert keys == ['a"b', "c\td", 'a"b']
         assert value.close()
 
@@ -168,3 +169,19 @@ def test_last_member_of_a_key_counts() -> None:
 def test_key_tracking_is_linear(unit: str) -> None:
     begin = '{"' if unit == "k" else "{" if unit[0] == '"' else ""
     assert_linear(lambda size: read(list(begin + unit * (size // len(unit))), repair=False), 4_000)
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments"),
+    [('{"a": [1, 2', '{"a": [1, 2]}'), ('{"a": [1, ', '{"a": [1]}'), ('{"a": ', None), ("[1", None)],
+)
+def test_repair_adds_brackets_only_where_they_suffice(body: str, arguments: str | None) -> None:
+    call = f"<｜tool▁call▁begin｜>f<｜tool▁sep｜>{body}<｜tool▁call▁end｜>"
+    message = parse(
+        f"<｜tool▁calls▁begin｜>{call}<｜tool▁calls▁end｜>",
+        "deepseek_v3_1",
+        policies=Policies(malformed_call="repair"),
+    )
+    assert [call.arguments for call in message.tool_calls] == ([] if arguments is None else [arguments])
+    kind = "malformed_call" if arguments is None else "repaired"
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == [kind]

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     end: int
     error: str
     status: str
-    notes: list[tuple[str, str, int]]
+    diagnostics: list[tuple[str, str, int]]
 
 
 def loose_codec() -> PythonArguments:
@@ -57,9 +57,9 @@ def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
         started = True
         assert 0 <= pos <= len(buf)
         out.append(codec.text)
-        assert all(0 <= at - shift <= pos for _, _, at in codec.notes)
-        notes += [(kind, detail, base + at - shift) for kind, detail, at in codec.notes]
-        codec.notes.clear()
+        assert all(0 <= at - shift <= pos for _, _, at in codec.diagnostics)
+        notes += [(kind, detail, base + at - shift) for kind, detail, at in codec.diagnostics]
+        codec.diagnostics.clear()
         if codec.done or codec.error:
             break
     status = "error" if codec.error else codec.finish(cut=False)
@@ -243,8 +243,8 @@ def test_malformed_arguments_are_errors(text: str, before: str, expected: str) -
     ],
 )
 def test_diagnostics_are_recorded(text: str, notes: list[tuple[str, str, int]]) -> None:
-    assert read(text).notes == notes
-    assert feed(PythonArguments(), list(text)).notes == notes
+    assert read(text).diagnostics == notes
+    assert feed(PythonArguments(), list(text)).diagnostics == notes
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_close_completes_arguments(text: str, expected: str, missing: str) -> No
     assert out + codec.text == expected
     assert codec.done
     assert not codec.error
-    assert codec.notes[-1] == ("repaired", f"missing {missing} added", 0)
+    assert codec.diagnostics[-1] == ("repaired", f"missing {missing} added", 0)
 
 
 @pytest.mark.parametrize(
@@ -618,7 +618,7 @@ scraps = st.one_of(
 @example("(a='\\\r\n')")
 def test_agrees_with_python_where_both_accept(text: str) -> None:
     outcome = read(text)
-    if outcome.status == "complete" and not outcome.notes:
+    if outcome.status == "complete" and not outcome.diagnostics:
         value(outcome.text)
         try:
             expected = judge(text[: outcome.end])
@@ -711,7 +711,7 @@ def test_following_text_does_not_matter(make: Make, text: str, rest: str) -> Non
         head = text[: end + (BOUND if codec._loose else 2)]
         assert other.step(head + rest, 0, False) == end
         assert (other.text, other.error, other.done) == (codec.text, codec.error, codec.done)
-        assert other.notes == codec.notes
+        assert other.diagnostics == codec.diagnostics
 
 
 @each_codec
@@ -720,9 +720,9 @@ def test_error_is_permanent(make: Make, text: str) -> None:
     codec = make()
     end = codec.step(text, 0, False)
     if codec.error:
-        error, codec.notes = codec.error, []
+        error, codec.diagnostics = codec.error, []
         assert codec.step(text, end, True) == end
-        assert (codec.text, codec.error, codec.notes) == ("", error, [])
+        assert (codec.text, codec.error, codec.diagnostics) == ("", error, [])
 
 
 @each_codec

@@ -32,7 +32,7 @@ def read(chunks: Iterable[str], ends: ValueMarkerSet = ENDS) -> tuple[str, int]:
         end += at
         pending = buf[at:]
         assert not codec.error
-        assert not codec.notes
+        assert not codec.diagnostics
         if codec.done:
             assert codec.step(pending, 0, True) == 0
             assert not codec.text

@@ -12,22 +12,12 @@ from test_corpus import case_of, dialect_of
 
 import corpus_cases
 from standard_scenarios import callers
-from unspool import (
-    Channel,
-    Dialect,
-    Message,
-    Part,
-    TextPart,
-    ToolCall,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    parse,
-    render,
-)
-from unspool.chat_templates import ChatTemplate, normalise_history
-from unspool.conformance._scenarios.capabilities import Capabilities
-from unspool.dialects._templates import split_marks
+from unspool import Dialect, Message, ToolCall, UsageError, get_dialect, list_dialects, parse, render
+from unspool.conformance.scenarios.capabilities import Capabilities
+from unspool.dialects.templates import split_marks
+from unspool.events import Channel
+from unspool.message import Part, TextPart
+from unspool.templates import ChatTemplate, normalise_history
 from unspool.testing import markers, run_parser
 
 NAMES = [dialect.name for dialect in list_dialects()]

@@ -21,21 +21,20 @@ from unspool import (
     MalformedOutput,
     Markup,
     Message,
-    Names,
     Parser,
     Policies,
     Text,
-    TextPart,
     ToolCall,
     UsageError,
     get_dialect,
     list_dialects,
-    normalise,
     parse,
     render,
-    seeded_ids,
 )
-from unspool.events import FinishReason
+from unspool.dialects import Names
+from unspool.events import FinishReason, normalise
+from unspool.message import TextPart
+from unspool.parser import seeded_ids
 from unspool.testing import ModelOutput, assert_laws, chunkings, comparable, run_parser
 from unspool.testing._policy_laws import SampleCall
 
@@ -107,7 +106,7 @@ def test_malformed_call_keeps_written_arguments(
     dialect: str, text: str, arguments: str, *, repaired: bool
 ) -> None:
     """Arguments are kept up to the closing marker; failed repair is not reported as repair."""
-    policies = Policies(malformed_call="repair" if repaired else "keep")
+    policies = Policies(malformed_call="repair" if repaired else "call")
     message = parse(text, dialect, policies=policies)
     assert not [diagnostic for diagnostic in message.diagnostics if diagnostic.kind == "repaired"]
     if repaired:
@@ -130,7 +129,7 @@ def test_partial_word_is_released() -> None:
 
 
 def test_malformed_keep_keeps_the_call() -> None:
-    message = build_message(f"{MALFORMED}{GOOD}", malformed_call="keep")
+    message = build_message(f"{MALFORMED}{GOOD}", malformed_call="call")
     assert calls(message) == [("f", '{"a": 1, oops}}'), ("g", '{"b": 2}')]
     assert message.content is None
     assert kinds(message) == ["malformed_call"]
@@ -196,7 +195,7 @@ def test_truncated_text_shows_the_call() -> None:
 
 
 def test_truncated_keep_keeps_the_call() -> None:
-    message = build_message(f"{GOOD}{TRUNCATED}", truncated_call="keep")
+    message = build_message(f"{GOOD}{TRUNCATED}", truncated_call="call")
     assert calls(message) == [("g", '{"b": 2}'), ("f", '{"a": "b')]
     assert message.finish_reason == "length"
 
@@ -275,7 +274,7 @@ def test_late_id_counts_before_the_call_is_announced() -> None:
 def test_unknown_tools_are_forwarded_or_text(dialect: str) -> None:
     text = GOOD if dialect == "hermes" else '[TOOL_CALLS]g[ARGS]{"b": 2}'
     for tools, policy, called in [
-        ([tool("f")], "forward", True),
+        ([tool("f")], "call", True),
         ([tool("f")], "text", False),
         ([tool("f"), tool("g")], "text", True),
         (None, "text", True),
@@ -313,7 +312,7 @@ def test_marker_mention_inside_reasoning_stays() -> None:
 def test_after_calls_policy_drops_or_keeps_content() -> None:
     text = f"Before. {GOOD} After."
     assert build_message(text).content == "Before. After."
-    assert build_message(text, after_calls="content").content == "Before. After."
+    assert build_message(text, after_calls="text").content == "Before. After."
     assert build_message(text, after_calls="drop").content == "Before."
 
 
@@ -379,7 +378,7 @@ def test_schema_overrides_the_policy() -> None:
 def test_value_that_violates_its_schema_is_a_string() -> None:
     message = build_message(TAGGED.format("five"), "qwen3_coder", tools=[tool("f", v="integer")])
     assert calls(message) == [("f", '{"v": "five"}')]
-    assert kinds(message) == ["coerced_to_string"]
+    assert kinds(message) == ["coerced_to_string", "schema_mismatch"]
 
 
 # -- close_in_value
@@ -413,7 +412,7 @@ def test_without_tools_reasoning_is_still_read() -> None:
 
 
 def test_without_tools_strip_removes_markup() -> None:
-    message = build_message(f"Hi. {GOOD} Bye.", tools=(), no_tools="strip")
+    message = build_message(f"Hi. {GOOD} Bye.", tools=(), no_tools="drop")
     assert calls(message) == []
     assert message.content == "Hi. Bye."
     assert message.finish_reason == "stop"
@@ -421,7 +420,7 @@ def test_without_tools_strip_removes_markup() -> None:
 
 def test_strip_applies_only_without_tools() -> None:
     for tools in (None, [tool("g")]):
-        assert calls(build_message(GOOD, tools=tools, no_tools="strip")) == [("g", '{"b": 2}')]
+        assert calls(build_message(GOOD, tools=tools, no_tools="drop")) == [("g", '{"b": 2}')]
 
 
 # -- call_ids
@@ -592,7 +591,7 @@ def test_whitespace_filter_keeps_spans_in_order() -> None:
     text = f"<think>\nHm.\n</think>\n\nHello \n{GOOD}\nBye \n"
     parser = Parser("hermes")
     tidy = parser.tidy()
-    events = tidy.push(parser.feed(text) + parser.finish())
+    events = tidy.feed(parser.feed(text) + parser.finish())
     at = 0
     for event in events:
         if not isinstance(event, Diagnostic):
@@ -609,8 +608,8 @@ def test_whitespace_filter_is_chunk_invariant(text: str) -> None:
     def tidied(chunks: list[str]) -> list[Event]:
         parser = Parser("hermes")
         tidy = parser.tidy()
-        events = [event for chunk in chunks for event in tidy.push(parser.feed(chunk))]
-        shown = (event for event in events + tidy.push(parser.finish()) if not isinstance(event, Markup))
+        events = [event for chunk in chunks for event in tidy.feed(parser.feed(chunk))]
+        shown = (event for event in events + tidy.feed(parser.finish()) if not isinstance(event, Markup))
         return comparable(shown, text)
 
     def words(events: list[Event]) -> list[tuple[object, ...]]:
@@ -693,8 +692,8 @@ def test_adjacent_parts_have_different_channels() -> None:
     parser = Parser("hermes")
     fold_ = parser.fold()
     for character in "Hello there.":
-        fold_.push(parser.feed(character))
-    fold_.push(parser.finish())
+        fold_.feed(parser.feed(character))
+    fold_.feed(parser.finish())
     assert fold_.message().parts == (TextPart("content", "Hello there."),)
 
 
@@ -705,7 +704,7 @@ def test_adjacent_parts_have_different_channels() -> None:
     "policies",
     [
         Policies(),
-        Policies(malformed_call="keep", truncated_call="keep"),
+        Policies(malformed_call="call", truncated_call="call"),
         Policies(malformed_call="drop", truncated_call="text", after_calls="drop"),
         Policies(arguments="canonical", calls_in_reasoning="text"),
     ],
@@ -720,7 +719,7 @@ def test_streamed_message_equals_batch(policies: Policies) -> None:
         assert _anonymous(parser.message(events)) == expected
         portions = parser.fold()
         for event in events:
-            portions.push([event])
+            portions.feed([event])
         assert _anonymous(portions.message()) == expected
         assert _anonymous(parser.message(normalise(events))) == expected
 
@@ -728,9 +727,9 @@ def test_streamed_message_equals_batch(policies: Policies) -> None:
 def test_message_is_available_at_any_time() -> None:
     parser = Parser("hermes")
     folding = parser.fold()
-    folding.push(parser.feed("Hello"))
+    folding.feed(parser.feed("Hello"))
     assert folding.message().content == "Hello"
-    folding.push(parser.feed(f" you. {GOOD}"))
+    folding.feed(parser.feed(f" you. {GOOD}"))
     message = folding.message()
     assert (message.content, calls(message)) == ("Hello you.", [("g", '{"b": 2}')])
 
@@ -839,13 +838,13 @@ def test_key_given_twice_is_noted(name: str, text: str, arguments: str, keys: st
     ],
 )
 def test_number_out_of_range_keeps_raw_arguments(name: str, text: str, number: str) -> None:
-    message = parse(text.replace("N", number), name, policies=Policies(malformed_call="keep"))
+    message = parse(text.replace("N", number), name, policies=Policies(malformed_call="call"))
     (call,) = message.tool_calls
     assert call.arguments.startswith(f'{{"n": {number}, "s": 1}}')
     assert [diagnostic.kind for diagnostic in message.diagnostics] == ["malformed_call"]
 
 
-KEEP = Policies(whitespace_around_calls="keep", after_calls="content")
+KEEP = Policies(whitespace_around_calls="text", after_calls="text")
 UNFRAMED = [dialect.name for dialect in list_dialects() if dialect.frame is None and dialect.call]
 
 

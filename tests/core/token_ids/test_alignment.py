@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
 from random import Random
 
@@ -10,19 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool import (
-    CallEnd,
-    Diagnostic,
-    Event,
-    Message,
-    Parser,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    normalise,
-)
+from unspool import CallEnd, Diagnostic, Event, Message, Parser, UsageError, get_dialect, list_dialects
 from unspool._core.render.example_output import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.alignment import Alignment
+from unspool.events import normalise
 from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for
 
@@ -170,6 +162,7 @@ def test_feed_methods_cannot_be_mixed() -> None:
 # -- end of reasoning
 
 
+@cache
 def thoughtful() -> list[str]:
     return [name for name in NAMES if example(get_dialect(name))[1].reasoning]
 

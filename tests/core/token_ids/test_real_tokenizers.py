@@ -61,12 +61,12 @@ def test_text_streams_cut_at_tokens_parse(dialect: str, model: str) -> None:
         spec = dialect_of(vector)
         assert spec is not None
         case = case_of(vector, spec)
-        borders = sorted({0, len(case.text), *(end for _, end in vocabulary.encode(case.text).offsets)})
+        boundaries = sorted({0, len(case.text), *(end for _, end in vocabulary.encode(case.text).offsets)})
         parser = Parser(spec, tools=case.tools, prompt=case.prompt, policies=case.policies)
         fold = parser.fold()
-        for start, end in pairwise(borders):
-            fold.push(parser.feed(case.text[start:end]))
-        fold.push(parser.finish(case.finish_reason))
+        for start, end in pairwise(boundaries):
+            fold.feed(parser.feed(case.text[start:end]))
+        fold.feed(parser.finish(case.finish_reason))
         whole = parse(case.text, spec, tools=case.tools, prompt=case.prompt, policies=case.policies)
         assert visible(fold.message()) == visible(whole), str(vector)
 
@@ -86,7 +86,7 @@ def test_id_streams_parse(dialect: str, model: str) -> None:
         )
         fold = parser.fold()
         for id in ids:
-            fold.push(parser.feed_tokens([id]))
-        fold.push(parser.finish(case.finish_reason))
+            fold.feed(parser.feed_tokens([id]))
+        fold.feed(parser.finish(case.finish_reason))
         whole = parse(case.text, spec, tools=case.tools, prompt=case.prompt, policies=case.policies)
         assert visible(fold.message()) == visible(whole), str(vector)

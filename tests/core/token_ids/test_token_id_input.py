@@ -10,18 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from unspool import (
-    Event,
-    Message,
-    Parser,
-    Text,
-    UsageError,
-    get_dialect,
-    list_dialects,
-    normalise,
-    render,
-)
+from unspool import Event, Message, Parser, Text, UsageError, get_dialect, list_dialects, render
 from unspool._core.render.example_output import EXAMPLE, example
+from unspool.events import normalise
 
 MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
 CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'
@@ -71,7 +62,7 @@ def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], M
         rest = rest[size:]
     events += parser.feed_tokens(rest)
     events += parser.finish("stop")
-    fold.push(events)
+    fold.feed(events)
     return events, fold.message()
 
 
@@ -158,8 +149,8 @@ def test_later_vocabulary_selects_the_compact_grammar() -> None:
     parser = Parser("mistral", tokenizer=_Version11())
     assert parser.dialect.name == "mistral_v11"
     fold = parser.fold()
-    fold.push(parser.feed_tokens([300, *b"f", 301, *b'{"a": "[ARGS]"}', *b" [TOOL_CALLS]"]))
-    fold.push(parser.finish())
+    fold.feed(parser.feed_tokens([300, *b"f", 301, *b'{"a": "[ARGS]"}', *b" [TOOL_CALLS]"]))
+    fold.feed(parser.finish())
     message = fold.message()
     assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": "[ARGS]"}')]
     assert message.content == "[TOOL_CALLS]"
@@ -178,8 +169,8 @@ def test_call_in_mistral_tokens_is_read(version: str) -> None:
     parser = Parser("mistral", tokenizer=own)
     fold = parser.fold()
     for id in ids:
-        fold.push(parser.feed_tokens([id]))
-    fold.push(parser.finish("stop"))
+        fold.feed(parser.feed_tokens([id]))
+    fold.feed(parser.finish("stop"))
     (call,) = fold.message().tool_calls
     assert (call.name, call.arguments) == ("f", '{"c": "東京 😀 [TOOL_CALLS]"}')
 
@@ -225,10 +216,10 @@ def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
     text = Parser(name, new_id=_numbered)
     ids = Parser(name, new_id=_numbered, tokenizer=vocabulary)
     whole, fold = text.fold(), ids.fold()
-    whole.push(text.feed(written) + text.finish("stop"))
+    whole.feed(text.feed(written) + text.finish("stop"))
     for id in vocabulary.encode(written):
-        fold.push(ids.feed_tokens([id]))
-    fold.push(ids.finish("stop"))
+        fold.feed(ids.feed_tokens([id]))
+    fold.feed(ids.finish("stop"))
     return fold.message(), whole.message()
 
 

@@ -14,8 +14,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, events, get, post, send, serving, template_file
-from unspool.wire import ChatStreamDecoder
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool.wire import ChatStreamDecoder, is_poisoned
 
 WEATHER = {
     "type": "function",
@@ -445,6 +444,30 @@ def test_engines_receive_their_own_options(name: str, engine: EngineProcess, tmp
     else:
         assert not {"structured_outputs", "grammar", "response_format"} & seen.keys()
         assert seen["max_tokens"] == 4096
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+SENT_SCHEMAS: dict[str, dict[str, Any]] = {
+    "vllm": {"structured_outputs": {"json": SCHEMA}},
+    "sglang": {"json_schema": json.dumps(SCHEMA, separators=(",", ":"))},
+    "llamacpp": {"json_schema": SCHEMA},
+    "tgi": {},
+    "mlx": {},
+    "openai": {},
+}
+"""Fields with which each engine is told the schema of an answer."""
+
+
+@pytest.mark.parametrize("name", SENT_SCHEMAS)
+def test_engines_receive_the_schema_of_an_answer(name: str, engine: EngineProcess, template: str) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+    with serving(upstream="completions", url=engine.url, engine=name, template=template) as gateway:
+        seen = []
+        for body in ({"response_format": form}, {}):
+            ask(gateway, **body)
+            fields = ("structured_outputs", "json_schema", "grammar", "response_format")
+            seen.append({key: engine.last()[key] for key in fields if key in engine.last()})
+    assert seen == [SENT_SCHEMAS[name], {}]
 
 
 def test_engine_is_recognised_by_its_model_list(gateway: GatewayThread) -> None:

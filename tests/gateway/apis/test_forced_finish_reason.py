@@ -11,7 +11,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from unspool import FinishReason, Plan, Policies, plan
+from unspool import plan
+from unspool.events import FinishReason
 from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.messages.encoder import MessagesEncoder
 from unspool.gateway.apis.ollama.encoder import OllamaEncoder
@@ -20,6 +21,8 @@ from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
 from unspool.gateway.upstreams.base import CallDelta, Delta
+from unspool.planning import Plan
+from unspool.wire import WireOptions
 from unspool.wire._messages import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
@@ -40,9 +43,9 @@ ANSWERS: dict[ApiName, type[ResponseEncoder]] = {
 }
 
 
-def make_plan(choice: str, policy: Any) -> Plan:
+def make_plan(choice: str) -> Plan:
     request = {"messages": [{"role": "user", "content": "?"}], "tools": [TOOL], "tool_choice": choice}
-    return plan("hermes", request, prompt="", policies=Policies(forced_finish_reason=policy))
+    return plan("hermes", request, prompt="")
 
 
 def finish_reason_of(api: ApiName, body: Any) -> str:
@@ -58,10 +61,10 @@ def finish_reason_of(api: ApiName, body: Any) -> str:
 
 
 def answer_streamed(
-    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
+    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason, options: WireOptions
 ) -> tuple[str, list[str]]:
     reader = Reader(decided)
-    answer = ANSWERS[api](GenerationRequest(api, {}, stream=True), "m", [reader])
+    answer = ANSWERS[api](GenerationRequest(api, {}, stream=True), "m", [reader], options)
     sent = answer.opening()
     for delta in (*deltas, Delta(0, "", finish=reason)):
         sent += answer.feed(0, reader.feed(delta))
@@ -78,14 +81,16 @@ def answer_streamed(
 
 
 def answer_whole(
-    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason
+    api: ApiName, decided: Plan, deltas: list[Delta], reason: FinishReason, options: WireOptions
 ) -> tuple[str, list[str]]:
     reader = Reader(decided)
-    answer = ANSWERS[api](GenerationRequest(api, {}), "m", [reader])
+    answer = ANSWERS[api](GenerationRequest(api, {}), "m", [reader], options)
     builder = reader.planned.fold()
     for delta in (*deltas, Delta(0, "", finish=reason)):
-        builder.push(reader.feed(delta))
-    return finish_reason_of(api, answer.response([builder.message()])), [builder.finish_reason]
+        builder.feed(reader.feed(delta))
+    return finish_reason_of(api, answer.response([builder.message()])), [
+        options.finish_reason(builder.finish_reason, forced=reader.planned.forced)
+    ]
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
@@ -95,7 +100,8 @@ def answer_whole(
 def test_every_api_reports_the_same_finish_reason(
     title: str, choice: str, policy: str, finish: FinishReason
 ) -> None:
-    decided = make_plan(choice, policy)
+    decided = make_plan(choice)
+    options = WireOptions.from_mapping({"forced_finish_reason": policy})
     if title == "text":
         expected: str = finish
     elif title == "a call that is cut off":
@@ -104,7 +110,7 @@ def test_every_api_reports_the_same_finish_reason(
         expected = policy if choice == "required" else "tool_calls"
     for api in APIS:
         for answered in (answer_streamed, answer_whole):
-            reason, logged = answered(api, decided, OUTPUTS[title], finish)
+            reason, logged = answered(api, decided, OUTPUTS[title], finish, options)
             assert logged == [expected], (api, answered.__name__)
             plain = "length" if expected == "length" else "completed"
             assert reason == (expected if api in ("chat", "messages") else plain), (api, answered.__name__)

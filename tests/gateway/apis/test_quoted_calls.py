@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,17 +39,24 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 FUNCTION = {"name": "delete_all", "description": "Delete everything.", "parameters": SCHEMA}
 
 
-@pytest.fixture(params=["plain", "chatml"])
-def template(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    path = tmp_path / "template.jinja"
-    path.write_text(PLAIN if request.param == "plain" else CHATML, encoding="utf-8")
-    return str(path)
+GATEWAYS: dict[str, tuple[str, dict[str, str]]] = {
+    "plain": (PLAIN, {}),
+    "chatml": (CHATML, {}),
+    "chatml, sglang": (CHATML, {"preset": "sglang"}),
+    "plain, whole calls": (PLAIN, {"commit": "call"}),
+}
+"""Chat template and policies of each gateway."""
 
 
-@pytest.fixture(params=[{}, {"preset": "sglang"}, {"commit": "call"}], ids=["default", "sglang", "whole"])
-def gateway(request: pytest.FixtureRequest, engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+@pytest.fixture(scope="module", params=GATEWAYS)
+def gateway(
+    request: pytest.FixtureRequest, engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GatewayThread]:
+    text, policies = GATEWAYS[request.param]
+    path = tmp_path_factory.mktemp("quoted") / "template.jinja"
+    path.write_text(text, encoding="utf-8")
     with serving(
-        upstream="completions", url=engine.url, template=template, dialect="hermes", policies=request.param
+        upstream="completions", url=engine.url, template=str(path), dialect="hermes", policies=policies
     ) as server:
         yield server
 

@@ -15,7 +15,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from gateways import GatewayThread, call_text, post, send, serving, warnings_of_the_gateway
+from gateways import GatewayThread, call_text, log_of_the_gateway, post, send, serving
 from unspool.gateway.apis.messages.request import read_messages_request
 from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.http.failure import Failure
@@ -130,7 +130,7 @@ def test_vendor_tools_can_be_refused() -> None:
 
 def test_ignored_tool_is_logged_once(gateway: GatewayThread) -> None:
     log_once.cache_clear()
-    with warnings_of_the_gateway() as logged:
+    with log_of_the_gateway() as logged:
         for _ in range(3):
             post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
     assert logged == [("field_ignored", {"reason": "the tool web_search: only its vendor can run it"})]

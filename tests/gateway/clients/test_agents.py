@@ -295,7 +295,7 @@ def assert_only_complete_calls_run(
 def test_agents_run_only_calls_the_model_wrote(
     name: str, engine: EngineProcess, gateway: GatewayThread, dialect: str
 ) -> None:
-    assert_only_complete_calls_run(name, engine, gateway, dialect, step=23)
+    assert_only_complete_calls_run(name, engine, gateway, dialect, step=31)
 
 
 @pytest.mark.slow

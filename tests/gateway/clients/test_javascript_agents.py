@@ -1,6 +1,6 @@
 """Agent loops of the published JavaScript clients: a tool runs only if the model's call was complete.
 
-Needs Node and the packages in ``.clients``, which ``make clients`` fetches.
+Needs Node and the packages in ``.clients``, which ``make test`` fetches where there is npm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from test_javascript_clients import NODE, PACKAGES, node
 from gateways import EngineProcess, GatewayThread, serving, template_file
 
 pytestmark = pytest.mark.skipif(
-    not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(), reason="make clients has not run"
+    not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(),
+    reason="no JavaScript clients",
 )
 
 TOOL = """

@@ -1,6 +1,6 @@
 """Every scenario through the published JavaScript clients, streamed and whole.
 
-Needs Node and the packages in ``.clients``, which ``make clients`` fetches.
+Needs Node and the packages in ``.clients``, which ``make test`` fetches where there is npm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ PACKAGES = ROOT / ".clients"
 NODE = shutil.which("node") or ""
 
 pytestmark = pytest.mark.skipif(
-    not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(), reason="make clients has not run"
+    not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(),
+    reason="no JavaScript clients",
 )
 
 OPENAI = """
@@ -213,7 +214,7 @@ def test_client_receives_the_model_output(
     engine: EngineProcess, gateway: GatewayThread, client: str, name: str, stream: bool
 ) -> None:
     if not (PACKAGES / "node_modules" / "ollama").is_dir() and client == "ollama":
-        pytest.skip("the client is missing: make clients")
+        pytest.skip("the client is missing: make test fetches it with npm")
     expected = SCENARIOS[name].seen
     seen = run(client, engine, gateway)[name, stream]
     if expected.ended == "length" and seen.ended == "error":

@@ -1,4 +1,4 @@
-"""Requests of real agents, as ``make agents`` recorded them: nothing is refused or silently lost.
+"""Requests of real agents, as ``lab.agents`` recorded them: nothing is refused or silently lost.
 
 Texts in a recording are unique placeholders (``words-7``), so that a text which does not reach the engine
 is noticed.

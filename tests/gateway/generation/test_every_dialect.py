@@ -16,9 +16,9 @@ pytest.importorskip("msgspec")
 import standard_scenarios
 from corpus_cases import CORPUS, Vector
 from gateways import EngineProcess, GatewayThread, events, post, serving
-from unspool import BrokenCall, Message, TextPart, ToolCall, get_dialect, parse
-from unspool.wire import ChatStreamDecoder
-from unspool.wire._poisoned_calls import is_poisoned
+from unspool import Message, ToolCall, get_dialect, parse
+from unspool.message import BrokenCall, TextPart
+from unspool.wire import ChatStreamDecoder, is_poisoned
 
 TOOLS = json.loads((CORPUS / "tools.json").read_text("utf-8"))
 OUTPUTS = {

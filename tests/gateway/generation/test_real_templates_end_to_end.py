@@ -13,7 +13,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from paths import TEMPLATES, real
-from unspool import Message, TextPart, ToolCall, render
+from unspool import Message, ToolCall, render
 from unspool.gateway import Settings
 from unspool.gateway.apis.chat.encoder import ChatEncoder
 from unspool.gateway.apis.chat.request import read_chat_request
@@ -24,7 +24,8 @@ from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.base import Delta, UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
-from unspool.wire import ChatStreamDecoder
+from unspool.message import TextPart
+from unspool.wire import ChatStreamDecoder, WireOptions
 
 NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
 OWN_VARIABLES = (
@@ -109,7 +110,7 @@ def test_call_arrives_with_every_template(name: str, choice: str) -> None:
     text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
-    answer = ChatEncoder(job, "m", [reader])
+    answer = ChatEncoder(job, "m", [reader], WireOptions())
     sent = answer.opening()
     for at in range(0, len(text), 3):
         sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))

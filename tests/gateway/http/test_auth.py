@@ -22,7 +22,8 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from gateways import EngineProcess, GatewayThread, get, post, send, serving, until
-from unspool import UsageError, normalise
+from unspool import UsageError
+from unspool.events import normalise
 from unspool.gateway import Settings, create_app, load_settings
 from unspool.gateway.apis import parse as parsing
 from unspool.gateway.generation import body_to_request

@@ -154,6 +154,11 @@ def test_page_can_be_disabled(engine: EngineProcess, template: str) -> None:
         assert list(gateway.gateway.page.log.records("")) == []
 
 
+def test_only_clipped_output_is_marked_as_cut(gateway: GatewayThread) -> None:
+    post(gateway.url + CHAT, {"messages": ASK})
+    assert last_record(gateway)["cut"] is False
+
+
 def test_startup_message_has_the_page_address() -> None:
     from unspool.gateway.command_line import _addresses
 
@@ -431,7 +436,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
         for batch in batches:
             note.on_batch(Batch(batch))
             for delta in batch:
-                fold.push(reader.feed(delta))
+                fold.feed(reader.feed(delta))
     except Failure:
         return  # the upstream contradicts itself, and the client got an error
     text = "".join(delta.text for batch in batches for delta in batch)

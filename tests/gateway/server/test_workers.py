@@ -278,6 +278,18 @@ def test_invalid_settings_are_reported_once(engine: EngineProcess, tmp_path: Pat
     assert "missing.jinja" in lines[0]["reason"]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_secrets_are_not_logged(engine: EngineProcess, tmp_path: Path, workers: int) -> None:
+    secrets = 'api_keys = ["hidden"]\nupstream_key = "hidden"\nseal_key = "hidden"\n'
+    command = ("unspool", "serve", "--port", "0", "--workers", str(workers))
+    with run_process(tmp_path, config_for(engine, tmp_path) + secrets, *command) as gateway:
+        until(lambda: bool(gateway.logged("listening")))
+        (line,) = gateway.logged("listening")
+    shown = line["settings"]
+    assert (shown["api_keys"], shown["upstream_key"], shown["seal_key"]) == ("set", "set", "set")
+    assert "hidden" not in gateway.log.read_text(encoding="utf-8")
+
+
 def test_embedded_model_is_loaded_once() -> None:
     with pytest.raises(UsageError, match="run llama"):
         supervise(Settings(workers=2), lambda *_: 0)

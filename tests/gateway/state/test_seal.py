@@ -155,7 +155,8 @@ console.log(JSON.stringify(out));
 
 
 @pytest.mark.skipif(
-    not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(), reason="make clients has not run"
+    not NODE or not (PACKAGES / "node_modules" / "openai").is_dir(),
+    reason="no JavaScript clients",
 )
 def test_ai_sdk_continues_from_references_and_from_kept_items(
     engine: EngineProcess, gateway: GatewayThread

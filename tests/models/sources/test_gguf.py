@@ -16,6 +16,7 @@ from test_detect import HERMES_CALLS, chatml
 from gguf_files import CHATML_TOKENS, CONTROL, NORMAL, write_gguf
 from paths import TEMPLATES, real
 from unspool import UsageError, detect, get_dialect
+from unspool.models import detect_model
 from unspool.models.doctor.diagnose import diagnose
 from unspool.models.sources import Source, read_source
 from unspool.models.sources.gguf import model_name, read_header, source_of
@@ -47,7 +48,7 @@ def test_header_is_read(tmp_path: Path) -> None:
             id: text for id, (text, kind) in enumerate(CHATML_TOKENS) if kind != NORMAL
         }
         assert vocabulary.skipped_tokens() == {0: "<unk>", 2: "<|im_start|>", 3: "<|im_end|>"}
-    assert detect(path).dialect is get_dialect("hermes")
+    assert detect_model(path).dialect is get_dialect("hermes")
 
 
 @real
@@ -181,7 +182,7 @@ def test_tokens_select_the_variant(tmp_path: Path) -> None:
     template = TEMPLATES["tencent-Hy3"].read_text(encoding="utf-8").replace(":opensource", "")
     tokens = [("<｜hy_eos:opensource｜>", CONTROL), ("<tool_calls:opensource>", CONTROL), ("<s>", CONTROL)]
     plain = detect(template).dialect
-    detection = detect(write_gguf(tmp_path / "m.gguf", template, tokens=tokens, ends={"eos": 0}))
+    detection = detect_model(write_gguf(tmp_path / "m.gguf", template, tokens=tokens, ends={"eos": 0}))
     assert plain is not None
     assert detection.dialect is not None
     assert (plain.name, detection.dialect.name) == ("hy_v3", "hy_v3:opensource")
@@ -227,7 +228,7 @@ def test_weights_without_a_template_are_reported(
     tmp_path: Path, architecture: str, dialect: str | None
 ) -> None:
     path = write_gguf(tmp_path / "m.gguf", None, architecture=architecture)
-    detection = detect(path)
+    detection = detect_model(path)
     assert (detection.dialect.name if detection.dialect else None) == dialect
     assert not detection.tried
     assert detection.evidence[0] == "There is no chat template, so only names were looked at."

@@ -11,8 +11,9 @@ from test_detect import HERMES_CALLS, chatml
 
 from gguf_files import write_gguf
 from ollama_store import Store
-from unspool import UsageError, detect, get_dialect
+from unspool import UsageError, get_dialect
 from unspool.cli import main
+from unspool.models import detect_model
 from unspool.models.doctor.diagnose import diagnose
 from unspool.models.sources import find_source, read_source
 from unspool.models.sources.ollama import is_go_template
@@ -60,8 +61,8 @@ def test_template_of_the_weights_is_preferred(store: Store) -> None:
     assert source.end_ids == (3,)
     assert source.weights is not None
     assert "the weights of Ollama's qwen3:8b" in source.origin
-    assert detect("qwen3:8b").dialect is get_dialect("hermes")
-    assert detect("qwen3:8b").tried
+    assert detect_model("qwen3:8b").dialect is get_dialect("hermes")
+    assert detect_model("qwen3:8b").tried
     assert diagnose("qwen3:8b").healthy
 
 
@@ -111,7 +112,7 @@ def test_model_is_recognised_without_a_jinja_template(
     store: Store, name: str, config: dict[str, Any], go: str, dialect: str | None
 ) -> None:
     store.add(f"registry.ollama.ai/library/{name}/latest", go=go, **config)
-    detection = detect(name)
+    detection = detect_model(name)
     assert (detection.dialect.name if detection.dialect else None) == dialect
     assert not detection.tried
     assert 0 < detection.confidence < 1 if dialect else detection.confidence == 0
@@ -137,7 +138,7 @@ def test_incomplete_download_is_used_as_far_as_possible(store: Store) -> None:
     store.add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES, go=GO_HERMES)
     for blob in (store.directory / "blobs").iterdir():
         blob.unlink()
-    detection = detect("qwen3:8b")
+    detection = detect_model("qwen3:8b")
     assert detection.dialect is get_dialect("hermes")
     assert detection.evidence[-1] == "Its name contains Qwen3 (qwen3:8b)."
 
@@ -183,7 +184,7 @@ def test_modelfiles_are_resolved(store: Store, tmp_path: Path, text: str, dialec
     write_gguf(tmp_path / "m.gguf", HERMES)
     path = tmp_path / "Modelfile"
     path.write_text(text, encoding="utf-8")
-    detection = detect(path)
+    detection = detect_model(path)
     assert (detection.dialect.name if detection.dialect else None) == dialect
 
 

@@ -17,8 +17,9 @@ from test_sources import FILES, download
 from gguf_files import write_gguf
 from ollama_store import Store
 from scripted_server import Answers, answering
-from unspool import UsageError, detect
+from unspool import UsageError
 from unspool.cli import main
+from unspool.models import detect_server
 from unspool.models.doctor.diagnose import diagnose
 from unspool.models.sources import find_source
 
@@ -110,7 +111,7 @@ def test_vllm_tokenizer_is_used() -> None:
 
 def test_vllm_with_a_remote_model_is_explained() -> None:
     with answering(cards("Qwen/Qwen3-Coder-30B-A3B-Instruct", "lora")) as url:
-        detection = detect(url)
+        detection = detect_server(url)
         assert detection.dialect is not None
         assert detection.dialect.name == "qwen3_coder"
         assert not detection.tried
@@ -118,7 +119,7 @@ def test_vllm_with_a_remote_model_is_explained() -> None:
         with pytest.raises(UsageError, match="has no model x; it has Qwen"):
             find_source(f"{url}#x")
     with answering(cards("mine")) as url:
-        assert detect(url).dialect is None
+        assert detect_server(url).dialect is None
 
 
 def sglang(**more: object) -> Answers:
@@ -143,7 +144,7 @@ def test_sglang_is_recognised(tmp_path: Path, prefix: str) -> None:
     with answering(named(sglang(tool_call_parser="qwen3_coder"))) as url:
         source = find_source(url)
         assert (source.engine, source.name, source.context_length) == ("sglang", "mine", 4096)
-        dialect = detect(url).dialect
+        dialect = detect_server(url).dialect
         assert dialect is not None
         assert dialect.name == "qwen3_coder"
     snapshot = download(tmp_path / "hub", "Qwen/Qwen3-8B", "c0ffee", FILES)
@@ -192,7 +193,7 @@ def test_remote_ollama_is_recognised() -> None:
         assert source.end_ids == (1,)
         assert source.vocabulary is not None
         assert source.vocabulary.skipped_tokens() == {1: "<|im_end|>"}
-        dialect = detect(url).dialect
+        dialect = detect_server(url).dialect
     assert dialect is not None
     assert dialect.name == "hermes"
 
@@ -238,7 +239,7 @@ def test_unrecognised_servers_are_refused() -> None:
         find_source(url)
     with answering({"/v1/models": {"data": [{"id": "gpt-oss-20b", "owned_by": "someone"}]}}) as url:
         assert find_source(url).engine == "openai"
-        dialect = detect(url).dialect
+        dialect = detect_server(url).dialect
     assert dialect is not None
     assert dialect.name == "harmony"
 

@@ -12,8 +12,9 @@ import pytest
 from test_detect import HERMES_CALLS, chatml
 
 from gguf_files import write_gguf
-from unspool import UsageError, detect, get_dialect
+from unspool import UsageError, get_dialect
 from unspool.cli import main
+from unspool.models import detect_model
 from unspool.models.sources import find_source
 
 pytest.importorskip("gguf")
@@ -65,7 +66,7 @@ def test_cached_model_name_is_resolved(hub: Path, monkeypatch: pytest.MonkeyPatc
         assert source.model_type == "qwen3"
         assert source.end_ids == (151645, 151643)
         assert source.context_length == 40960
-    assert detect("Qwen/Qwen3-8B").dialect is get_dialect("hermes")
+    assert detect_model("Qwen/Qwen3-8B").dialect is get_dialect("hermes")
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv("HF_HOME", str(hub.parent))
     assert find_source("Qwen/Qwen3-8B").directory == snapshot

@@ -1,4 +1,6 @@
-"""Codec that converts bare objects to JSON.  They have unquoted keys, and delimiters around strings.
+"""Codec that converts bare objects to JSON.
+
+A bare object has unquoted keys, and a special delimiter around each string, such as ``<|"|>``:
 
 ``{city:<|"|>Paris<|"|>,days:[1,2],dry:true}`` becomes ``{"city": "Paris", "days": [1, 2], "dry": true}``.
 
@@ -21,7 +23,7 @@ Theory of operation:
 The codec also accepts common mistakes of models: parentheses around the arguments, ``=`` for ``:``,
 JSON strings and keys, single quotes, trailing commas, and missing delimiters.  Numbers that are
 out of range (``schema/numbers.py``) become strings.  If a key is repeated, the output contains
-all of its values, ``notes`` reports the repetition, and clients use the last value.
+all of its values, ``diagnostics`` reports the repetition, and clients use the last value.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in rang
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
-# States, named after what the codec expects next.  Plain integers, because compiled code keeps them in
-# registers.
+# States, each named after the input that the codec expects next.  Plain integers, because compiled code keeps
+# them in registers.
 _START: Final = 0
 _KEY: Final = 1
 _VALUE: Final = 2
@@ -72,7 +74,7 @@ _EXPECTED: Final = (
     "a value or ']'",
     "',' or a closing bracket",
 )
-# Results of a look-ahead.  _MORE: the answer depends on input that has not arrived.
+# Results of a look-ahead.  _MORE means that the result depends on input that has not arrived.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
@@ -95,7 +97,7 @@ class _Patterns:
         """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
-        """Pattern of text without delimiters, up to a character that may end it."""
+        """Pattern of text without delimiters, up to a character that may end this text."""
         self.whitespace: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
         """Pattern of whitespace in text without delimiters."""
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
@@ -103,7 +105,7 @@ class _Patterns:
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the end of the text before an incomplete marker, or the end of the buffer."""
+    """Return the index at which an incomplete marker ends the buffer, else the buffer's length."""
     n = len(buf)
     # An incomplete marker can only be in the last `longest - 1` characters.
     at = max(pos, n - markers.longest + 1)
@@ -137,15 +139,15 @@ class _Level:
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level to use after the arguments, where ``call:`` of the next call looks like a key."""
+"""Level for the text after the arguments, where the ``call:`` of another call looks like a key."""
 
 
 class BareKeyObject(Codec):
-    """Codec for a bare object, which has unquoted keys, and delimiters around strings.
+    """Codec for a bare object: an object with unquoted keys and with special delimiters around strings.
 
     :param quote: the delimiter of strings.
-    :param ends: markers that may follow the object.  If a marker appears before the closing bracket,
-        after a string or in text without delimiters, the model forgot the bracket.
+    :param ends: markers that may follow the object.  If a marker appears after a string, or in text without
+        delimiters, although an object is still open, the model forgot the closing bracket.
     :param kind: type of the arguments, according to the schema.  The text of a string parameter stays
         a string even if it looks like a number.
     """
@@ -232,7 +234,7 @@ class BareKeyObject(Codec):
         if self._state not in (_KEY, _ITEM, _NEXT) or not self._levels:
             return False
         self.text = self._pop(len(self._levels))
-        self.notes.append(("repaired", f"missing {self.text} added", 0))
+        self.diagnostics.append(("repaired", f"missing {self.text} added", 0))
         self.error = ""
         self.done = True
         return True
@@ -279,7 +281,7 @@ class BareKeyObject(Codec):
                 count += 1
             missing = self._pop(count)
             self._out.append(missing)
-            self.notes.append(("repaired", f"missing {missing} added", pos))
+            self.diagnostics.append(("repaired", f"missing {missing} added", pos))
             return self._close_level(pos)
         self._fail()
         return pos
@@ -302,7 +304,7 @@ class BareKeyObject(Codec):
         if level.keys is None:
             level.keys = {key}
         elif key in level.keys:
-            self.notes.append(("duplicate_argument", key[:80], end))
+            self.diagnostics.append(("duplicate_argument", key[:80], end))
         else:
             level.keys.add(key)
         self._kind = level.kind.member(key) if level.kind.types else UNKNOWN

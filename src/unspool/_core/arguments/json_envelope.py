@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ...events import Status
 
 _WHITESPACE: Final = " \t\r\n"
-# States, and after them the roles of values.  Plain integers, because compiled code keeps them in registers.
+# The first group are the states, the second group the roles of values.  Plain integers, because compiled code
+# keeps them in registers.
 _OPEN: Final = 0
 _FIRST_KEY: Final = 1
 _KEY: Final = 2
@@ -52,7 +53,7 @@ _KEY_ROLE: Final = 4
 
 
 class EnvelopeForm:
-    """Format of a dialect's envelopes, which is prepared once and used for all calls."""
+    """Keys and options of a dialect's envelopes.  One instance is used for all calls."""
 
     __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
@@ -112,11 +113,11 @@ class EnvelopeCodec(NamedPayload):
         self._held: list[str] = []
         self._has_args = False
         self._skipped = 0
-        self._may_nest = False  # the last key may hold another envelope
+        self._may_nest = False  # the value of the last key may be another envelope
 
     @property
     def partial_name(self) -> str:
-        """Part of the function's name that has arrived so far."""
+        """Beginning of the function's name, as far as it has arrived."""
         if self.committed or self._role != _NAME_ROLE:
             return self.name
         return "".join(self._captured)[1:]
@@ -182,9 +183,9 @@ class EnvelopeCodec(NamedPayload):
 
     def _take_step(self, value: Value, pos: int) -> bool:
         """Process the inner codec's output; return False if that codec failed or needs more input."""
-        if value.notes:
-            self.notes.extend(value.notes)
-            value.notes.clear()
+        if value.diagnostics:
+            self.diagnostics.extend(value.diagnostics)
+            value.diagnostics.clear()
         if value.text:
             self._take_text(value)
         if value.error or not value.done:
@@ -220,7 +221,7 @@ class EnvelopeCodec(NamedPayload):
         if value is not None:
             if self._role != _ARGS_ROLE or not value.close():
                 return False
-            self.notes.extend(value.notes)
+            self.diagnostics.extend(value.diagnostics)
             self._take_text(value)
             self._end_value(-1)
             if self.error == NO_ARGUMENTS:
@@ -230,7 +231,7 @@ class EnvelopeCodec(NamedPayload):
             return False
         if not self._has_args:
             self.text += "{}"
-        self.notes.append(("repaired", "missing } added", 0))
+        self.diagnostics.append(("repaired", "missing } added", 0))
         self.error = ""
         self.done = True
         return True
@@ -263,7 +264,7 @@ class EnvelopeCodec(NamedPayload):
                 return pos
             elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
                 if state == _KEY and not self._python:
-                    self.notes.append(("repaired", "trailing comma removed", pos))
+                    self.diagnostics.append(("repaired", "trailing comma removed", pos))
                 self._end_object()
                 if self.error:
                     return pos
@@ -272,7 +273,7 @@ class EnvelopeCodec(NamedPayload):
             elif char == "{" and state == _OPEN:
                 self._state = _FIRST_KEY
             elif char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
-                self.notes.append(("repaired", "doubled braces", pos))
+                self.diagnostics.append(("repaired", "doubled braces", pos))
                 self._depth = 1
             else:
                 self.error = _EXPECTED[state]
@@ -292,7 +293,7 @@ class EnvelopeCodec(NamedPayload):
         self._value = PythonValue() if self._python else self._json.restart()
 
     def _end_object(self) -> None:
-        """Process the closing brace of the envelope, or of an object that contains it."""
+        """Process the closing brace of the envelope, or of an object around the envelope."""
         self._state = _NEXT
         if self._depth:
             self._depth -= 1
@@ -335,7 +336,7 @@ class EnvelopeCodec(NamedPayload):
             self._has_args = True
             self.args_end = at
             if text:
-                arguments = arguments_in(text, self.notes, at)
+                arguments = arguments_in(text, self.diagnostics, at)
                 if not arguments:
                     self.error = NO_ARGUMENTS
                 if self.committed:
@@ -352,7 +353,7 @@ class EnvelopeCodec(NamedPayload):
         elif role == _ID_ROLE and text[:1] == '"':
             native = _decode_string(text)
             if self.committed:
-                self.notes.append(("late_id", native, at))
+                self.diagnostics.append(("late_id", native, at))
             else:
                 self.id = native
         self._role = _NO_ROLE
@@ -384,13 +385,13 @@ class EnvelopeCodec(NamedPayload):
         elif key != "type":
             self._has_other_member = True
             self.dropped_member = self.dropped_member or self._has_args
-            self.notes.append(("extra_member", key[:80], at))
+            self.diagnostics.append(("extra_member", key[:80], at))
 
 
 class UnnamedArguments(NamedPayload):
     """Codec for the arguments of a call without a name, whose function is identified by the argument keys.
 
-    This requires all keys, so the arguments are held back until the object is complete.
+    All keys are needed to identify the function, so the arguments are held back until the object is complete.
     """
 
     __slots__ = ("_held", "_json")
@@ -413,8 +414,8 @@ class UnnamedArguments(NamedPayload):
         if not self._held:
             self.args_start = skip_whitespace(buf, pos)
         end = value.step(buf, pos, final)
-        self.notes.extend(value.notes)
-        value.notes.clear()
+        self.diagnostics.extend(value.diagnostics)
+        value.diagnostics.clear()
         self._held.append(value.text)
         self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
         if value.done and not self.error:

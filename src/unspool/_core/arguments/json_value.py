@@ -5,10 +5,10 @@ could read past the closing marker of a malformed call, and treat the rest of th
 
 Theory of operation:
 
-* ``JsonValue`` is a state machine over characters.  A table, indexed by state and ASCII
-  character, holds the next state or an action: open or close a bracket, end a number, reject.
-  The first states lie between tokens, the next ones inside numbers and inside true, false and
-  null, and the last ones inside strings.  The table is not used inside a string; one search finds its end.
+* ``JsonValue`` is a state machine over characters.  A table, indexed by state and ASCII character, holds the
+  next state or an action: open or close a bracket, end a number, reject.  There are states between tokens,
+  inside numbers, inside true, false and null, and inside strings.  The table is not used inside a string; one
+  search finds its end.
 * Every accepted character is part of the output, so the output is a slice of the input, and more
   input only appends to it.  Only an escape sequence that is incomplete at the end of the input
   (``\u00``) is held back until the next step.
@@ -16,7 +16,7 @@ Theory of operation:
 * A step stops at the first character that JSON does not allow, and sets ``error``.
 * A number that clients cannot read (``schema/numbers.py``) is an error as well.  Otherwise
   clients would run the call with infinity or null instead of the number.
-* A repeated key is reported in ``notes`` and stays in the text.  Clients use its last value.
+* A repeated key is reported in ``diagnostics`` and stays in the text.  Clients use its last value.
 
 With ``repair`` the scanner also accepts common mistakes and outputs valid JSON.  The mistakes are
 trailing commas, single quotes, Python literals, control characters in strings, and missing
@@ -52,7 +52,8 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED_SEPARATORS: Final = {",": ", ", ":": ": "}
 _PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
 _REPAIRED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYTHON_WORDS.items()}}
-"""First character of a value after the repair, by the first character that the model wrote."""
+"""Map from the first character that the model wrote to the first character of the repaired value, for example
+from ``T`` (of ``True``) to ``t``."""
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _WHITESPACE: Final = " \t\r\n"
 _NUMBER_IN_RANGE: Final = f"a finite number of at most {MOST_DIGITS:,} digits"
@@ -77,7 +78,7 @@ _FRACTION: Final = 11
 _E: Final = 12
 _SIGN: Final = 13
 _EXPONENT: Final = 14
-# First state inside true, false and null; one state for each of their letters follows.
+# First of the states inside true, false and null.  There is one state for each letter of these words.
 _WORD: Final = 15
 # States that the table does not cover.
 _PYTHON_WORD: Final = 26
@@ -180,8 +181,8 @@ A single key is stored without a set, because objects in deeply nested input rar
 """
 
 
-def is_repeated_key(objects: list[Keys], key: str) -> bool:
-    """Add a key to the innermost open object, and return whether the object already has this key."""
+def add_key(objects: list[Keys], key: str) -> bool:
+    """Add a key to the innermost open object, and return whether the object already had this key."""
     keys = objects[-1]
     if keys is None:
         objects[-1] = key
@@ -224,8 +225,8 @@ class JsonValue(Value):
         # is in _key_blocks.
         self._partial = ""
         self._key_blocks: list[str] | None = None
-        # For repairs: the output of this step, the Python word that is being read, the number of its letters
-        # that have been read, and a comma with whitespace that is held back.
+        # Only used for repairs: the output of this step, the Python word that is being read, the number of
+        # letters read so far, and a comma with whitespace that is held back.
         self._out: list[str] = []
         self._word = ""
         self._word_at = 0
@@ -275,7 +276,8 @@ class JsonValue(Value):
             else:
                 self.error = self._describe_expected(buf[pos])
         if self.error and self._state == _PYTHON_WORD:
-            # The word is not True, False or None after all, so output the letters that were held back.
+            # The word has turned out not to be True, False or None, so output the letters that were held
+            # back.
             self._out.append(self._word[: self._word_at])
         if self._out:
             self._out.append(buf[start:pos])
@@ -301,7 +303,7 @@ class JsonValue(Value):
         self.text = ""
         while self._stack:
             self.text += self._close_innermost()
-        self.notes.append(("repaired", f"missing {self.text} added", 0))
+        self.diagnostics.append(("repaired", f"missing {self.text} added", 0))
         self._held_comma.clear()
         self.error = ""
         self.done = True
@@ -339,7 +341,7 @@ class JsonValue(Value):
                         key = self._decode_key(key)
                     if objects[-1] is None:
                         objects[-1] = key
-                    elif is_repeated_key(objects, key):
+                    elif add_key(objects, key):
                         self._report_repeated_key(key, pos)
                     state = _COLON
                     continue
@@ -367,7 +369,7 @@ class JsonValue(Value):
                             continue
                         stack.append("]")
                         state = _ITEM_OR_END
-                        while pos < n and buf[pos] == "[":  # arrays are often nested directly
+                        while pos < n and buf[pos] == "[":  # often, an array begins with another array
                             stack.append("]")
                             pos += 1
                         continue
@@ -405,7 +407,7 @@ class JsonValue(Value):
         return pos
 
     def _extend_key(self, text: str) -> None:
-        """Append a piece to an incomplete key."""
+        """Append text to an incomplete key."""
         self._partial += text
         if len(self._partial) > _BLOCK:
             self._key_blocks = self._key_blocks or []
@@ -415,7 +417,7 @@ class JsonValue(Value):
     def _decode_key(self, key: str) -> str:
         """Return a complete key, with its opening quote and decoded escapes.
 
-        :param key: the whole key, or its part after the stored blocks.
+        :param key: the whole key, or the part of it that follows the stored blocks.
         """
         if self._key_blocks is not None:
             key = "".join([*self._key_blocks, key])
@@ -423,7 +425,7 @@ class JsonValue(Value):
         return '"' + str(json.loads(f'{key}"')) if "\\" in key else key
 
     def _report_repeated_key(self, key: str, at: int) -> None:
-        self.notes.append(("duplicate_argument", key[1:81], at))
+        self.diagnostics.append(("duplicate_argument", key[1:81], at))
 
     def _close_innermost(self) -> str:
         """Close the innermost object or array and return its closing bracket."""
@@ -433,7 +435,7 @@ class JsonValue(Value):
         return closer
 
     def _end_number(self, buf: str, begin: i64, end: i64) -> i64:
-        """Check a complete number; return the end of the number, or of the part within the digit limit."""
+        """Check a complete number, and return its end, or the end of its valid part if it is too long."""
         number = self._partial + buf[begin:end]
         self._partial = number
         end = self._limit_number(end)
@@ -443,7 +445,7 @@ class JsonValue(Value):
         return end
 
     def _limit_number(self, end: i64) -> i64:
-        """Check the length of a number; return ``end``, or the end of its valid part if it is too long."""
+        """Return ``end``, or the end of the number's valid part if the number has too many digits."""
         excess: i64 = len(self._partial) - MOST_DIGITS - (self._partial[0] == "-")
         if excess <= 0:
             return end
@@ -453,8 +455,9 @@ class JsonValue(Value):
     def _end_of_whole_value(self, buf: str, pos: int) -> int:
         """Return the end of the value at ``pos`` if the value is complete and valid, else 0.
 
-        The decoder of the standard library accepts exactly what the scanner accepts, and is written in C.
-        The compiled scanner does not use the decoder.  It is faster because it does not build the value.
+        The standard library's decoder accepts exactly what the scanner accepts.  The decoder is written in C,
+        so it is faster than the interpreted scanner.  The compiled scanner is faster than the decoder,
+        because the scanner does not build the value, so the compiled build does not call this method.
         """
         if not self._attempts:
             return 0
@@ -495,7 +498,7 @@ class JsonValue(Value):
         if self._held_comma:
             if state != _NEXT and char == self._stack[-1]:
                 self._held_comma.clear()
-                self.notes.append(("repaired", "trailing comma removed", pos))
+                self.diagnostics.append(("repaired", "trailing comma removed", pos))
                 self._out.append(self._close_innermost())
                 self._end_value()
                 return pos + 1
@@ -511,7 +514,7 @@ class JsonValue(Value):
             if char in "}]":
                 return self._repair_closer(char, pos)
         elif char == "'" and state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY):
-            self.notes.append(("repaired", "single quotes replaced", pos))
+            self.diagnostics.append(("repaired", "single quotes replaced", pos))
             self._state = _SINGLE_STRING if state in (_VALUE, _ITEM_OR_END) else _SINGLE_KEY
             self._write_string('"')
             return pos + 1
@@ -524,7 +527,7 @@ class JsonValue(Value):
         return pos
 
     def _repair_string(self, buf: str, pos: int) -> int:
-        """Repair a character inside a string, or read on in a single-quoted string."""
+        """Repair an invalid character in a string, or continue to read a single-quoted string."""
         char = buf[pos]
         if self._state >= _SINGLE_STRING:
             end = _SINGLE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
@@ -536,7 +539,7 @@ class JsonValue(Value):
                 if self._state == _SINGLE_KEY:
                     key = self._decode_key(self._partial)
                     self._partial = ""
-                    if is_repeated_key(self._objects, key):
+                    if add_key(self._objects, key):
                         self._report_repeated_key(key, pos + 1)
                     self._state = _COLON
                 else:
@@ -546,7 +549,7 @@ class JsonValue(Value):
             self._write_string('\\"')
         elif char != "\\":
             self._write_string(escaped(char))
-            self.notes.append(("repaired", "control character inside a string escaped", pos))
+            self.diagnostics.append(("repaired", "control character inside a string escaped", pos))
         elif buf.startswith("'", pos + 1):
             self._write_string("'")
             return pos + 2
@@ -556,7 +559,7 @@ class JsonValue(Value):
         return pos + 1
 
     def _write_string(self, text: str) -> None:
-        """Output a piece of a string, and store it if the string is a key."""
+        """Output text of a string, and store the text if the string is a key."""
         self._out.append(text)
         if self._state in (_KEY_STRING, _SINGLE_KEY):
             self._extend_key(text)
@@ -569,7 +572,7 @@ class JsonValue(Value):
             at += 1
         self._word_at = at
         if at == len(word):
-            self.notes.append(("repaired", "Python literal replaced", pos))
+            self.diagnostics.append(("repaired", "Python literal replaced", pos))
             self._out.append(_PYTHON_WORDS[word[0]][1])
             self._end_value()
         elif pos < len(buf):
@@ -577,12 +580,12 @@ class JsonValue(Value):
         return pos
 
     def _repair_closer(self, char: str, pos: int) -> int:
-        """Add the closing brackets that are missing before a closing bracket that does not match."""
+        """Add the closing brackets that are missing in front of the mismatched closing bracket at ``pos``."""
         missing = ""
         while self._stack and self._stack[-1] != char:
             missing += self._close_innermost()
         self._out.append(missing)
-        self.notes.append(("repaired", f"missing {missing} added", pos))
+        self.diagnostics.append(("repaired", f"missing {missing} added", pos))
         if self._stack:
             self._out.append(self._close_innermost())
             pos += 1
@@ -626,9 +629,9 @@ class JsonArguments(Codec):
 
     def resume(self, buf: str, pos: int) -> int:  # noqa: ARG002 - the inner codec has read it
         value = self._value
-        if value.notes:
-            self.notes.extend(value.notes)
-            value.notes.clear()
+        if value.diagnostics:
+            self.diagnostics.extend(value.diagnostics)
+            value.diagnostics.clear()
         self.text = value.text
         self.error = value.error
         self.done = value.done
@@ -638,7 +641,7 @@ class JsonArguments(Codec):
         self.text = ""
         if value.done or value.error:
             written = "".join(self._captured)
-            arguments = arguments_in(written, self.notes, pos) if value.done else ""
+            arguments = arguments_in(written, self.diagnostics, pos) if value.done else ""
             self.text = arguments or written
             if not arguments and not self.error:
                 self.error = NO_ARGUMENTS
@@ -653,13 +656,13 @@ class JsonArguments(Codec):
         return True
 
 
-def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
+def arguments_in(text: str, diagnostics: list[tuple[str, str, int]], at: int) -> str:
     """Return the arguments object that a JSON value represents, or an empty string if there is none.
 
     A string may contain the object, and null represents an empty object.
 
     :param text: a JSON value that is not an object.
-    :param notes: list to which a note is added for each repeated key, with the position ``at``.
+    :param diagnostics: list to which a note is added for each repeated key, with the position ``at``.
     """
     if text == "null":
         return "{}"
@@ -667,7 +670,7 @@ def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
     value = JsonValue()
     if not _is_value(value, inner) or value.kind != "{":
         return "" if inner else "{}"
-    notes.extend((kind, detail, at) for kind, detail, _ in value.notes)
+    diagnostics.extend((kind, detail, at) for kind, detail, _ in value.diagnostics)
     return inner
 
 
@@ -675,7 +678,7 @@ def duplicate_keys(text: str) -> list[str]:
     """Return the keys that occur more than once within an object in this JSON text."""
     value = JsonValue()
     _is_value(value, text)
-    return [detail for _, detail, _ in value.notes]
+    return [detail for _, detail, _ in value.diagnostics]
 
 
 def _beyond_ascii(state: int) -> int:
@@ -703,9 +706,11 @@ _WHOLE: Final = json.JSONDecoder(
     parse_int=_check_number,
     parse_constant=_reject_constant,
 )
-"""Decoder that rejects invalid JSON, out-of-range numbers, and repeated keys (the scanner reports these)."""
+"""Decoder that rejects invalid JSON and out-of-range numbers.  It also rejects repeated keys, so that the
+scanner reads the value instead and reports the repetition."""
 _SHORT: Final = 64
-"""Maximum length of values that are always scanned; longer values are first tried with ``_WHOLE``."""
+"""Maximum length of a value that is always scanned.  For a longer value, the decoder ``_WHOLE`` is tried
+first."""
 _MAX_ATTEMPTS: Final = 3
 """Maximum number of failed decoding attempts per step; each attempt may read the whole input."""
 

@@ -5,10 +5,10 @@
 Theory of operation:
 
 * A list holds the open elements, so that only memory limits the nesting.
-* The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a
-  scalar (``_TEXT``), and a child makes it an object or a list.  An attribute or the schema determines
-  which of the two it is.  Without these, the name of the child does: the items of a list have the name
-  ``list_key`` of the dialect.
+* The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a scalar
+  (``_TEXT``), and a child makes it an object or a list.  An attribute or the schema determines whether the
+  element is an object or a list.  If neither does, the child's name decides: the dialect's ``list_key`` is
+  the name of list items.
 * Whitespace before the first content is held back, because it is part of the value only in a scalar.
 * As in ``tagged_parameters``, a closing tag ends a value only if the text after the tag can follow a
   value, and strings are output as they arrive.
@@ -52,7 +52,7 @@ class _Element:
         self.slot = slot
         """Conversion of the element's text, if the element is a scalar."""
         self.discards = discards
-        """Whether the parameter is a repetition, so that its value is read but not output."""
+        """True if the parameter repeats an earlier one, so that its value is read but not output."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
@@ -68,8 +68,8 @@ class NestedParameters(Parameters):
         "_stack",
     )
 
-    def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__(syntax, tools, function, policies, syntax.params.nested_programs)
+    def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
+        super().__init__(compiled, tools, function, policies, compiled.params.nested_programs)
         self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
@@ -78,7 +78,7 @@ class NestedParameters(Parameters):
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
         if element.shape == _TEXT and element.slot.streams and not element.discards and not final and not pos:
-            taken = self._read_string_piece(buf, self._syntax.follow.nested_value_markers)
+            taken = self._read_string_piece(buf, self._compiled.follow.nested_value_markers)
             if taken >= 0:
                 return taken
         self._held = False
@@ -105,17 +105,17 @@ class NestedParameters(Parameters):
         pos = skip_whitespace(buf, pos)
         if pos == len(buf):
             return pos
-        syntax = self._syntax
+        compiled = self._compiled
         if self._matcher is None:
-            ends = syntax.follow.after_params
+            ends = compiled.follow.after_params
             literal = ends.literal_at(buf, pos)
-            if literal in syntax.dialect.stop and self._lacks(self._root.seen):
+            if literal in compiled.dialect.stop and self._lacks(self._root.seen):
                 self._wait_for_turn_end(buf, pos + len(literal), final)
                 return pos
             if literal:
                 return self._close_all(pos)
             if ends.pending(buf, pos):
-                if final and syntax.follow.call_closers.pending(buf, pos):
+                if final and compiled.follow.call_closers.pending(buf, pos):
                     return len(buf)
                 self._cut = final
                 self._held = True
@@ -134,7 +134,7 @@ class NestedParameters(Parameters):
             else:
                 self.error = "a parameter or the end of the call"
             return pos
-        if matcher.program in syntax.params.form_of:
+        if matcher.program in compiled.params.form_of:
             self._open_child(element, matcher, pos)
         elif self._stack:
             self._close_container()
@@ -149,7 +149,7 @@ class NestedParameters(Parameters):
         element = _Element(kind, declared_type(fields), self._slot_for(kind, fields), discards)
         if discards:
             if not parent.discards:
-                self.notes.append(("duplicate_argument", key, at))
+                self.diagnostics.append(("duplicate_argument", key, at))
         else:
             if parent.shape == _OBJECT:
                 self._out.append(("{" if not parent.count else ", ") + quote(key) + ": ")
@@ -168,7 +168,7 @@ class NestedParameters(Parameters):
 
     def _read_value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
         """Read the text of an element up to its closing tag or its first child."""
-        markers = self._syntax.follow.nested_value_markers
+        markers = self._compiled.follow.nested_value_markers
         at = pos
         first_content = _NOT_WHITESPACE.search(buf, pos) if element.shape == _OPEN else None
         text_from = pos if first_content is None else first_content.start()
@@ -193,18 +193,18 @@ class NestedParameters(Parameters):
 
         :param first: whether only whitespace precedes the marker.
         """
-        syntax = self._syntax
-        closer = syntax.follow.call_closers.literal_at(buf, at)
+        compiled = self._compiled
+        closer = compiled.follow.call_closers.literal_at(buf, at)
         if closer:
-            return follows(syntax.follow.after_call, buf, at + len(closer), final)
+            return follows(compiled.follow.after_call, buf, at + len(closer), final)
         matcher = self._new_matcher()
         answer = matcher.run(buf, at, final)
         if answer != MATCH:
             return NEED_MORE if answer == NEED_MORE else FAIL
-        if matcher.program not in syntax.params.form_of:
+        if matcher.program not in compiled.params.form_of:
             if not self._confirms:
                 return MATCH
-            return follows(syntax.follow.after_nested, buf, at + matcher.offset, final)
+            return follows(compiled.follow.after_nested, buf, at + matcher.offset, final)
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
             self._make_container(element, matcher.fields.get("key", ""))
         return FAIL
@@ -219,12 +219,12 @@ class NestedParameters(Parameters):
         elif "object" in types and "array" not in types:
             element.shape = _OBJECT
         else:
-            element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
+            element.shape = _LIST if key == self._compiled.dialect.values.list_key else _OBJECT
 
     def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
-        """Output or collect text of a value, and return its end.
+        """Output or collect the text of a value up to ``end``, and return the index that was reached.
 
-        Whitespace is held back if it may be whitespace before the first child.
+        Whitespace is held back as long as a first child may follow.
         """
         text = buf[pos:end]
         if not text:
@@ -256,7 +256,7 @@ class NestedParameters(Parameters):
                 '"' if element.slot.streams else self._value_of(element.slot, "".join(element.raw), pos)
             )
         self._stack.pop()
-        if self._syntax.follow.call_closers.literal_at(buf, at):
+        if self._compiled.follow.call_closers.literal_at(buf, at):
             return pos
         matcher = self._new_matcher()
         matcher.run(buf, at, True)

@@ -23,20 +23,20 @@ class Parameters(Codec):
     """Base class of codecs for the tagged parameters of one call, up to the call's closing marker."""
 
     __slots__ = (
+        "_compiled",
         "_confirms",
         "_cut",
         "_function",
         "_held",
         "_matcher",
         "_programs",
-        "_syntax",
         "_tools",
         "_untyped",
     )
 
     def __init__(
         self,
-        syntax: CompiledDialect,
+        compiled: CompiledDialect,
         tools: Tools,
         function: str,
         policies: Policies,
@@ -47,7 +47,7 @@ class Parameters(Codec):
         :param programs: compiled templates of everything that may appear between two values.
         """
         super().__init__()
-        self._syntax: Final = syntax
+        self._compiled: Final = compiled
         self._tools: Final = tools
         self._function: Final = function
         self._programs: Final = programs
@@ -58,11 +58,11 @@ class Parameters(Codec):
         self._cut = False  # The input or the turn ended before the call was complete.
 
     def _new_matcher(self) -> Matcher:
-        return Matcher(self._programs, self._syntax.unescape)
+        return Matcher(self._programs, self._compiled.unescape)
 
     def _ends_in_tag(self, buf: str, pos: int) -> bool:
         """Return whether the input may end inside a tag that is not the closing marker of the call."""
-        if self._syntax.follow.call_closers.pending(buf, pos):
+        if self._compiled.follow.call_closers.pending(buf, pos):
             return False
         return self._new_matcher().run(buf, pos, False) == NEED_MORE
 
@@ -87,16 +87,16 @@ class Parameters(Codec):
             kind,
             declared_type(attributes),
             untyped_is_string=self._untyped and "string" not in attributes,
-            python_values=self._syntax.dialect.values.python,
+            python_values=self._compiled.dialect.values.python,
         )
 
     def _value_of(self, slot: Slot, raw: str, at: int) -> str:
-        """Convert the complete text of a value to JSON, and add notes about problems with the value."""
+        """Convert the complete text of a value to JSON, and add diagnostics about problems with the value."""
         value, note = slot.value(raw)
         if note:
-            self.notes.append((note, raw.strip(" \t\r\n")[:80], at))
+            self.diagnostics.append((note, raw.strip(" \t\r\n")[:80], at))
         if value[0] in "{[":
-            self.notes.extend(("duplicate_argument", key, at) for key in duplicate_keys(value))
+            self.diagnostics.extend(("duplicate_argument", key, at) for key in duplicate_keys(value))
         return value
 
 

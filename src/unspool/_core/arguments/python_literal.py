@@ -21,13 +21,13 @@ The codecs accept more than Python: ``true``, ``false`` and ``null``, leading ze
 string, unknown escapes (copied unchanged), unquoted keys, and unquoted words as strings.  Numbers that
 are out of range (``schema/numbers.py``) become strings.  If an argument is repeated, only its
 first value is output.  If a dict key is repeated, all values are output, and clients use the last one.
-``notes`` reports both kinds of repetition.
+``diagnostics`` reports both kinds of repetition.
 
-``loose`` is for templates that do not escape strings, so that ``x='print('a')'`` has only one closing
-quote.  In this notation a quote ends a string only if the text after the quote can follow a string.
-This is either the closing bracket of the container, or a comma and the next element (in arguments, a
-comma and ``key=``).  After the closing bracket of the arguments there must be the end of the list of
-calls, the end of the input, a marker, or another call.
+``loose`` is for templates that do not escape strings, so that in ``x='print('a')'`` only the last quote
+closes the string.  In this notation a quote ends a string only if the text after the quote can follow a
+string.  This text is either the closing bracket of the container, or a comma and the next element (in
+arguments, a comma and ``key=``).  After the closing bracket of the arguments there must be the end of the
+list of calls, the end of the input, a marker, or another call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..schema.null_and_boolean_spellings import WORDS
 from ..schema.numbers import MOST_DIGITS, number_to_json
-from .json_value import Keys, is_repeated_key
+from .json_value import Keys, add_key
 
 if TYPE_CHECKING:
     from ..schema.tools import Tools
@@ -75,7 +75,7 @@ _SIMPLE_ESCAPES: Final = {
     "v": "\\u000b",
     "\n": "",
 }
-"""JSON for each simple escape, by the character after the backslash."""
+"""Map from the character after a backslash to the JSON text of this simple escape."""
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
 """A superset of the characters in identifiers; the whole word is checked with ``str.isidentifier``."""
@@ -89,7 +89,7 @@ _GROUPING: Final = re.compile(r"(?<=[0-9a-fA-FxXoO])_(?=[0-9a-fA-F])")
 _AFTER_WORD: Final = ",)]}:"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
-# Constants of the state machine.  They are plain integers, because compiled code keeps these in registers.
+# Constants of the state machine.  They are plain integers, because compiled code keeps integers in registers.
 #
 # States, named after what the codec expects next.  The last two only select an error message.
 _VALUE: Final = 0
@@ -118,7 +118,7 @@ _EXPECTED: Final = (
     "an argument's name or ')'",
     "')'",
 )
-# Roles of a string or an atom.  _AS_ARGUMENT: either the name of an argument or a positional value.
+# Roles of a string or an atom.  _AS_ARGUMENT means either the name of an argument or a positional value.
 _AS_VALUE: Final = 0
 _AS_KEY: Final = 1
 _AS_ARGUMENT: Final = 2
@@ -135,8 +135,8 @@ _PAREN: Final = 6
 _BRACE: Final = 7
 _CLOSERS: Final = ")}}])})}"
 _JSON_CLOSERS: Final = ("}", "", "}", "]", "]", "]")
-# Answers to whether a quote closes a string in loose notation.  _MORE: the answer depends on input that
-# has not arrived.
+# Answers to the question whether a quote closes a string in loose notation.  _MORE means that the answer
+# depends on input that has not arrived.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
@@ -180,12 +180,12 @@ class PythonValue(Value):
         self._comma = False
         self._simple = False  # The last value is a scalar, so it may turn out to be a dict key.
         # _out is output that is final.  _held is output that is held back, and _marks are the indices of its
-        # undecided brackets.  _sink is the one of the two lists to which output is appended.
+        # undecided brackets.  _sink is whichever of these two lists new output is appended to.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
         self._sink = self._out
-        self._discards = False  # The argument is a repetition, so its value is read but not output.
+        self._discards = False  # The argument repeats an earlier one, so its value is not output.
         # Keys of each open dict; the index in the output at which the current key begins, or -1; and the
         # part of the current key that earlier steps have output.
         self._objects: Final[list[Keys]] = []
@@ -279,7 +279,7 @@ class PythonValue(Value):
         missing = [_CLOSERS[bracket] for bracket in reversed(self._stack)]
         while self._stack:
             self._close_bracket()
-        self.notes.append(("repaired", f"missing {''.join(missing)} added", 0))
+        self.diagnostics.append(("repaired", f"missing {''.join(missing)} added", 0))
         self.error = ""
         self._flush()
         return True
@@ -313,7 +313,7 @@ class PythonValue(Value):
         self._held.append("")
 
     def _decide(self, text: str, *, drop: bool = False) -> None:
-        """Write ``text`` into the last empty entry; with ``drop``, remove everything from this entry on."""
+        """Put ``text`` into the last empty entry; if ``drop``, remove this entry and all output after it."""
         mark = self._marks.pop()
         if drop:
             del self._held[mark:]
@@ -398,7 +398,8 @@ class PythonValue(Value):
     def _close_bracket(self) -> None:
         """Close the innermost bracket.
 
-        If its kind is undecided, it becomes a list or an object, or a pair of parentheses is removed.
+        If the kind of the bracket was undecided, decide now: it is a list, an object, or parentheses around a
+        single value, which are removed.
         """
         top = self._stack.pop()
         if top in (_DICT, _MEMBERS):
@@ -520,13 +521,14 @@ class PythonValue(Value):
     def _end_key(self, text: str, at: int) -> None:
         """Record a complete dict key, which is passed as a JSON string."""
         key: str = json.loads(text) if "\\" in text else text[1:-1]
-        if is_repeated_key(self._objects, key):
-            self.notes.append(("duplicate_argument", key[:80], at))
+        if add_key(self._objects, key):
+            self.diagnostics.append(("duplicate_argument", key[:80], at))
 
     def _ends_loose_string(self, buf: str, at: int, final: bool) -> int:
         """Return whether a string in loose notation ends before ``at``, depending on the text at ``at``.
 
-        It ends before a closing bracket, before a colon after a key, and before a comma and another element.
+        The string ends if the text at ``at`` is a closing bracket, a comma with another element, or (if the
+        string is a key) a colon.
         """
         limit = at + BOUND
         n = min(len(buf), limit)
@@ -612,7 +614,7 @@ class PythonValue(Value):
         raise NotImplementedError
 
     def _end_atom(self, buf: str, pos: int) -> int:
-        """Convert a complete number or word; its role depends on the next character except whitespace."""
+        """Convert a complete number or word, whose role depends on the next non-whitespace character."""
         char = buf[pos]
         if self._may_continue:
             return self._fail(_NEXT)
@@ -627,7 +629,7 @@ class PythonValue(Value):
         if self._role == _AS_ARGUMENT and not self._take_positional(pos):
             return self._fail(_NAME)
         if value[0] == '"' and char != ":":
-            self.notes.append(("coerced_to_string", text[:80], pos))
+            self.diagnostics.append(("coerced_to_string", text[:80], pos))
         self._atom.clear()
         self._separate()
         if self._role == _AS_KEY:
@@ -652,8 +654,8 @@ class PythonArguments(PythonValue):
     def __init__(self, *, loose: bool = False, tools: Tools | None = None, function: str = "") -> None:
         """Create a codec.
 
-        :param loose: whether strings are not escaped.  Positional arguments are errors in this notation,
-            because ``, 'b'`` continues the string before it.
+        :param loose: true for the notation in which strings are not escaped.  In this notation positional
+            arguments are errors, because after a string, ``, 'b'`` could be part of the string's text.
         :param tools: tools of the request, whose schemas give the names of positional arguments, in order.
             Without tools a positional argument is an error.
         """
@@ -714,7 +716,7 @@ class PythonArguments(PythonValue):
 
     def _begin_argument(self, name: str, pos: int) -> None:
         if name in self._seen:
-            self.notes.append(("duplicate_argument", name, pos))
+            self.diagnostics.append(("duplicate_argument", name, pos))
             self._discards = True
             self._mark()
         self._seen.add(name)
@@ -749,7 +751,7 @@ def _fits_after_call(buf: str, at: int, n: int, undecided: int) -> int:
 
 
 def _escape_to_json(escape: re.Match[str]) -> str:
-    """Return an escape sequence of a Python string in JSON; an unknown escape is copied unchanged."""
+    """Return the JSON form of an escape sequence in a Python string.  Copy an unknown escape unchanged."""
     kind = escape.lastgroup or ""
     source = escape[kind]
     char = escape.group()

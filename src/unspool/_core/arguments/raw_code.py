@@ -46,7 +46,7 @@ class RawCode(Codec):
         return end
 
     def finish(self, cut: bool) -> Status:
-        # The end of the input completes the text like a marker, unless the output was truncated.
+        # The end of the input completes the text, as a marker does, unless the output was truncated.
         self.text = ""
         if not self.done and not cut:
             self.text = self._opening() + CLOSING

@@ -16,7 +16,7 @@ call.  Three rules determine where a value ends:
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
 2. A value without a closing tag ends at the next parameter, if the function declares this parameter
    and the call does not have it yet, or at a marker that certainly ends the call.
-3. All tags of a call that the value quotes are data.  ``_level`` tracks such calls.
+3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
 output as it arrives; any other value is held back until its end.  A literal that may end a value is
@@ -57,6 +57,7 @@ class TaggedParameters(Parameters):
         "_attributes",
         "_closer",
         "_discards",
+        "_escaped_newline",
         "_form",
         "_key",
         "_level",
@@ -64,19 +65,18 @@ class TaggedParameters(Parameters):
         "_repair",
         "_seen",
         "_slot",
-        "_spelled_break",
         "_state",
         "_streams",
     )
 
-    def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__(syntax, tools, function, policies, syntax.params.head_programs)
+    def __init__(self, compiled: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
+        super().__init__(compiled, tools, function, policies, compiled.params.head_programs)
         self._state = _SEEK
         self._seen: set[str] = set()
-        self._form: ParamForm = syntax.params.forms[0]
+        self._form: ParamForm = compiled.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
-        self._discards = False  # the parameter is a repetition, so its value is read but not output
+        self._discards = False  # the parameter repeats an earlier one, so its value is not output
         self._at_start = True
         # The literal at which the last step stopped because it may end the value, or an empty string.
         self._closer = ""
@@ -84,11 +84,11 @@ class TaggedParameters(Parameters):
         # Nesting depth in calls that the value quotes.  Between the parameters of a quoted call the depth is
         # odd; inside a value it is even.
         self._level = 0
-        # Text that the model uses for line breaks between tags, such as a backslash and an n.  It is an empty
-        # string until the model has written one; until then, the same text inside a value is data.
-        self._spelled_break = ""
-        # Key and attributes of a parameter that may hold all arguments, and the codec for the arguments once
-        # the parameter is known to hold them.
+        # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
+        # is empty until the model has written such a text; before that, the same text inside a value is data.
+        self._escaped_newline = ""
+        # Key and attributes of a parameter that may hold all arguments.  Once it is known that the parameter
+        # holds them, `_all_arguments` is the codec that reads them.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
@@ -125,10 +125,10 @@ class TaggedParameters(Parameters):
         pos = self._after_gap(buf, pos)
         if pos == len(buf):
             return pos
-        syntax = self._syntax
+        compiled = self._compiled
         matcher = self._matcher
         if matcher is None:
-            follow = syntax.follow
+            follow = compiled.follow
             in_spelled_break = self._in_spelled_break(buf, pos)
             # The buffer may end inside a marker, which cannot be identified before the rest has arrived.
             if not final and (in_spelled_break or follow.after_value.pending(buf, pos)):
@@ -150,10 +150,12 @@ class TaggedParameters(Parameters):
             return pos
         if answer == MATCH:
             fields = matcher.fields
-            if not self._spelled_break and "newline" in fields:
-                self._spelled_break = fields["newline"]
-                self.notes.append(("slip", f"{self._spelled_break} spelled out between tags", pos))
-            self._begin_param(syntax.params.form_of[matcher.program], fields.get("key", ""), fields, pos, out)
+            if not self._escaped_newline and "newline" in fields:
+                self._escaped_newline = fields["newline"]
+                self.diagnostics.append(("slip", f"{self._escaped_newline} spelled out between tags", pos))
+            self._begin_param(
+                compiled.params.form_of[matcher.program], fields.get("key", ""), fields, pos, out
+            )
             return pos + matcher.offset
         if final and self._ends_in_tag(buf, pos):
             return self._stop_at_cut(pos)
@@ -162,14 +164,15 @@ class TaggedParameters(Parameters):
     def _end_params(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Process text between parameters that does not begin a parameter.
 
-        The text ends the arguments, is an error, or is a marker that the end of the input has truncated.
+        The text either ends the arguments, or is an error, or is a marker that is incomplete at the end of
+        the input.
         """
-        follow = self._syntax.follow
+        follow = self._compiled.follow
         closing = final and follow.call_closers.pending(buf, pos)
         if final and follow.heads.pending(buf, pos) and not closing:
             return self._stop_at_cut(pos)
         end = follow.after_params.literal_at(buf, pos)
-        if end in self._syntax.dialect.stop and self._lacks_required():
+        if end in self._compiled.dialect.stop and self._lacks_required():
             self._wait_for_turn_end(buf, pos + len(end), final)
         elif end:
             out.append(self._completion())
@@ -193,7 +196,7 @@ class TaggedParameters(Parameters):
         return self._all_arguments is None and self._lacks(self._seen)
 
     def _stop_at_cut(self, pos: int) -> int:
-        """Stop at a marker that the end of the input has truncated, and return its position."""
+        """Stop at a marker that is incomplete at the end of the input, and return its position."""
         self._cut = True
         self._held = True
         return pos
@@ -206,7 +209,7 @@ class TaggedParameters(Parameters):
         """
         at = -1
         if matcher.failed_at:
-            at, literal = self._syntax.follow.after_value.seek(buf, pos + matcher.failed_at, False)
+            at, literal = self._compiled.follow.after_value.seek(buf, pos + matcher.failed_at, False)
             end = len(buf) if at < 0 else at
             if end - pos > BOUND or self._after_gap(buf, pos + matcher.reach) < end:
                 at = -1
@@ -216,22 +219,22 @@ class TaggedParameters(Parameters):
         if at < 0:
             self.error = "a parameter's value"
             return pos
-        self.notes.append(("trailing_data", buf[pos:at][:80], pos))
+        self.diagnostics.append(("trailing_data", buf[pos:at][:80], pos))
         return at
 
     def _after_gap(self, buf: str, pos: int) -> int:
         """Return the position after whitespace and after line breaks written as a backslash and an n."""
         pos = skip_whitespace(buf, pos)
-        while self._spelled_break and buf.startswith(self._spelled_break, pos):
-            pos = skip_whitespace(buf, pos + len(self._spelled_break))
+        while self._escaped_newline and buf.startswith(self._escaped_newline, pos):
+            pos = skip_whitespace(buf, pos + len(self._escaped_newline))
         return pos
 
     def _in_spelled_break(self, buf: str, pos: int) -> bool:
         """Return whether the buffer ends inside a line break written as a backslash and an n."""
         return (
-            bool(self._spelled_break)
+            bool(self._escaped_newline)
             and pos < len(buf)
-            and match_literal(self._spelled_break, buf, pos) == MORE
+            and match_literal(self._escaped_newline, buf, pos) == MORE
         )
 
     def _begin_param(
@@ -240,7 +243,7 @@ class TaggedParameters(Parameters):
         """Begin a parameter; the first parameter of a call may hold all arguments."""
         self._form = form
         if form.forgotten:
-            self.notes.append(("slip", f"{form.forgotten} is missing", at))
+            self.diagnostics.append(("slip", f"{form.forgotten} is missing", at))
         if not self._seen and self._may_wrap(key):
             self._state = _WRAPPER
             self._key = key
@@ -255,7 +258,7 @@ class TaggedParameters(Parameters):
         self._level = 0
         self._raw.clear()
         if self._discards:
-            self.notes.append(("duplicate_argument", key, at))
+            self.diagnostics.append(("duplicate_argument", key, at))
             self._streams = False
             return
         self._slot = self._slot_for(self._tools.value_type(self._function, key), attributes)
@@ -266,8 +269,8 @@ class TaggedParameters(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Return whether the parameter ``key`` may hold all arguments; the tool must not declare ``key``."""
-        if key not in self._syntax.dialect.values.wrappers:
+        """Return whether the parameter ``key`` may hold all arguments; it may not if the tool declares it."""
+        if key not in self._compiled.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)
         return keys is not None and key not in keys and not self._tools.value_type(self._function, key).types
@@ -283,15 +286,15 @@ class TaggedParameters(Parameters):
             if after == len(buf) or buf[after] != "{":
                 self._begin_value(self._key, self._attributes, pos, out)
                 return pos
-            self.notes.append(("slip", f"{self._key} holds all arguments", after))
+            self.diagnostics.append(("slip", f"{self._key} holds all arguments", after))
             self._seen.add(self._key)
             self._all_arguments = JsonValue(self._repair)
             return after
         if not inner.done:
             pos = inner.step(buf, pos, final)
             out.append(inner.text)
-            self.notes += inner.notes
-            inner.notes.clear()
+            self.diagnostics += inner.diagnostics
+            inner.diagnostics.clear()
             self.error = inner.error
             self._held = not inner.done
             return pos
@@ -337,9 +340,9 @@ class TaggedParameters(Parameters):
 
         :param at_start: whether the literal is at the beginning of the value.
         """
-        syntax = self._syntax
+        compiled = self._compiled
         end = at + len(literal)
-        if self._confirms and (self._level or literal in syntax.follow.openers):
+        if self._confirms and (self._level or literal in compiled.follow.openers):
             answer = self._in_quoted_call(literal, buf, end, final)
             if answer != MATCH:
                 return answer
@@ -348,7 +351,7 @@ class TaggedParameters(Parameters):
         if literal == self._form.forgotten:
             self.error = f"{literal} directly after the key"
             return MATCH
-        if literal in syntax.dialect.stop:
+        if literal in compiled.dialect.stop:
             # A marker that ends the turn is markup only at the end of the input.  Elsewhere it is data.
             after = skip_whitespace(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
@@ -357,7 +360,7 @@ class TaggedParameters(Parameters):
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
             return FAIL
-        if marker in syntax.follow.heads.literals:
+        if marker in compiled.follow.heads.literals:
             matcher = self._new_matcher()
             answer = matcher.run(buf, end - len(marker), final)
             if answer != MATCH:
@@ -365,16 +368,16 @@ class TaggedParameters(Parameters):
             key = matcher.fields.get("key", "")
             declared = self._tools.keys(self._function)
             return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
-        return follows(syntax.follow.after_call, buf, end, final)
+        return follows(compiled.follow.after_call, buf, end, final)
 
     def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
         """Return FAIL for a literal in a call that the value quotes, else MATCH; NEED_MORE if undecided.
 
-        ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at
-        the closing tag of a parameter.  At the closing marker of a call, ``_level`` returns to its value
-        before that call.
+        ``_level`` is incremented at the opening marker of a quoted call or parameter, and decremented at the
+        closing tag of a parameter.  The closing marker of a quoted call resets ``_level`` to its value before
+        this call.
         """
-        syntax = self._syntax
+        compiled = self._compiled
         marker = literal.lstrip("\n")
         inside = self._level % 2 == 0  # inside a value, not between the parameters of a quoted call
         answer = MATCH
@@ -383,16 +386,16 @@ class TaggedParameters(Parameters):
                 return MATCH
             answer = self._confirmed(buf, end, final)
             step = -1
-        elif marker in syntax.follow.call_closers.literals:
+        elif marker in compiled.follow.call_closers.literals:
             self._level = (self._level - 1) // 2 * 2
             return FAIL
-        elif marker in syntax.follow.openers:
+        elif marker in compiled.follow.openers:
             if not inside:
                 return FAIL
-            matcher = Matcher(syntax.params.call_programs, syntax.unescape)
+            matcher = Matcher(compiled.params.call_programs, compiled.unescape)
             answer = matcher.run(buf, end - len(marker), final)
             step = 1
-        elif marker in syntax.follow.heads.literals:
+        elif marker in compiled.follow.heads.literals:
             if inside:
                 return FAIL
             answer = self._new_matcher().run(buf, end - len(marker), final)
@@ -413,7 +416,7 @@ class TaggedParameters(Parameters):
             return FAIL
         if self._in_spelled_break(buf, after):
             return FAIL if final else NEED_MORE
-        return follows(self._syntax.follow.after_value, buf, after, final)
+        return follows(self._compiled.follow.after_value, buf, after, final)
 
     def _write(self, text: str, out: list[str]) -> None:
         if not text:
@@ -433,8 +436,8 @@ class TaggedParameters(Parameters):
         if literal in self._form.closers:
             end = at + len(literal)
             if literal == self._form.unended:
-                self.notes.append(("slip", f"{literal} is not ended", at))
-        elif literal in self._syntax.dialect.stop:
+                self.diagnostics.append(("slip", f"{literal} is not ended", at))
+        elif literal in self._compiled.dialect.stop:
             # The turn ended inside the value.  The value stays open, so the call is reported as truncated.
             return at + len(literal)
         else:

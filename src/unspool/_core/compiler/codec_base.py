@@ -25,7 +25,7 @@ from ..scan.markers import ValueMarkerSet
 class Codec:
     """Transcoder of the arguments of one call."""
 
-    __slots__ = ("done", "dropped_member", "error", "notes", "text")
+    __slots__ = ("diagnostics", "done", "dropped_member", "error", "text")
 
     def __init__(self) -> None:
         self.text: str = ""
@@ -33,10 +33,10 @@ class Codec:
         self.done: bool = False
         """True if the arguments are complete.  Input after them is not consumed."""
         self.error: str = ""
-        """After an error, description of what ``step`` expected where it stopped; otherwise empty."""
+        """Description of what ``step`` expected at the position of the error; empty if there is no error."""
         self.dropped_member: bool = False
         """True if the object had an unknown member after the arguments, which was removed."""
-        self.notes: list[tuple[str, str, int]] = []
+        self.diagnostics: list[tuple[str, str, int]] = []
         """Diagnostics to report, each with its kind, its detail and an index in the buffer of the last
         step."""
 
@@ -74,11 +74,11 @@ class Codec:
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
-        """Set ``text`` to the missing closing brackets; return False if brackets are not enough."""
+        """Set ``text`` to the missing closing brackets; return False if brackets alone are not enough."""
         return False
 
     def _read_string_piece(self, text: str, ends: ValueMarkerSet) -> int:
-        """Read a piece of a string that ends at one of these literals.
+        """Read more text of a string value that continues until one of the literals ``ends``.
 
         Return the number of characters that belong to the string.  If the text contains a literal, change
         nothing and return -1.
@@ -148,12 +148,11 @@ class NamedPayload(Codec):
         self.only_named: bool = False
         """True if the object is complete, and nothing but its name shows that it is a call."""
         self.awaits_name: bool = False
-        """True while the codec reads arguments, which may be long, in front of a name that is not known
-        yet."""
+        """True while the codec reads arguments that precede the name.  Such arguments may be long."""
         self.overlong: bool = False
         """True if the codec has failed because too much text, apart from arguments, precedes the name."""
 
     @property
     def partial_name(self) -> str:
-        """Part of the name that was read so far."""
+        """Beginning of the name, as far as it has been read."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._templates import (
+from ...dialects.templates import (
     PAYLOADS,
     is_marker,
     literals,
@@ -70,7 +70,7 @@ def compile_dialect(
     """Compile a dialect and return its tables.
 
     :param make_envelope: a function that creates the codec of an object with a call's name in it.
-    :param accepted: the compiled dialects of ``dialect.also_accepts``.
+    :param accepted: the compiled forms of the dialects in ``dialect.also_accepts``.
     :param for_other: true if another dialect accepts the calls of this one.
     """
     forms = _split_templates(dialect, options, make_envelope)
@@ -100,7 +100,7 @@ def _split_templates(
 ) -> DialectForms:
     """Split every template at its main placeholder, such as ``{args}`` or ``{calls}``.
 
-    If calls are not read, there are no forms of calls and sections.
+    If ``options.reads_calls`` is false, the result contains no forms of calls or sections.
     """
     calls: list[CallForm] = []
     sections: list[SectionForm] = []
@@ -113,7 +113,7 @@ def _split_templates(
             section = SectionForm(template, sections[0].opener if sections else "")
             if options.has_declared_tools or not section.declared:
                 sections.append(section)
-    escaped_newlines = dialect.values.spelt_breaks
+    escaped_newlines = dialect.values.escaped_newlines
     params = [ParamForm(template, escaped_newlines=escaped_newlines) for template in dialect.param]
     frame = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
     return DialectForms(calls, sections, params, frame)
@@ -149,8 +149,8 @@ def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
 def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSets) -> ParameterTable:
     """Create the programs for the markup between two parameter values.
 
-    This requires the follow sets.  A parameter without the tag that opens its value is accepted only if the
-    text at the place of the tag is not a literal of ``after_value``.
+    This requires the follow sets.  Models may leave out the tag that opens a value.  Such a parameter is
+    accepted only if no literal of ``after_value`` follows where the tag is missing.
     """
     params = list(forms.params)
     for template in dialect.param:
@@ -184,7 +184,7 @@ def _compile_calls(
     *,
     for_other: bool,
 ) -> CallPrograms:
-    """Create the programs for calls in running text and after another call of a section.
+    """Create the programs for calls in ordinary text and for calls after another call of a section.
 
     This requires the follow sets, because some names are confirmed only by the text after them.  The programs
     of accepted dialects are tried last.  Their sections remain separate entries in the tables.
@@ -207,10 +207,10 @@ def _compile_calls(
 def _confirmation(
     form: CallForm, calls: Sequence[CallForm], follow: FollowSets, *, for_other: bool
 ) -> list[Step]:
-    """Return a step that checks the text after the name, if the name has no closing delimiter.
+    """Return a step that checks the text after a name without a closing delimiter.
 
-    Such a name is accepted only in front of certain literals or at the end of the input.  For other calls,
-    return no steps.
+    Such a name is accepted only in front of certain literals or at the end of the input.  If a call needs no
+    such check, return no steps.
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise a call of another model family; a parameter must follow.
@@ -224,7 +224,7 @@ def _confirmation(
 def _calls_in_text(
     forms: DialectForms, confirmations: Mapping[CallForm, Sequence[Step]]
 ) -> Iterator[Program]:
-    """Yield a program for each way in which a call or an empty section can begin in running text."""
+    """Yield a program for each way in which a call or an empty section can begin in ordinary text."""
     for section in forms.sections:
         for form, confirmation in confirmations.items():
             program = Program(
@@ -251,7 +251,7 @@ def _next_in_section(
     """Yield programs for the text after a call in a section: a separator, a call or the section's end."""
     separators = [sep.strip() for sep in dialect.sep if sep.strip()]
     if section.bare and not separators:
-        return  # only running text can follow
+        return  # only ordinary text can follow
     declared = bool(section.missing_opener)
     for form in sorted(confirmations, key=lambda form: form.rank):
         head = [*form.head(section), *confirmations[form]]
@@ -276,7 +276,7 @@ def _compile_text_states(
     params: ParameterTable,
     programs: CallPrograms,
 ) -> TextStates:
-    """Create the states of running text, which contain the meaning of each literal.
+    """Create the states for text outside calls, which contain the meaning of each literal.
 
     This requires the call programs.  Wrappers, markers to drop and headers of messages are added here.
     """
@@ -302,7 +302,7 @@ def _compile_text_states(
     for wrapper in wrappers:
         ends: Sequence[str] = ()
         strays: dict[str, str] = {}
-        inner: list[Program] = []  # inside dropped text, only its closing marker has a meaning
+        inner: list[Program] = []  # inside text to drop, only the closing marker of this text has a meaning
         if wrapper.channel == "reasoning":
             others = [w.program for w in wrappers if not w.program.anchored or w.channel == "content"]
             # If calls in reasoning are text, their markers are text as well and must not be dropped.
@@ -344,16 +344,16 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
     for stop in dialect.stop:
         if stop in of_calls:
             continue
-        # A literal without the form of a control token, such as </s>, ends a turn only at the end of the
-        # input.
+        # Control tokens end a turn anywhere.  Any other literal, such as </s>, ends a turn only at the end of
+        # the input.
         yield Program(DROP, [Step(LITERAL, stop)]) if is_control_token(stop) else _stop_at_end(stop)
 
 
 def _call_markers(dialect: Dialect) -> frozenset[str]:
-    """Return the literals that occur only in calls, not in wrappers of text.
+    """Return the literals that occur only in calls, and not in wrappers around reasoning or content.
 
-    Return an empty set if a call ends with a literal of a wrapper.  Calls then have the same markers as other
-    messages.
+    If a call ends with a literal of such a wrapper, calls have the same markers as other messages; return an
+    empty set.
     """
     of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)
     others = _literals_in(*dialect.reasoning, *dialect.content)
@@ -392,20 +392,20 @@ def _stray_closers(
 
 
 def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
-    """Return the states inside the body of a message, by the target of the message's route.
+    """Return a map from each route target, such as ``content``, to the state inside such message bodies.
 
-    Other markup in a body is text; only the end of the body and the next header are recognised.  Calls are
-    recognised if the route leads to ``{calls}``.
+    In a body, the markers that end it and the next header are recognised.  Calls are recognised only if the
+    target is ``{calls}``.  All other markup is text.
     """
     if frame is None:
         return {}
-    borders = [program for program in frame.programs if not program.anchored]
-    borders += [_stop_at_end(stop) for stop in dialect.stop]
+    boundaries = [program for program in frame.programs if not program.anchored]
+    boundaries += [_stop_at_end(stop) for stop in dialect.stop]
     bodies = {
-        into: TextState(channel, borders, closers=frame.ends, body=True)
+        into: TextState(channel, boundaries, closers=frame.ends, body=True)
         for into, channel in _BODY_CHANNELS.items()
     }
-    bodies["{calls}"] = TextState("content", [*calls, *borders], closers=frame.ends, body=True)
+    bodies["{calls}"] = TextState("content", [*calls, *boundaries], closers=frame.ends, body=True)
     return bodies
 
 
@@ -415,7 +415,7 @@ def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]
 def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: TextStates) -> PromptMarkers:
     """Collect the markers at the end of a prompt that show where the output begins.
 
-    This requires the text states, because the markers to look for in a prompt are those of an output.
+    This requires the text states, because a prompt is searched for the same markers as an output.
     """
     entries = states.fresh.entries
     # Words that are markers only at the start of an answer may be ordinary text elsewhere in a prompt.
@@ -427,7 +427,10 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
     closers = {closer for wrapper in states.inside for closer in wrapper.closers}
     stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
-    framing = {*_framing(dialect), *(mark for mark in dialect.prompt.turn if mark in markers.literals)}
+    format_markers = {
+        *_format_markers(dialect),
+        *(mark for mark in dialect.prompt.turn if mark in markers.literals),
+    }
     templates = [*markers.literals, *dialect.call, *dialect.section, *dialect.param]
     templates += dialect.frame.fields if dialect.frame is not None else ()
     templates.append(dialect.values.quote)
@@ -436,9 +439,9 @@ def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: T
     return PromptMarkers(
         markers=markers,
         first_words=frozenset(first_words),
-        turn_borders=(*stops, *dialect.prompt.turn),
+        turn_boundaries=(*stops, *dialect.prompt.turn),
         reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
-        framing=sorted(framing, key=len, reverse=True),
+        format_markers=sorted(format_markers, key=len, reverse=True),
         first_openers=[_around_text(each)[0] for each in dialect.reasoning if "^" in split_marks(each)[0]],
         all_templates="\n".join(templates),
     )
@@ -450,7 +453,7 @@ def _around_text(template: str) -> tuple[str, str]:
     return before.strip(), after.strip()
 
 
-def _framing(dialect: Dialect) -> Iterator[str]:
+def _format_markers(dialect: Dialect) -> Iterator[str]:
     """Yield the opening and closing markers of reasoning and content, except ordinary words."""
     for template in (*dialect.reasoning, *dialect.content):
         if "^" not in split_marks(template)[0]:

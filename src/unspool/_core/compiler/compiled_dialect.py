@@ -14,8 +14,8 @@ table                 contains                           made from
 ``FollowSets``        the literals that may come next    the forms
 ``ParameterTable``    the markup between two values      the forms, the follow sets
 ``CallPrograms``      ways in which a call may begin     the forms, the follow sets
-``TextStates``        the meaning of each literal, by    the call programs, and wrappers,
-                      state of the text                  headers and markers to drop
+``TextStates``        the meaning of each literal in     the call programs, and wrappers,
+                      each state outside calls           headers and markers to drop
 ``PromptMarkers``     the markers to find in a prompt    the text states
 ====================  =================================  ==================================
 
@@ -90,7 +90,7 @@ class ParameterTable:
         call_programs: list[Program],
     ) -> None:
         self.forms: Final = forms
-        """Ways to write a parameter: those in the dialect, and those without the tag that opens the value."""
+        """Ways to write a parameter: as the dialect declares, and without the tag that opens the value."""
         self.head_programs: Final = head_programs
         """Programs for the heads of parameters, those with the longest literals first."""
         self.nested_programs: Final = nested_programs
@@ -102,7 +102,7 @@ class ParameterTable:
 
 
 class CallPrograms:
-    """Programs for the places where a call may begin."""
+    """Programs that match the beginning of a call."""
 
     __slots__ = ("in_text", "next_in_section", "resync")
 
@@ -113,11 +113,11 @@ class CallPrograms:
         resync: Mapping[SectionForm, MarkerSet],
     ) -> None:
         self.in_text: Final = in_text
-        """Programs for calls and empty sections in running text."""
+        """Programs for calls and empty sections in text outside calls."""
         self.next_in_section: Final = next_in_section
-        """Programs for the text after a call, by the section that is open."""
+        """Map from the open section to the programs for the text after one of its calls."""
         self.resync: Final = resync
-        """Literals at which a malformed call ends, by the section that is open."""
+        """Map from the open section to the literals at which a malformed call in this section ends."""
 
 
 class TextStates:
@@ -140,7 +140,8 @@ class TextStates:
         self.inside: Final = inside
         """State inside each wrapper."""
         self.bodies: Final = bodies
-        """State inside the body of a message, by the target of the route, such as ``content``."""
+        """Map from a route's target, such as ``content``, to the state inside message bodies with this
+        target."""
         self.call_openers: Final = call_openers
         """Literals that occur only in front of a call's arguments."""
 
@@ -152,11 +153,11 @@ class PromptMarkers:
         "_all_templates",
         "first_openers",
         "first_words",
-        "framing",
+        "format_markers",
         "markers",
         "reasoning_pairs",
         "saved_starts",
-        "turn_borders",
+        "turn_boundaries",
         "usual_tail",
     )
 
@@ -165,30 +166,30 @@ class PromptMarkers:
         *,
         markers: MarkerSet,
         first_words: frozenset[str],
-        turn_borders: Sequence[str],
+        turn_boundaries: Sequence[str],
         reasoning_pairs: Sequence[tuple[str, str]],
-        framing: Sequence[str],
+        format_markers: Sequence[str],
         first_openers: Sequence[str],
         all_templates: str,
     ) -> None:
         self.markers: Final = markers
-        """All literals that have a meaning in running text."""
+        """All literals that have a meaning in text outside calls."""
         self.first_words: Final = first_words
         """Ordinary words that begin a call or reasoning if they are at the start of an answer."""
-        self.turn_borders: Final = turn_borders
+        self.turn_boundaries: Final = turn_boundaries
         """Literals between two turns of a prompt."""
         self.reasoning_pairs: Final = reasoning_pairs
-        """Pairs of opening and closing markers of reasoning."""
-        self.framing: Final = framing
+        """Pairs of an opening and a closing reasoning marker."""
+        self.format_markers: Final = format_markers
         """Literals that a chat template may write between the last message and the output, longest first."""
         self.first_openers: Final = first_openers
         """Ordinary words that open reasoning at the start of an answer."""
         self._all_templates: Final = all_templates
         # Caches.
         self.usual_tail: str | None = None
-        """Relevant tail of the dialect's default prompt; None until it is needed."""
+        """Relevant tail (see ``start_state.py``) of the dialect's default prompt; None until it is needed."""
         self.saved_starts: Final[dict[str, StartState]] = {}
-        """Saved start states, by the relevant tail of the prompt."""
+        """Saved start states, keyed by the relevant tail of the prompt."""
 
     def knows(self, token: str) -> bool:
         """Return whether a control token is part of the dialect's markup."""
@@ -248,8 +249,8 @@ class CompiledDialect:
         self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
         """True if an output may contain reasoning."""
         self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
-        """Templates for a copy of a section's calls, which some models write after the section; it is
-        dropped."""
+        """Templates for a second copy of a section's calls.  Some models write this copy directly after the
+        section; it is dropped."""
 
     def owner_of(self, form: CallForm) -> CompiledDialect:
         """Return the dialect to which a form of calls belongs: this one, or another one that it accepts."""

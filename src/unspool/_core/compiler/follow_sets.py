@@ -1,4 +1,4 @@
-"""Follow sets: the literals that may come next at each place in a call.
+"""Follow sets: the literals that may come next at each position in a call.
 
 Values between tags are not escaped, and models leave calls unfinished.  The meaning of a marker therefore
 often depends on the text after it.  For example, ``</parameter>`` closes a value only if another parameter,
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._templates import is_marker
+from ...dialects.templates import is_marker
 from ..scan.markers import MarkerSet, ValueMarkerSet
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class FollowSets:
-    """Sets of literals to search for, one set for each place in a call."""
+    """Sets of literals to search for, one set for each position in a call."""
 
     __slots__ = (
         "_in_value",
@@ -68,7 +68,7 @@ class FollowSets:
         self.first_param: Final = MarkerSet([*heads, *call_closers])
         """Literals that may follow the name of a call with parameters."""
         self.after_name: Final = MarkerSet([*openers, *stops])
-        """Literals that may follow the name of a call that consists only of its name."""
+        """Literals that may follow the name in a call without arguments."""
         self.after_params: Final = MarkerSet(after_params)
         """Literals that may follow the last parameter of a call."""
         self.after_value: Final = MarkerSet([*heads, *after_params])
@@ -76,8 +76,8 @@ class FollowSets:
         self.after_nested: Final = MarkerSet([*nested, *after_params])
         """Literals that may follow the closing tag of a nested parameter."""
         self.after_call: Final = MarkerSet([*section_closers, *openers, *message_ends])
-        """Literals of which one must follow if a call's closing marker is to end a value that was not
-        closed."""
+        """Literals that may follow a complete call.  In a value without a closing tag, a call's closing
+        marker ends the value only if one of these literals follows the marker."""
         self.nested_value_markers: Final = ValueMarkerSet([*nested, *call_closers])
         """Literals to search for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
@@ -96,14 +96,15 @@ class FollowSets:
         self.resync: Final = MarkerSet(resync)
         """Literals at which a malformed call ends, if it is not in a section."""
         self.section_resync: Final = {section: MarkerSet([*resync, *section.closers]) for section in sections}
-        """Literals at which a malformed call ends, by the section that it is in."""
+        """Map from a section to the literals at which a malformed call in this section ends."""
 
-        # A newline in front of markup is part of the markup, so inside values both forms are searched for.
+        # A newline in front of markup is part of the markup, so values are searched for each literal with and
+        # without a newline.
         inside = [*heads, *call_closers]
         self.openers: Final = frozenset(
             form.opener for form in calls if form.opener and form.payload == "params"
         )
-        """Literals that may start a call inside a value, where the call is data."""
+        """Literals that may start a quoted call inside a value.  Such a call is data."""
         self._in_value: Final = [
             *inside,
             *("\n" + literal for literal in inside),

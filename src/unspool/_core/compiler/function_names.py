@@ -57,14 +57,18 @@ class NameForms:
         return caught, ""
 
     def _native_id(self, match: re.Match[str], caught: str) -> str:
-        """Return the id that is part of the text, in the id format of the model family."""
+        """Return the call id that the text at a ``{name}`` placeholder contains.
+
+        Text such as ``functions.now:0`` is itself an id.  Otherwise the id is made from the name and the
+        index in the text, in the id format of the model family.
+        """
         if ":" in caught or "index" not in match.re.groupindex:
             return caught
         pattern = self._dialect.id_format.pattern
         return pattern.replace("{index}", match["index"]).replace("{name}", match["name"])
 
     def could_become(self, partial: str, tools: Tools) -> bool:
-        """Return whether an incomplete name may be the beginning of a tool's name."""
+        """Return whether the text of an incomplete name may still become the name of a tool."""
         if tools.could_become(partial):
             return True
         for form in self._dialect.names.forms:

@@ -34,7 +34,7 @@ FOLLOWED: Final = 9  # check that one of these literals follows, but do not cons
 LINE_FEED: Final = 10  # skip a newline if there is one
 UNLESS: Final = 11  # check that the input continues, but not with one of these literals
 
-# Actions: what begins or ends at the place where a program has matched.
+# Actions: what begins or ends at the position where a program has matched.
 CALL: Final = 0
 EMPTY_SECTION: Final = 1
 SECTION_CLOSE: Final = 2
@@ -54,20 +54,20 @@ _ALPHABETS: Final = {
     "_": Alphabet(r"[^<>\n\ud800-\udfff]*"),
 }
 PUNCTUATION: Final = re.compile(r"[^\w\s]")
-"""Character that occurs in markers, but not in words."""
+"""Pattern of a character that occurs in markers, but not in words."""
 _WORD: Final = Alphabet(r"[^\s<>\"|｜\ud800-\udfff]*")
 
 
 EnvelopeFactory: TypeAlias = Callable[[str, bool], NamedPayload]
 """Function that creates the codec of an envelope, given its notation.
 
-The second argument is true if there is no marker around the envelope to show that it is a call.
+The second argument is true if no marker around the envelope shows that the envelope is a call.
 
 """
 
 
 class Step:
-    """Step of a program.  The meaning of the other attributes depends on ``kind``."""
+    """Step of a program.  Its ``kind`` determines the meaning of the other attributes."""
 
     __slots__ = ("alphabet", "fields", "kind", "make_envelope", "markers", "stop", "text", "unmarked")
 
@@ -84,12 +84,11 @@ class Step:
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """``LITERAL``: the text to match.  ``CAPTURE`` and ``REPEAT``: the field.  ``PEEK``: the allowed
-        characters.  ``HEADER``: the control token before the header, if there is one.  ``ENVELOPE``: the
-        notation.
-        ``SPACE``: an escaped newline that may occur in the whitespace."""
+        """``LITERAL``: the text to match.  ``CAPTURE`` and ``REPEAT``: the name of the field.  ``PEEK``: the
+        allowed characters.  ``HEADER``: the control token before the header, if there is one.  ``ENVELOPE``:
+        the notation.  ``SPACE``: an escaped newline that may occur in the whitespace."""
         self.fields: Final = fields or {}
-        """``ATTRIBUTES``: the field for each attribute."""
+        """``ATTRIBUTES``: map from the name of each attribute to the name of its field."""
         self.stop: Final = stop
         """``CAPTURE``: a literal at which the text ends.  ``HEADER``: the separator after the header."""
         self.markers: Final = markers or _NO_MARKERS
@@ -161,7 +160,7 @@ class Program:
         )
         """Literals that close the call or the section that begins here."""
         self.trigger: Final = _trigger(self.steps)
-        """Literal to search for in running text."""
+        """Literal to search for in the text outside calls."""
         self.control: Final = is_control_token(self.trigger)
         """True if the trigger is a control token."""
         first = next((step for step in self.steps if step.kind != SPACE), None)
@@ -177,17 +176,18 @@ class Program:
         )
         """True if the call or the section has an opening marker."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
-        """Number of characters in the program's literals.  Programs with more of them are tried first."""
+        """Number of characters in the program's literals.  Programs with more such characters are tried
+        first."""
         self.free_name: Final = any(
             step.unmarked or (step.kind == CAPTURE and step.text == "name") for step in self.steps
         )
-        """True if ordinary text could be mistaken for the name, because no markup shows that it is a name."""
+        """True if no markup shows where the name is, so that ordinary text could be mistaken for a name."""
 
     def fits(self, at_start: bool, quoted: bool) -> bool:
-        """Return whether to try the program at a certain place in the input.
+        """Return whether to try the program at the current position of the input.
 
-        :param at_start: true if there is no visible text before the place.
-        :param quoted: true if a quotation mark directly precedes the place.
+        :param at_start: true if there is no visible text before this position.
+        :param quoted: true if a quotation mark directly precedes this position.
         """
         if self.anchored and not at_start:
             return False

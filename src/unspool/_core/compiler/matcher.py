@@ -16,10 +16,9 @@ of the current program on a window of the buffer, and returns one of these answe
 =============  ======================================================================
 
 Results do not depend on chunking because of the *monotone law*: if a matcher has an answer for some input, it
-has the same answer for every continuation of this input.  Otherwise the matcher asks for more input. If a
-program
-needs more input, ``run`` therefore returns, although a later program may already match. A matcher continues
-at the step where it stopped, and never reads the same input twice.
+has the same answer for every continuation of this input.  Otherwise the matcher asks for more input.  If a
+program needs more input, ``run`` therefore returns, although a later program may already match.  A matcher
+continues at the step where it stopped, and never reads the same input twice.
 
 A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, with whitespace.
 Only an *envelope*, an object with the function's name in it, may be longer, if its arguments precede the
@@ -70,7 +69,8 @@ RESTART: Final = 4
 def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return two patterns: for a complete attribute, and for an incomplete one at the end of the input.
 
-    :param never: characters that cannot occur in a quoted value, as the inside of a character class.
+    :param never: characters that cannot occur in a quoted value, written as in a regular expression's
+        ``[^...]``.
     """
     key, equals = r"([\w:.-]{})", r"[ \t\r\n]*=[ \t\r\n]*"
     whole = rf"""(?:"([^"{never}]*)"|'([^'{never}]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
@@ -83,15 +83,15 @@ def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _ATTRIBUTE: Final = _attribute(r"\n<")
 _ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
-"""Patterns for a dialect that escapes quotes, so that a value may contain all other characters."""
+"""Patterns for a dialect that escapes quotes: a quoted value may contain every other character."""
 
 
 _NO_LETTER: Final = Alphabet(r"[\W\d]*")
-"""Characters other than letters.  Text that consists only of these is not a name."""
+"""Set of all characters except letters.  Text without any letter is not a name."""
 
 
 class Matcher:
-    """Executor of programs at one place in the input."""
+    """Executor of programs at one position of the input."""
 
     # Most matchers never change these attributes, so their defaults are class attributes, to save time.
     envelope: NamedPayload | None = None
@@ -109,9 +109,10 @@ class Matcher:
     overlong: bool = False
     """True if a program has failed because the head of its call was too long."""
     name: str = ""
-    """Name of the function; set by the machine when it accepts a head."""
+    """Name of the function.  The machine sets it when it accepts a head."""
     native_id: str = ""
-    """Id that was part of the name's text; set by the machine when it accepts a head."""
+    """Id that the model wrote as part of the name, as in ``functions.now:0``.  The machine sets it when it
+    accepts a head."""
     cut_name: str = ""
     """Part of the name that was read, if the input ended inside a head."""
     # Offsets from the start of the window, counting input that was set aside; -1 if unknown.
@@ -123,7 +124,7 @@ class Matcher:
     """Start of the arguments, if they precede the name in an envelope."""
     args_end: i64 = -1
     """End of the arguments, if they precede the name in an envelope."""
-    # For a parameter whose key has matched, but whose later steps have not.
+    # The next two are set if a parameter's key has matched, but one of the later steps has failed.
     failed_at: int = 0
     """Offset in the window at which the failed step started."""
     reach: int = 0
@@ -142,7 +143,7 @@ class Matcher:
         self.offset = 0
         """Number of characters that the current program has matched, except those that were set aside."""
         self.fields: dict[str, str] = {}
-        """Texts at the placeholders, by field."""
+        """Texts at the placeholders, keyed by the name of the placeholder."""
         self.program = programs[0]
         """Program that has matched, or that is being tried."""
         self._program_index = 0
@@ -337,9 +338,9 @@ class Matcher:
     def _match_header(self, step: Step, buf: str, at: int, final: bool) -> int:
         """Match a message's header, up to its separator or to text that cannot be part of a header.
 
-        If a control token opens the header (``step.text``), an unfinished header is markup.  If ordinary
-        words open it, an unfinished header is text.  If ordinary words end it, the machine needs the next
-        character (``next``) to distinguish a header from text.
+        If a control token (``step.text``) opens the header, an unfinished header is markup.  If ordinary
+        words open the header, an unfinished header is text.  If ordinary words end the header, the machine
+        needs the next character (``next``) to distinguish the header from text.
         """
         if step.text and not self._searched:  # if the opening token follows again, this header is empty
             again = match_literal(step.text, buf, at)
@@ -404,12 +405,12 @@ class Matcher:
         if not envelope.committed:
             return NEED_MORE
         # Diagnostics from before the commit point are reported at the commit point.
-        if envelope.notes:
-            envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
+        if envelope.diagnostics:
+            envelope.diagnostics = [(kind, detail, 0) for kind, detail, _ in envelope.diagnostics]
         return MATCH
 
     def _take_places(self, envelope: NamedPayload, shift: int) -> None:
-        """Copy the places of the name and the arguments from the envelope, and reset them there."""
+        """Take the offsets of the name and the arguments from the envelope, and reset the envelope's."""
         if envelope.name_start >= 0:
             self.name_start = envelope.name_start + shift
         if envelope.name_end >= 0:
@@ -438,7 +439,7 @@ def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
 def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
     """Check whether one of these literals or the end of the input follows, after optional whitespace.
 
-    The answers are ``MATCH``, ``FAIL`` and ``NEED_MORE``, as those of a matcher.
+    The answer is ``MATCH``, ``FAIL`` or ``NEED_MORE``.
     """
     after = skip_whitespace(buf, at)
     if after - at > BOUND:
@@ -454,4 +455,4 @@ def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
 
 _HEADER: Final = Alphabet(r"[^\n{}\"'!?,]*")
 _LINE_HEADER: Final = Alphabet(r"[^<>{}\"'!?,]*")
-"""Characters of a header that ends with a newline."""
+"""Set of the characters in a header that ends with a newline."""

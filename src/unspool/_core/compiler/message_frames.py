@@ -1,4 +1,4 @@
-"""Form of framed messages: messages with a header, which determines what the body is.
+"""Form of framed messages.  Such a message has a header, which determines what the body is.
 
 In Harmony, for example, ``<|channel|>commentary to=functions.now<|message|>`` is a header.  Its fields
 (``channel``, ``to``) are compared with the routes of the dialect.  The first route that matches determines
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects._templates import Placeholder, parse_template
+from ...dialects.templates import Placeholder, parse_template
 from ..scan.markers import MarkerSet
 from ..scan.short_text_cache_limits import FEW
 from .match_programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
@@ -59,7 +59,7 @@ class FrameForm:
         "_fields",
         "_role_openers",
         "_routes",
-        "borders",
+        "boundaries",
         "calls",
         "ends",
         "openers",
@@ -77,16 +77,16 @@ class FrameForm:
         self.calls: Final = {
             placeholder: CallForm(placeholder, dialect) for placeholder in ("{args}", "{params}")
         }
-        """Forms of calls whose arguments are the body of a message, by the target of the route."""
+        """Map from a route's target to the form of the calls whose arguments are the message body."""
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._cache: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
         self._field_openers: Final = tuple(filter(is_control_token, starts))
-        borders = (opener for opener in self.openers if opener.strip() not in starts)
-        self.stops: Final = MarkerSet((frame.sep, *frame.ends, *borders))
-        """Literals that end a header.  An opening marker that also starts a field does not end it."""
+        boundaries = (opener for opener in self.openers if opener.strip() not in starts)
+        self.stops: Final = MarkerSet((frame.sep, *frame.ends, *boundaries))
+        """Literals that end a header.  An opening marker that also starts a field does not end the header."""
         unanchored = (opener for opener in frame.open if opener[0] != "^")
-        self.borders: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
+        self.boundaries: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
         """Literals that end a message."""
         self.words: Final = frozenset(self._words_after_tokens(frame))
         """Words that follow a control token in headers, such as ``analysis``.
@@ -125,7 +125,7 @@ class FrameForm:
                         yield from _field_pattern(field).findall(text)
 
     def prose(self, header: Header, text: str, opener: str) -> int:
-        """Return the number of characters after the opening marker that are text in front of the header."""
+        """Return the length of the ordinary text between the opening marker and the header."""
         lead = text[len(opener) : header.begin]
         for token in self._field_openers:
             lead = lead.partition(token)[0]
@@ -142,7 +142,7 @@ class FrameForm:
         return not text.strip()
 
     def read_header(self, text: str) -> Header:
-        """Parse a header.  If a field occurs more than once, the last one is used."""
+        """Parse a header.  If a field occurs more than once, its last value is used."""
         header = self._cache.get(text)
         if header is None:
             fields: dict[str, str] = {}

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
-from ...dialects._templates import (
+from ...dialects.templates import (
     PAYLOADS,
     Attributes,
     LineFeed,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from ...events import Channel, MarkupKind
 
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
-"""Characters with which arguments can start, by notation."""
+"""Map from a notation to the characters with which arguments in this notation can start."""
 _NOT_A_WORD: Final = '{["-0123456789'
 """Characters with which a JSON value can start, except ``true``, ``false`` and ``null``."""
 
@@ -78,10 +78,11 @@ _TAG_END: Final = re.compile(rf"(?<=[\w\" ])(?:{CONTROL_TOKEN.pattern})\Z")
 _TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
 
 UNNAMED: Final = "unnamed"
-"""Notation of an object of arguments without a name; the function must be inferred from the arguments."""
+"""Notation of a call that consists only of the arguments object.  The function is inferred from the
+arguments."""
 
-# Order in which to try calls that start with the same literal.  A kind of arguments that requires a certain
-# first character is tried before a kind that can start with any character.
+# Order in which to try calls that start with the same literal.  Arguments that must start with a certain
+# character are tried before arguments that can start with any character.
 _RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
 _LAST_RANK: Final = 3
 
@@ -120,9 +121,9 @@ def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list
 def _capture(field: str, following: str) -> Step:
     """Return the step for a placeholder.
 
-    The text at the placeholder ends at the first character outside its alphabet.  If the literal after the
-    placeholder starts
-    with a character of the alphabet, the text ends at this literal instead.
+    The text at a placeholder ends at the first character that is not in the placeholder's alphabet.  If the
+    literal after the placeholder starts with a character of the alphabet, the text ends at this literal
+    instead.
     """
     step = Step(CAPTURE, field)
     if following and step.alphabet.pattern.fullmatch("x" + following[0]):
@@ -153,8 +154,8 @@ class Wrapper:
         :param channel: the channel of the text inside; None if the text is dropped.
         """
         marks, body = split_marks(template)
-        # A newline next to content may belong to the content, so it is matched exactly.  All whitespace
-        # around reasoning is removed later anyway.
+        # A newline next to content may belong to the content, so a newline in the template matches at most
+        # one newline.  Around reasoning, all whitespace is removed later anyway.
         opening, _, closing = split_at(
             reading_pieces(body, exact="text" if channel == "content" else ""), "text"
         )
@@ -183,8 +184,9 @@ class ParamForm:
         """Split the template.
 
         :param escaped_newlines: as for ``steps_of``.
-        :param never_followed_by: None for the template as declared.  Otherwise, make a form without the tag
-            that opens the value, which matches only if none of these literals is at the place of the tag.
+        :param never_followed_by: None for the template as declared.  Otherwise, create a form for parameters
+            that lack the tag that opens the value.  This form matches only if none of these literals follows
+            where the tag is missing.
         """
         # The whitespace in front of a parameter is skipped before its head is matched.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
@@ -192,7 +194,7 @@ class ParamForm:
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
         """True if there is no newline between the markup and the value."""
         self.forgotten: Final = "" if never_followed_by is None else value_opener(template)
-        """Tag that opens the value, if this form is for parameters without the tag; otherwise empty."""
+        """Tag that opens the value, if this form is for parameters that lack the tag; otherwise empty."""
         if never_followed_by is None:
             steps = steps_of(opening, escaped_newlines=escaped_newlines)
         else:
@@ -210,8 +212,8 @@ class ParamForm:
         """Closing tag without its last token, which some models leave out; empty in most dialects."""
         closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
         self.closers: Final = (self.unended, *closers) if self.unended else closers
-        """Literals that may end the value.  If the template has a newline there, it is part of the
-        literal."""
+        """Literals that may end the value.  If the template has a newline in front of the closing tag, one of
+        the literals starts with the newline."""
         self.closing: Final = Program(
             CLOSE_PARAM,
             [
@@ -240,7 +242,7 @@ def _tag_end(opening: Sequence[Piece]) -> str:
 
 
 def _split_closers(tail: Sequence[Piece], tag_end: str) -> list[str]:
-    """Return the closing literals, split at control tokens; ``tag_end`` stays attached to its tag."""
+    """Return the closing literals, split at control tokens.  A ``tag_end`` is not split from its tag."""
     closers: list[str] = []
     for literal in literals(tail):
         for part in split_at_control_tokens(literal):
@@ -309,7 +311,7 @@ class CallForm:
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
-        escaped_newlines = self.payload == "params" and dialect.values.spelt_breaks
+        escaped_newlines = self.payload == "params" and dialect.values.escaped_newlines
         self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
         """Steps for everything before the arguments."""
         if escaped_newlines:
@@ -385,7 +387,8 @@ class SectionForm:
         self.missing_opener: Final = (
             usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
         )
-        """Usual opening marker of a section, if this form is for sections without it; otherwise empty."""
+        """Usual opening marker of sections, if this form is for sections that lack the marker; otherwise
+        empty."""
 
     def first_call_at(self, text: str) -> int:
         """Return the index of the first call in the text of a section."""
@@ -395,7 +398,7 @@ class SectionForm:
         return skip_whitespace(text, at)
 
     def admits(self, form: CallForm) -> bool:
-        """Return whether the start of such a call can be recognised in this section."""
+        """Return whether the start of a call of this form can be recognised in this section."""
         return bool(self.opener or self.anchored or form.opener)
 
 

@@ -1,4 +1,4 @@
-"""States of running text: the literals that have a meaning in each state, and what may begin there.
+"""States outside calls: for each state, the literals with a meaning and the markup that each may begin.
 
 A state consists of a channel (content, reasoning, or none) and a table with an ``Entry`` for each literal
 that has a meaning in this state.  ``compile_dialect`` creates the states; the machine only reads them.
@@ -60,7 +60,7 @@ class Entry:
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == DROP and program.trigger != literal for program in programs
         )
-        """True for a closing marker whose only programs are for dropping a shorter marker at its start."""
+        """True for a closing marker that starts with a shorter marker to drop, and has no other programs."""
         self.anchored: Final = any(program.anchored for program in programs)
         """True if some of the programs are tried only before the first visible text."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
@@ -78,7 +78,7 @@ class Entry:
         self.mid_line_programs: Final = [program for program in programs if program.wrapper not in wrappers]
         """Programs to try in the middle of a line."""
         self.reasoning_closers: Final = frozenset[str]().union(*(wrapper.closers for wrapper in wrappers))
-        """Closing markers of reasoning that cannot begin in the middle of a line."""
+        """Closing markers of reasoning whose opening marker is ignored in the middle of a line."""
         self._quick_matches: Final[dict[str, int]] = {}
         self.is_control: Final = is_control_token(literal)
         self.only_at_start: Final = not (self.is_control or closes or stray) and all(
@@ -89,7 +89,7 @@ class Entry:
         """True if the literal consists only of words and punctuation, as prose does."""
 
     def quick_match(self, ahead: str, unescape: bool) -> int:
-        """Return a matcher's answer for the literal, followed by the characters ``ahead``.
+        """Return the answer of a matcher for input that begins with the literal and the characters ``ahead``.
 
         An answer other than ``NEED_MORE`` is the same for every continuation of the input (see
         ``matcher.py``), so it can be cached.  Each marker in prose then costs only one look-up.  With a
@@ -104,7 +104,7 @@ class Entry:
 
 
 class TextState:
-    """State of running text: a channel, and a table of literals."""
+    """State outside calls: a channel, and a table of the literals that have a meaning."""
 
     __slots__ = ("body", "channel", "entries", "fresh", "markers", "wrapper")
 
@@ -125,7 +125,8 @@ class TextState:
         :param programs: programs for everything that may begin in this state.
         :param closers: literals that close the wrapper or message body.
         :param reasoning_ends: literals that end reasoning without a closing marker.
-        :param stray: closing markers that may occur here without an opening marker, with what they close.
+        :param stray: map from closing markers that may occur here without an opening marker to what they
+            close.
         """
         self.channel: Final[Channel | None] = channel
         """Channel of the text; None if the text is dropped."""
@@ -142,7 +143,7 @@ class TextState:
         ending = frozenset(reasoning_ends)
         strays = {literal: what for literal, what in (stray or {}).items() if literal not in closing}
         found = set(by_trigger).union(closing, ending, strays)
-        # A literal also triggers the programs of its own prefixes: where `<|im_end|>` stands, so does `<`.
+        # A literal also triggers the programs of its own prefixes: `<|im_end|>` also triggers those of `<`.
         self.entries: Final = {
             literal: Entry(
                 literal,
@@ -167,8 +168,8 @@ class TextState:
             return ""
         possible: set[str] = set()
         for program in entry.programs:
-            # If a program fails, its closing markers become text.  If they have a meaning in this state, the
-            # program must therefore be tried, and no character rules the literal out.
+            # If a program fails, its closing markers become text.  A program whose closing markers have a
+            # meaning in this state must therefore always be tried, so no character rules the literal out.
             if program.may_follow is None or not program.closers.isdisjoint(self.entries):
                 return ""
             possible |= program.may_follow
@@ -176,7 +177,7 @@ class TextState:
 
 
 class StartState:
-    """Saved state of a machine that has read the end of a prompt, in which there was no call."""
+    """Saved state of a machine that has read the end of a prompt without calls."""
 
     __slots__ = (
         "has_visible_text",
@@ -202,15 +203,15 @@ class StartState:
         self.last_character: Final = last_character
         """Last character of the prompt, if the prompt ends with text and not with markup."""
         self.pending: Final = pending
-        """End of the prompt that is still undecided, such as the beginning of a marker."""
+        """Text at the end of the prompt whose meaning is undecided, such as the beginning of a marker."""
         self.reasoning_just_closed: Final = reasoning_just_closed
-        """True if the prompt ends with a closing marker of reasoning."""
+        """True if the prompt ends with a closing reasoning marker."""
         self.reasoning_closed: Final = reasoning_closed
         """True if reasoning was closed anywhere in the prompt, or cannot occur."""
 
 
 def _order(program: Program) -> tuple[int, int, int, int]:
-    """Return a sort key: by length of the trigger, then by kind, then by length of all literals."""
+    """Return a sort key: the length of the trigger, then the kind, then the total length of the literals."""
     return (
         -len(program.trigger),
         _ACTION_ORDER.get(program.action, 4),

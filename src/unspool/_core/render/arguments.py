@@ -1,7 +1,7 @@
 """Encoders that convert arguments from JSON text to the notation of a dialect.
 
-The codecs in ``_core/arguments`` parse the result to the same values.  ``render`` and the
-property tests rely on this.
+The codecs in ``_core/arguments`` parse the result back to the same values.  ``render`` and the property tests
+rely on this.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def python_literal(value: str) -> str:
 def encode_bare(arguments: str, quote: str) -> str:
     r"""Convert arguments to bare notation, with sorted keys and no whitespace, as in chat templates.
 
-    A string or key that contains the delimiter is written as a JSON string, because it could not be parsed
-    otherwise.  A key is written between delimiters if it contains a character that could end the key or
-    belong to a marker.
+    A string or key that contains the delimiter is written as a JSON string, because between delimiters it
+    could not be parsed.  A key is written between delimiters if it contains a character that could end the
+    key or belong to a marker.
 
     >>> encode_bare('{"n": 1, "city": "Paris", "in:ner": [null, true]}', '<|"|>')
     '{city:<|"|>Paris<|"|>,<|"|>in:ner<|"|>:[None,true],n:1}'
@@ -210,7 +210,7 @@ def _flatten(tree: _Tree) -> Iterator[str]:
 
 
 def _fits(text: str, quote: str) -> bool:
-    """Return whether ``text`` can be written between delimiters, because it contains no delimiter itself."""
+    """Return whether ``text`` can be written between delimiters, which is so if it contains no delimiter."""
     return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from ...dialects._declaration import Dialect
@@ -40,17 +39,20 @@ EXAMPLE_TOOLS: Final = (_tool("get_weather", city="string", days="integer"), _to
 
 
 def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
-    """Return an example output of a dialect, and its message, with as many parts as the dialect can express.
+    """Return an example output of a dialect, and the message that the parser returns for this output.
+
+    The example has as many parts as the dialect can express.
 
     :param reasoning: whether the output may contain reasoning.
     """
-    calls = EXAMPLE if reasoning else replace(EXAMPLE, reasoning=None)
+    content, calls = EXAMPLE.content, EXAMPLE.tool_calls
+    thoughts = EXAMPLE.reasoning if reasoning else None
     for message in (
-        calls,
-        replace(calls, content=None),
-        replace(calls, reasoning=None),
-        replace(calls, content=None, reasoning=None),
-        replace(calls, tool_calls=()),
+        Message(content, thoughts, calls),
+        Message(None, thoughts, calls),
+        Message(content, None, calls),
+        Message(None, None, calls),
+        Message(content, thoughts),
     ):
         try:
             text = render(dialect, message)

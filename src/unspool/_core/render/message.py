@@ -1,8 +1,8 @@
 """Conversion of a message to the text that a model would write.
 
-The text is made from the dialect's templates.  Of each kind, the first template is used, which is the one
-that the model itself uses.  The text is then parsed as a check.  If ``parse(render(dialect, message),
-dialect)`` does not return the same message, ``render`` raises an error.
+The text is made from the dialect's templates.  A dialect may have several templates of a kind.  The first one
+is used, because it is the form that the model itself writes.  The text is then parsed as a check.  If
+``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects._templates import Attributes, Placeholder, parse_template, split_at, split_marks
+from ...dialects.templates import Attributes, Placeholder, parse_template, split_at, split_marks
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route
     from ...parser import ToolList
 
-# Index into ``Values.type_words`` by the first character of a JSON value.  Characters that are missing here
-# begin numbers.
+# Map from the first character of a JSON value to an index into ``Values.type_words``.  A value that begins
+# with any other character is a number.
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
@@ -39,8 +39,10 @@ def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> s
     >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
     '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
-    :param check: whether to check the text.  If False, the text may not be parsed to the same message.
+    :param check: whether to check the text.  If False, parsing the text may return a different message.
     """
+    if isinstance(dialect, Message):
+        raise UsageError("the arguments are swapped: call render(dialect, message)")
     spec = find(dialect)
     text, wrong = render_checked(spec, message, prove=check)
     if wrong:
@@ -54,16 +56,16 @@ def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> s
 def render_checked(
     spec: Dialect, message: Message, *, prove: bool, tools: ToolList | None = None
 ) -> tuple[str, str]:
-    """Return the text for a message, and a description of the first part that changes when it is parsed.
+    """Return a message's text, and a description of the first part that changes when the text is parsed.
 
     The description is an empty string if no part changes.
 
     :param prove: whether to check the text by parsing it.
-    :param tools: tools for this check; None for tools that match the calls of the message.
+    :param tools: tools for this check; None: tools that are generated from the calls of the message.
     """
     if not isinstance(message, Message):
         raise UsageError(f"render() takes a Message, got {type(message).__name__}")
-    parts = message.in_order()
+    parts = message.parts
     writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
     text = writer.write(parts)
     if not prove:
@@ -81,7 +83,7 @@ class _Writer:
         self.out: list[str] = []
         self.index = 0
         self.follows_content = False
-        """Whether the last part was content without a wrapper."""
+        """True if the last part was content without a wrapper."""
         self.ids: set[str] = set()
         """Call ids that the text contains."""
 

@@ -1,9 +1,9 @@
 """Check that parsing a rendered message returns the same message.
 
-Content is not escaped, and some dialects allow calls only before any text.  So a message may change
-when it is parsed, even if the dialect can express each of its parts.  The templates do not
-show this, so the check runs the parser.  Leading and trailing whitespace of a text is not compared,
-because templates add whitespace there.
+Content is not escaped, and some dialects allow calls only before any text.  So a message may change when it
+is parsed, even if the dialect can express each of its parts.  The templates do not show this, so the check
+runs the parser.  The check ignores leading and trailing whitespace of texts, because templates add such
+whitespace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def difference(
 
     :param parts: the parts of the message from which ``text`` was rendered.
     :param ids: call ids that the text contains.
-    :param tools: tools for the parser; None for tools that match the calls.
+    :param tools: tools for the parser; None: tools that are generated from the calls.
     """
     if tools is None:
         tools = fitting_tools([part for part in parts if isinstance(part, ToolCall)]) or None
@@ -128,7 +128,7 @@ _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", dict:
 def fitting_tools(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
     """Return tools whose schemas declare the types of all arguments in these calls.
 
-    Without types, a number and a string look the same in tagged parameters.
+    In tagged parameters, the number 1 and the string "1" look the same without a schema.
     """
     arguments_by_name: dict[str, list[object]] = {}
     for call in calls:

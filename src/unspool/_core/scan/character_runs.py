@@ -3,7 +3,7 @@
 These are the innermost loops of the library.  They differ between the two builds, as does the search in
 ``markers.py``.  The interpreted build uses regular expressions.  The compiled build uses loops over
 characters, because in compiled code such a loop over a whole delta is faster than a call of a regular
-expression. The loops call no functions, so that the C compiler looks up the width of the string's characters
+expression.  The loops call no functions, so that the C compiler looks up the width of the string's characters
 only once.
 
 Functions with a parameter ``at`` start at this index, and return the index just past the run.  Functions that
@@ -37,7 +37,7 @@ NO: Final = -2
 """Return value in place of an index: the text does not match."""
 
 ASCII: Final = 128
-"""Code that represents all characters outside ASCII."""
+"""Code that stands for every character outside ASCII in the tables of ``flags_of``."""
 
 
 def flags_of(characters: Iterable[str]) -> bytes:
@@ -52,7 +52,8 @@ def flags_of(characters: Iterable[str]) -> bytes:
 
 
 # The pattern has no alternatives or repetitions inside an escape.  Before CPython 3.11.5, a possessive group
-# that fails inside one does not backtrack to its start, so half an escape would match.
+# that fails in the middle of an alternative or repetition does not backtrack to its start, so half an escape
+# would match.
 ESCAPED: Final = r'\\["\\/bfnrt]|\\u' + "[0-9a-fA-F]" * 4
 """Pattern of an escape in JSON."""
 _STRING_RUN: Final = re.compile(rf'(?:[^"\\\x00-\x1f]++|{ESCAPED})*+')
@@ -76,7 +77,7 @@ _WORD_STOPS: Final = flags_of(
 
 
 def run_over(text: str, at: i64, stops: bytes) -> i64:
-    """Skip characters from ``at`` on that have no flag in ``stops``; used only by the compiled build."""
+    """Skip characters up to the first one with a flag in ``stops``; used only by the compiled build."""
     n: i64 = len(text)
     if at < n:
         code: i64 = ord(text[at])
@@ -96,7 +97,8 @@ class Alphabet:
     def __init__(self, pattern: str) -> None:
         """Compile the set.
 
-        :param pattern: a pattern of a run, which may allow fewer characters at its start.
+        :param pattern: a pattern that matches a whole run.  It may allow fewer characters at the start of the
+            run.
         """
         self.pattern: Final = re.compile(pattern)
         codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
@@ -107,7 +109,7 @@ class Alphabet:
         self._stops: Final = flags_of(codes - others | beyond)
 
     def run(self, text: str, at: i64) -> i64:
-        """Skip characters of the set, from ``at`` on."""
+        """Skip characters of the set."""
         if COMPILED and at < len(text):
             end = at
             code: i64 = ord(text[at])
@@ -175,8 +177,7 @@ def string_reach(text: str) -> i64:
     """Return the number of leading characters that are certainly inside an open JSON string.
 
     The interpreted build caches results for short strings, which saves a fifth of the time for a long
-    argument
-    (``benchmarks/shortcuts.py``).
+    argument (``benchmarks/shortcuts.py``).
     """
     if COMPILED:
         return string_run(text, 0)
@@ -240,7 +241,7 @@ def escaped(text: str) -> str:
 
 
 def same_run(text: str, at: i64, quote: str) -> i64:
-    """Skip the characters and escapes of a Python string that a JSON string writes in the same way."""
+    """Skip characters and escapes that are written alike in Python strings and in JSON strings."""
     if not COMPILED:
         return _SAME_RUN[quote].match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
@@ -255,7 +256,7 @@ def same_run(text: str, at: i64, quote: str) -> i64:
 
 
 def run_until(text: str, at: i64, stops: str) -> i64:
-    """Skip characters that are not in ``stops``, which are a quote, a backslash and perhaps braces."""
+    """Skip characters up to the first one in ``stops``: a quote, a backslash, or perhaps a brace."""
     if not COMPILED:
         return _UNTIL[stops].match(text, at).end()  # type: ignore[union-attr]
     return run_over(text, at, _UNTIL_STOPS[stops])

@@ -1,12 +1,12 @@
-"""Search for markers: the places where one of several literals starts or may start.
+"""Search for markers: the positions at which one of several literals starts or may start.
 
 Thanks to this search, the time for a whole output grows linearly.  A scan at the speed of ``str.find`` skips
-all text in which no marker can start.  Each remaining place is examined once.  Text is held back only while
-it is a proper prefix of a literal, or while the next character could rule a literal out. The number of
+all text in which no marker can start.  Each remaining position is examined once.  Text is held back only
+while it is a proper prefix of a literal, or while the next character could rule a literal out.  The number of
 characters held back is therefore at most the length of the longest literal.
 
 The interpreted build uses one regular expression for all literals.  The compiled build uses loops, and
-distinguishes literals with a common beginning by the character at one index (``_telling``).
+distinguishes literals with a common beginning by the character at one index (``_split_index``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MarkerSet:
         "_groups",
         "_next",
         "_reaches",
-        "_telling",
+        "_split_index",
         "_unless",
         "first_character",
         "full",
@@ -75,7 +75,8 @@ class MarkerSet:
         self.first_character: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
         """Character that all literals start with; empty if they differ."""
         self._reaches: Final[dict[str, int]] = {}
-        # A character that occurs in every literal, as early as possible, and its highest index in a literal.
+        # Of the characters that occur in every literal, the one that occurs earliest, and its highest index
+        # in a literal.
         in_all = set(found[0]).intersection(*found) if found else set()
         latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
         self._common_at, self._common = min(latest, default=(0, ""))
@@ -85,15 +86,15 @@ class MarkerSet:
         # The first index at which the literals differ.  It is usually 1, but sometimes all literals start
         # with the same two characters.
         shortest = len(found[-1]) if found else 0
-        self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
-        self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
+        self._split_index: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
+        self._groups, self._group_of = _grouped(found, self._split_index, unless) if COMPILED else ([], b"")
 
     def reach(self, text: str) -> i64:
         """Return the number of characters at the start of the text that are certainly not part of a literal.
 
         Return -1 if the text contains a complete literal.  Results for short strings are cached, which saves
-        up
-        to a third of the time if the markers start with different characters (``benchmarks/shortcuts.py``).
+        up to a third of the time if the markers start with different characters
+        (``benchmarks/shortcuts.py``).
         """
         if (
             COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0
@@ -111,8 +112,7 @@ class MarkerSet:
         """Return the index of the next literal from ``at`` on, and the literal.
 
         If the text ends with the beginning of a literal, or with a literal that may still become a longer
-        one, return the index of this place and an empty string.  If the text is final, only complete literals
-        are found.
+        one, return its index and an empty string.  If the text is final, only complete literals are found.
         The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
@@ -141,11 +141,11 @@ class MarkerSet:
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _possible(self, text: str, at: int) -> list[str]:
-        """Return the literals that are possible at ``at``, given the character at index ``_telling``.
+        """Return the literals that are possible at ``at``, given the character at index ``_split_index``.
 
         Only the compiled build uses this method.
         """
-        place = at + self._telling
+        place = at + self._split_index
         if place < len(text):
             return self._groups[self._group_of[min(ord(text[place]), ASCII)]]
         return self._by_first.get(text[at], _NONE)
@@ -175,7 +175,7 @@ class MarkerSet:
         """Search a long text if all literals start with the same character, which is usually rare."""
         while True:
             at = text.find(self.first_character, at)
-            place = at + self._telling
+            place = at + self._split_index
             if at < 0 or place >= len(text) or self._group_of[min(ord(text[place]), ASCII)]:
                 return at
             at += 1
@@ -183,7 +183,7 @@ class MarkerSet:
     def _candidate(self, text: str, at: i64) -> i64:
         """Search a short text with a loop over its characters."""
         n: i64 = len(text)
-        telling: i64 = self._telling
+        telling: i64 = self._split_index
         while True:
             at = run_over(text, at, self._first_flags)
             if at == n:
@@ -202,7 +202,7 @@ class MarkerSet:
             at = self._find(text, at)
             if at < 0:
                 return -1, ""
-            if not final and at + self._telling >= n and text[at:] in self.prefixes:
+            if not final and at + self._split_index >= n and text[at:] in self.prefixes:
                 return at, ""
             for literal in self._possible(text, at):
                 size = agreement(literal, text, at)
@@ -238,7 +238,7 @@ class ValueMarkerSet(MarkerSet):
         self._pieces: Final[dict[str, ValuePiece]] = {}
 
     def piece(self, text: str) -> ValuePiece | None:
-        """Return the text before the place where a literal may start; None if the text contains a literal.
+        """Return the text before the point where a literal may start; None if the text contains a literal.
 
         Results are cached, which saves a fifth of the time for a long value between tags.
         """
@@ -275,10 +275,10 @@ def agreement(literal: str, text: str, start: int) -> int:
 
 
 def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
-    """Group literals by the character at index ``place``.
+    """Group literals by the character at index ``place``, for look-ups by character code.
 
-    Return the groups and a table.  The first group is empty.  The table contains the number of a group for
-    each character code; its last entry is for all characters outside ASCII.
+    Return the groups and a table.  The first group is empty.  For each character code, the table contains the
+    index of a group; the last entry is for all characters outside ASCII.
     """
     lone = [literal for literal in literals if len(literal) <= place]
     groups: list[list[str]] = [[], lone]
@@ -304,7 +304,8 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
 
     Only a complete string sets a group.
 
-    :param excluded: a look-ahead pattern for characters after which an empty string does not match.
+    :param excluded: a negative look-ahead pattern for the characters that must not follow an empty string in
+        ``rests``.
     """
     branches: dict[str, list[str]] = {}
     for rest in filter(None, rests):

@@ -1,7 +1,7 @@
 """Size limits of the caches for short strings.
 
 Models write tokens, so the same short strings occur again and again.  Several modules cache the results of a
-pure function for such strings, next to the tables that the function reads.
+pure function for such strings.  Each cache is stored next to the tables that the function reads.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 FEW: Final = 256
-"""Maximum number of entries in a cache."""
+"""Maximum number of entries in most caches."""
 MANY: Final = 1024
-"""Maximum number of entries in a cache for pieces of text and values, which repeat often."""
+"""Maximum number of entries in a cache for chunks of text or of values, which are repeated often."""
 _LONGEST: Final = 64
 """Maximum length of a string in a cache; longer strings are rarely repeated."""
 
 
 def has_room(kept: int, text: str, room: int = FEW) -> bool:
-    """Return whether to add ``text`` to a cache that has ``kept`` entries.  Entries are never evicted."""
+    """Return whether to add ``text`` to a cache with ``kept`` entries.  Caches never evict an entry."""
     return kept < room and len(text) <= _LONGEST

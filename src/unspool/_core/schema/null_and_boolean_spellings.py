@@ -7,13 +7,13 @@ from typing import Final
 PYTHON_TO_JSON: Final = {"True": "true", "False": "false", "None": "null"}
 JSON_TO_PYTHON: Final = {word: python for python, word in PYTHON_TO_JSON.items()}
 WORDS: Final = {**PYTHON_TO_JSON, **{word: word for word in JSON_TO_PYTHON}}
-"""JSON spelling of true, false and null, by their JSON or Python spelling."""
+"""Map from the JSON and Python spellings of true, false and null to the JSON spelling."""
 LOOSE_WORDS: Final = {
     **WORDS,
     **{word.upper(): word for word in JSON_TO_PYTHON},
     **dict.fromkeys(("none", "nil", "NIL"), "null"),
 }
-"""JSON spelling of true, false and null, by any spelling that models use, such as ``TRUE`` or ``nil``.
+"""Map from all spellings of true, false and null in model outputs, such as ``nil``, to the JSON spelling.
 
 These are for notations with unquoted strings.
 """

@@ -32,11 +32,11 @@ _KINDS: Final = {
     "n": "null",
     **dict.fromkeys("-0123456789", "number"),
 }
-"""JSON types by the first character of a value."""
+"""Map from the first character of a JSON value to its type."""
 _STRINGS: Final = ("string", "str", "raw", "true")
 """Attribute values that declare a string, such as ``type="str"`` or ``string="true"``."""
 _EMPTY: Final = {"dict": "{}", "object": "{}", "list": "[]", "array": "[]"}
-"""Empty JSON objects and arrays, by the type that an attribute declares, such as ``type="list"``."""
+"""Map from a type that an attribute declares, such as ``type="list"``, to an empty value of this type."""
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 
 
@@ -60,10 +60,10 @@ class Slot:
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """Whether the value is certainly a string, so that its text can be output as it arrives."""
+        """True if the value is certainly a string, so that its text can be output as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
-        """Return JSON for the complete text of a value, and the kind of note to add, or an empty string."""
+        """Return JSON for a value's complete text, and the kind of the note to add (empty: no note)."""
         kind, declared = self._kind, self._declared
         text = raw.strip(" \t\r\n")
         if not text and declared in _EMPTY:
@@ -84,7 +84,7 @@ class Slot:
 
 
 def is_text(kind: ValueType, declared: str) -> bool:
-    """Return whether a value is certainly a string, so that any markup in the value is data."""
+    """Return whether a value is certainly a string, in which case markup inside it is part of the string."""
     return declared in _STRINGS or kind.types == {"string"}
 
 
@@ -164,7 +164,7 @@ def _python_value(text: str, types: frozenset[str]) -> str | None:
 
 
 def _unescape_container(text: str, kinds: frozenset[str]) -> str | None:
-    r"""Return the object or array in text with an extra level of escapes, such as ``[\"a\"]``, or None."""
+    r"""Return the object or array in a text that is escaped once more, such as ``[\"a\"]``; else None."""
     if "\\" not in text or _KINDS.get(text[:1]) not in kinds:
         return None
     try:

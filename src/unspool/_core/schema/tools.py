@@ -1,6 +1,6 @@
 """Tools of a request: the functions that it offers, and the types of their parameters.
 
-A malformed schema never raises an error.  The parts of it that cannot be understood are ignored.
+A malformed schema never raises an error.  Parts of a schema that cannot be understood are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES: Final = {
     **dict.fromkeys(("list", "arr", "sequence"), "array"),
     **dict.fromkeys(("dict", "map"), "object"),
 }
-"""JSON types by the type names that schemas use in practice."""
+"""Map from the type names that schemas use in practice to JSON types."""
 _PREFIXES: Final = {"uint": "integer", "num": "number"}
 _SHAPES: Final = {
     "properties": "object",
@@ -39,7 +39,7 @@ _SHAPES: Final = {
     "items": "array",
     "prefixItems": "array",
 }
-"""JSON types by the keywords that imply them in a schema without ``type``."""
+"""Map from keywords to the JSON types that they imply in a schema without ``type``."""
 _INFORMATIVE: Final = _COMPOUND.union(_SHAPES)
 """Keywords that describe a value in more detail than ``type``."""
 _DEEPEST: Final = 100
@@ -75,11 +75,11 @@ class Tools:
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             self._functions[name] = body
         self.known: bool = tools is not None
-        """Whether the caller passed a list of tools, which may be empty."""
+        """True if the caller passed a list of tools, which may be empty."""
         self.declared: bool = bool(self._functions)
-        """Whether the list of tools is not empty."""
+        """True if the list of tools is not empty."""
         self.refused: bool = self.known and not self.declared
-        """Whether the caller passed an empty list, so that the model has no tools."""
+        """True if the caller passed an empty list, so that the model has no tools."""
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:
         """Iterate over the function declarations, so that a ``Tools`` object can replace a list of tools."""
@@ -119,7 +119,7 @@ class Tools:
         return self.parameters(function).keys()
 
     def fitting(self, keys: tuple[str, ...]) -> str:
-        """Return the name of the only function that accepts all of these keys, or an empty string."""
+        """Return the name of the only function that accepts all of these keys; empty if it is not unique."""
         names = list(self._functions)
         if len(names) > 1:
             declared = [(name, self.keys(name)) for name in names]
@@ -184,7 +184,7 @@ def tool_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """Return the schema of a function's arguments, which has a different key in each API."""
+    """Return the schema of a function's arguments.  Its key differs between APIs."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 
@@ -224,9 +224,9 @@ class ValueType:
         self.types: frozenset[str] = types
         """Names of the JSON types that are allowed; empty if there is no schema."""
         self.is_any: bool = types == _EVERYTHING
-        """Whether the schema allows any type, so that text is a string unless it is valid JSON."""
+        """True if the schema allows any type, so that text is a string unless it is valid JSON."""
         self.is_string: bool = types <= _ONE["string"]
-        """Whether the schema allows only strings, so that text can be output as it arrives."""
+        """True if the schema allows only strings, so that text can be output as it arrives."""
 
     def __repr__(self) -> str:
         return f"ValueType({' | '.join(sorted(self.types))})"
@@ -241,7 +241,7 @@ class ValueType:
         return found
 
     def items(self, index: int = 0) -> ValueType:
-        """Return the type of the item at ``index``, because each item may have a schema of its own."""
+        """Return the type of the item at ``index``.  Each leading item may have its own schema."""
         if self._known_items is None:
             self._known_items = _Items(self._parts(), self._root)
         items = self._known_items
@@ -256,7 +256,8 @@ class ValueType:
         """Return the names of the properties that every value must have."""
         found: list[object] = []
         todo: list[object] = [self._schema]
-        # The loop also visits the schemas that it appends.  The limit ends it if schemas refer to each other.
+        # The loop also visits the schemas that it appends.  The limit ends the loop if schemas refer to each
+        # other.
         for part in todo:
             if isinstance(part, (dict, Mapping)) and len(todo) <= _DEEPEST:
                 found += _list(part.get("required"))
@@ -277,7 +278,7 @@ class ValueType:
         return self._others
 
     def _properties(self) -> dict[str, list[object]]:
-        """Return the schemas of each property by its name; a property may have several alternatives."""
+        """Return a map from each property's name to all schemas that are declared for it."""
         if self._declared is None:
             declared: dict[str, list[object]] = {}
             has_properties = False
@@ -360,7 +361,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
 
 
 def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
-    """Return the types from ``type``; if it is absent, from the allowed values, or from other keywords."""
+    """Return the types from ``type``, else from the allowed values, else from other keywords."""
     declared = schema.get("type")
     if isinstance(declared, str) and declared in _ONE:
         return _ONE[declared]
@@ -369,7 +370,7 @@ def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
     types.discard("")
     if not types:
         values = _list(schema.get("enum")) + ([schema["const"]] if "const" in schema else [])
-        types = {_type_of(value) for value in values}
+        types = {json_type(value) for value in values}
     if not types:
         types = {shape for keyword, shape in _SHAPES.items() if keyword in schema}
     return frozenset(types) or _EVERYTHING
@@ -382,7 +383,8 @@ def _type_named(name: str) -> str:
     return _NAMES.get(name, "")
 
 
-def _type_of(value: object) -> str:
+def json_type(value: object) -> str:
+    """Return the name of the JSON type of a value."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -403,7 +405,7 @@ def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
     todo: list[object] = [schema]
     seen: set[int] = set()
     parts: list[Mapping[str, object]] = []
-    # The loop also visits the schemas that it appends; `seen` ends it if schemas refer to each other.
+    # The loop also visits the schemas that it appends.  `seen` ends the loop if schemas refer to each other.
     for part in todo:
         if isinstance(part, (dict, Mapping)) and id(part) not in seen:
             seen.add(id(part))
@@ -424,4 +426,4 @@ ANY: Final = ValueType(schema=True)
 UNKNOWN: Final = ValueType(schema=False)
 """Type of a value without a schema."""
 SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - CONTAINERS)}
-"""``ValueType`` of each scalar JSON type, by the name of the JSON type."""
+"""Map from the name of each scalar JSON type to its ``ValueType``."""

@@ -38,7 +38,7 @@ class CommitBuffer:
         """Number of characters in the spans of the events that are held back."""
         return self._held[-1].end - self._held[0].start if self._held else 0
 
-    def push(self, events: list[Event]) -> list[Event]:
+    def feed(self, events: list[Event]) -> list[Event]:
         """Take further events, and return the events that no longer need to be held back."""
         out: list[Event] = []
         held = self._held
@@ -54,16 +54,16 @@ class CommitBuffer:
         return out
 
     def _release(self, end: CallEnd) -> list[Event]:
-        """Return the events for a call that has ended: those of the call, or text, or removed markup."""
+        """Return the events for a call that has ended: a call, or text or removed markup in its place."""
         start = self._held[0]
-        assert isinstance(start, CallStart)  # noqa: S101 - `push` starts with it
-        notes: list[Event] = [
+        assert isinstance(start, CallStart)  # noqa: S101 - `feed` starts with it
+        diagnostics: list[Event] = [
             event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
         if end.status != "complete":
             policy = self._policies.for_broken(end.status)
-            if policy not in ("keep", "error"):
-                return self._replace(start, end, notes, as_text=policy != "drop")
+            if policy not in ("call", "error"):
+                return self._replace(start, end, diagnostics, as_text=policy != "drop")
         # A model may write the id after the arguments.  It can still be used, as `CallStart` was held back.
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
@@ -83,16 +83,18 @@ class CommitBuffer:
                 start.name_end,
             ),
             CallArgs(index, arguments, start.end, end.start),
-            *notes,
+            *diagnostics,
             CallEnd(index, end.status, end.raw, end.start, end.end, end.args_start, end.args_end),
         ]
 
-    def _replace(self, start: CallStart, end: CallEnd, notes: list[Event], *, as_text: bool) -> list[Event]:
+    def _replace(
+        self, start: CallStart, end: CallEnd, diagnostics: list[Event], *, as_text: bool
+    ) -> list[Event]:
         """Return text or removed markup in place of a call."""
         self._replaced += 1
-        for note in notes:
+        for note in diagnostics:
             if isinstance(note, Diagnostic) and note.kind == f"{end.status}_call":
                 note.raw = end.raw
         if as_text:
-            return [*notes, Text(self._channel, end.raw, start.start, end.end)]
-        return [*notes, Markup("cut", end.raw, start.start, end.end)]
+            return [*diagnostics, Text(self._channel, end.raw, start.start, end.end)]
+        return [*diagnostics, Markup("cut", end.raw, start.start, end.end)]

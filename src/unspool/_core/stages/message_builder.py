@@ -20,13 +20,15 @@ from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ...policies import Policies
 from ..arguments.json_value import canonical_json
 from ..mypyc_types import Unchecked
+from ..schema.mismatch import find_mismatch
+from ..schema.tools import Tools, as_tools
 from .whitespace_filter import WhitespaceFilter
 
 if TYPE_CHECKING:
     from ...parser import Parser
 
 UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
-"""Kinds of diagnostics that report a cut-off at the end of the output."""
+"""Kinds of diagnostics which report that the output was cut off."""
 
 
 class MessageBuilder:
@@ -34,9 +36,9 @@ class MessageBuilder:
 
     >>> parser = Parser("hermes")
     >>> builder = parser.fold()
-    >>> builder.push(parser.feed("Hello."))
+    >>> builder.feed(parser.feed("Hello."))
     [Text('content', 'Hello.', 0:6)]
-    >>> builder.push(parser.finish("stop"))
+    >>> builder.feed(parser.finish("stop"))
     [Finish('stop', 6:6)]
     >>> builder.message().content
     'Hello.'
@@ -51,6 +53,7 @@ class MessageBuilder:
         self._whitespace = WhitespaceFilter(parser)
         self._source = source
         self._policies: Policies = parser.policies
+        self._tools: Tools = as_tools(parser.tools)
         self._parts: list[_Run | _OpenCall] = []
         self._channel = ""  # channel of the last part; empty if the last part is not text
         self._pieces: list[str] = []  # pieces of the last part, if it is text
@@ -62,9 +65,9 @@ class MessageBuilder:
         """Finish reason of the events so far; see :attr:`WhitespaceFilter.finish_reason`."""
         return self._whitespace.finish_reason
 
-    def push(self, events: "Iterable[Event]") -> "list[Event]":
+    def feed(self, events: "Iterable[Event]") -> "list[Event]":
         """Take further events, and return them without the whitespace that belongs to the format."""
-        shown = self._whitespace.push(events)
+        shown = self._whitespace.feed(events)
         for event in shown:
             if isinstance(event, Text):
                 if event.channel != self._channel:
@@ -85,6 +88,8 @@ class MessageBuilder:
                 self._end_call(event)
             elif isinstance(event, Diagnostic):
                 self._diagnostics.append(event)
+                if event.kind == "unknown_tool" and self._policies.unknown_tool == "error":
+                    raise self._error(event)
             elif isinstance(event, Markup):
                 self._read_markup(event)
         return shown
@@ -102,7 +107,10 @@ class MessageBuilder:
         call.status = event.status
         call.raw = event.raw
         call.args_end = event.start - call.start
+        call.args_span = (event.args_start, event.args_end)
         if event.status == "complete":
+            if self._tools.declared:
+                self._check_schema(call, event)
             return
         # The diagnostic of the machine has an empty span, so replace it with one that spans the call.
         kind = f"{event.status}_call"
@@ -116,6 +124,16 @@ class MessageBuilder:
         if self._policies.for_broken(event.status) == "error":
             raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
         self._diagnostics.append(Diagnostic(kind, detail, call.start, event.end, event.raw))
+
+    def _check_schema(self, call: "_OpenCall", event: CallEnd) -> None:
+        """Report a complete call whose arguments do not fit the schema of the tool."""
+        mismatch = find_mismatch(self._tools, call.name, "".join(call.arguments))
+        if not mismatch:
+            return
+        detail, start, end = f"{call.name}: {mismatch}", event.args_start, event.args_end
+        if self._policies.schema_mismatch == "error":
+            raise MalformedOutput("schema_mismatch", detail, start, end, self._source[start:end], start)
+        self._diagnostics.append(Diagnostic("schema_mismatch", detail, start, end))
 
     def _error(self, diagnostic: Diagnostic) -> MalformedOutput:
         start, raw = diagnostic.start, diagnostic.raw
@@ -132,25 +150,25 @@ class MessageBuilder:
                 if diagnostic.kind in UNFINISHED:
                     raise self._error(diagnostic)
         parts: list[Part] = []
-        calls: list[ToolCall] = []
+        kept: list[ToolCall] = []  # all calls, if broken calls are among them
+        has_kept = False
         for part in self._parts:
             made = part.to_part(policies)
             parts.append(made)
             if isinstance(made, ToolCall):
-                calls.append(made)
+                kept.append(made)
             elif (
                 isinstance(made, BrokenCall)
                 and isinstance(part, _OpenCall)
-                and policies.for_broken(made.status) == "keep"
+                and policies.for_broken(made.status) == "call"
             ):
-                calls.append(part.kept(made))
+                kept.append(part.kept(made))
+                has_kept = True
+        whole = Message(parts=parts, diagnostics=self._diagnostics, finish_reason=self.finish_reason)
+        if not has_kept:
+            return whole
         return Message(
-            reasoning=_joined(parts, "reasoning"),
-            content=_joined(parts, "content"),
-            tool_calls=tuple(calls),
-            diagnostics=tuple(self._diagnostics),
-            finish_reason=self.finish_reason,
-            parts=tuple(parts),
+            whole.content, whole.reasoning, kept, self._diagnostics, self.finish_reason, whole.parts
         )
 
 
@@ -172,6 +190,7 @@ class _OpenCall:
 
     __slots__ = (
         "args_end",
+        "args_span",
         "arguments",
         "channel",
         "head",
@@ -191,6 +210,7 @@ class _OpenCall:
         self.status: Status = "complete"
         self.raw = ""
         self.head = event.end - event.start  # length of the raw text before the arguments
+        self.args_span = (0, 0)  # offsets of the arguments in the output
         self.args_end = 0  # index in the raw text at which the arguments end
         self.whitespace = ""  # whitespace that was removed between the preceding text and the call
         self.channel: Channel = "content"
@@ -201,29 +221,18 @@ class _OpenCall:
         if self.status == "complete":
             if policies.arguments == "canonical":
                 arguments = canonical_json(arguments)
-            return ToolCall(self.id, self.name, arguments)
+            return ToolCall(self.id, self.name, arguments, *self.args_span)
         policy = policies.for_broken(self.status)
         text = self.whitespace + self.raw if policy in ("text", "repair") else ""
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
     def kept(self, part: BrokenCall) -> ToolCall:
-        """Return a broken call as a ``ToolCall``, for the policy ``keep``."""
+        """Return a broken call as a ``ToolCall``, for the policy ``call``."""
         arguments = part.arguments
         if part.status == "malformed":
             # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the
-            # arguments that were read, so start there.  In other notations, start after the head.
+            # arguments that were read; start at their first character.  In other notations, start after the
+            # head.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
-        return ToolCall(self.id, self.name, arguments)
-
-
-def _joined(parts: list[Part], channel: str) -> str | None:
-    """Return all text of a channel, including the text of broken calls; None if there is no text."""
-    texts = [
-        part.text
-        for part in parts
-        if not isinstance(part, ToolCall)
-        and part.channel == channel
-        and (part.text or isinstance(part, TextPart))
-    ]
-    return "".join(texts) if texts else None
+        return ToolCall(self.id, self.name, arguments, *self.args_span)

@@ -1,7 +1,7 @@
 """Columns of a table of parsed messages.
 
 The values of each field are collected in one flat list, because building a table from such lists is much
-faster than adding row after row.
+faster than adding one row at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ class MessageColumns:
         events = parser.feed(text)
         events += parser.finish(reason)
         builder = MessageBuilder(parser, source=text)
-        builder.push(events)
+        builder.feed(events)
         message = builder.message()
         starts: list[int] = []
         ends: list[int] = []

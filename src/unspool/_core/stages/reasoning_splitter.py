@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...dialects._declaration import Dialect
 from ...events import CallArgs, Channel, Diagnostic, Event, FinishReason, Markup, Text
 from ...parser import Parser, ToolList
-from ...policies import DEFAULTS, Policies
+from ...policies import PolicyChoice, as_policies
 
 
 class ReasoningSplit(NamedTuple):
@@ -37,10 +37,10 @@ class ReasoningSplitter:
         prompt: str | None = None,
         continues: bool = False,
         start_channel: Channel | None = None,
-        policies: Policies | None = None,
+        policies: PolicyChoice | None = None,
     ) -> None:
         """Create a splitter for one output; the options are those of ``Parser``."""
-        immediate = replace(policies or DEFAULTS, commit="name")
+        immediate = replace(as_policies(policies), commit="name")
         self.parser = Parser(
             dialect,
             tools=tools,
@@ -56,9 +56,9 @@ class ReasoningSplitter:
         self._base = 0  # offset at which `_raw` starts
 
     def feed(self, text: str) -> ReasoningSplit:
-        """Split the next piece of output."""
+        """Split the next chunk of the output."""
         events = self.parser.feed(text)
-        if len(events) == 1 and not self._raw:  # the piece is the middle of an argument
+        if len(events) == 1 and not self._raw:  # the chunk is the middle of an argument
             (event,) = events
             if isinstance(event, CallArgs) and event.end - event.start == len(text):
                 self._base = event.end
@@ -84,7 +84,7 @@ class ReasoningSplitter:
                 rest.append(raw[event.start - base : event.end - base])
         self._raw = [raw[end - base :]] if end - base < len(raw) else []
         self._base = end
-        shown = self._whitespace.push(events)
+        shown = self._whitespace.feed(events)
         reasoning = "".join([e.text for e in shown if isinstance(e, Text) and e.channel == "reasoning"])
         return ReasoningSplit(reasoning, "".join(rest))
 

@@ -1,27 +1,27 @@
-"""Filter that removes framing whitespace, which belongs to the format, from a stream of events.
+"""Filter that removes formatting whitespace, which belongs to the format, from a stream of events.
 
 Theory of operation
 -------------------
 
 The machine emits all whitespace as the model wrote it.  Some of it belongs to the format of calls, such as a
-blank line in front of a call, and must be removed.  Only the input after the whitespace shows which
-whitespace does.  This stage therefore holds back whitespace, and passes on the machine's events with the
-following changes:
+blank line in front of a call, and must be removed.  Whether it does depends on the input after the
+whitespace.  This stage therefore holds back whitespace, and passes on the machine's events with the following
+changes:
 
 * Whitespace before a call, between calls and after the last call is removed.
 * After reasoning or a call, whitespace at the very beginning of the content is removed.  Newlines around
   reasoning are removed as well.
 * If an output has two messages of the same channel, a newline is inserted between them.
 
-Under the policy ``whitespace_around_calls="keep"``, whitespace between text and a call belongs to the
+Under the policy ``whitespace_around_calls="text"``, whitespace between text and a call belongs to the
 text.  Whitespace without text next to it is still removed.
 
-The trailing whitespace of each channel is held back until the next event shows whether to remove it. Content
+The trailing whitespace of each channel is held back until the next event shows whether to remove it.  Content
 without any calls or reasoning is passed on unchanged.
 
-Message builders and all wires read the events of this stage, so it also applies what they must agree on:
-the policy ``after_calls`` (text after the first call), the policy ``truncated_call="text"``, and the finish
-reason (``finish_reason.py``).
+Message builders and all wires read the events of this stage.  This stage therefore also implements everything
+that must be the same in all of them: the policy ``after_calls`` (text after the first call), the policy
+``truncated_call="text"``, and the finish reason (``finish_reason.py``).
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ _NEWLINES: Final = "\r\n"
 
 
 class _Channel:
-    """State of one channel, with whitespace that is held back."""
+    """State of one channel, including the whitespace that is held back."""
 
     __slots__ = ("blanks", "join", "lead", "name", "only_breaks", "shown", "start", "sure")
 
@@ -64,7 +64,7 @@ class _Channel:
         self.start = 0
         """Offset of the first piece in ``blanks``."""
         self.sure: int | None = None
-        """Number of pieces in ``blanks`` to show if no text follows; None: all pieces."""
+        """Number of strings in ``blanks`` to show if no text follows; None: all of them."""
         self.lead = ""
         """Characters to remove from the beginning of the next text."""
         self.join = ""
@@ -80,7 +80,7 @@ class _Channel:
         self.blanks.clear()
         self.only_breaks = True
 
-    def push(self, event: Text) -> Text | None:
+    def feed(self, event: Text) -> Text | None:
         """Take a text event; return the text that can be shown now, without trailing whitespace."""
         text = event.text
         # Most text needs no processing: nothing is held back, and the text ends in a visible character.
@@ -137,7 +137,7 @@ class _Channel:
 
 
 class WhitespaceFilter:
-    """Filter that removes framing whitespace from the events of a parser.
+    """Filter that removes formatting whitespace from the events of a parser.
 
     Create one with ``parser.tidy()``.  Events can be pushed in lists of any length.
     """
@@ -158,7 +158,7 @@ class WhitespaceFilter:
 
     def __init__(self, parser: Unchecked["Parser"]) -> None:
         try:
-            dialect, policies, forced = parser.dialect, parser.policies, parser.forced
+            dialect, policies = parser.dialect, parser.policies
         except AttributeError:
             raise UsageError(
                 f"expected the parser that the events come from, got {type(parser).__name__}: "
@@ -168,18 +168,17 @@ class WhitespaceFilter:
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _NEWLINES
         self._keep_blanks = dialect.keep_whitespace
-        self._keep_around = policies.whitespace_around_calls == "keep"
+        self._keep_around = policies.whitespace_around_calls == "text"
         self._drop = policies.after_calls == "drop"
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
-        self._rule = FinishRule(
-            policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
-        )
+        self._rule = FinishRule(reports_malformed=policies.malformed_call == "call")
         self.channel: Channel = parser.start_channel
         """Channel after the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
-        """Channel around each call, and the whitespace removed in front of the call, by the call's index."""
+        """Map from a call's index to the channel around the call and the whitespace removed in front of
+        it."""
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -190,7 +189,7 @@ class WhitespaceFilter:
         """
         return self._rule.reason()
 
-    def push(self, events: "Iterable[Event]") -> "list[Event]":
+    def feed(self, events: "Iterable[Event]") -> "list[Event]":
         """Take further events, and return the events that can be passed on now."""
         out: list[Event] = []
         for raw_event in events:
@@ -200,9 +199,9 @@ class WhitespaceFilter:
             if isinstance(event, Text):
                 self.channel = event.channel
                 if event.channel == "reasoning":
-                    shown = self._reasoning.push(event)
+                    shown = self._reasoning.feed(event)
                 else:
-                    shown = None if self._called and self._drop else self._content.push(event)
+                    shown = None if self._called and self._drop else self._content.feed(event)
                 if shown is not None:
                     out.append(shown)
                 continue
@@ -217,7 +216,7 @@ class WhitespaceFilter:
                 self._called = self._called or self.channel == "content"
                 self.contexts[event.index] = (self.channel, self._before_call(out))
             else:
-                self._rule.see(event)
+                self._rule.feed(event)
                 if isinstance(event, Finish) and (self._keep_around or not self._framed):
                     self._append(out, self._content.flush(event.start))
             out.append(event)
@@ -270,7 +269,7 @@ class WhitespaceFilter:
                 content.forget()
                 content.lead = _NEWLINES
             elif kind == "reasoning_open" and content.only_breaks:
-                content.sure = 0  # remove newlines before the opening marker, unless text follows
+                content.sure = 0  # remove newlines in front of the opening marker, unless text follows
             else:
                 content.end_here()
         elif kind == "dropped":

@@ -33,7 +33,7 @@ class Alignment:
     def __init__(self, back: Mapping[str, str]) -> None:
         """Start an alignment.
 
-        :param back: text of each special token, by its code point.
+        :param back: map from each private code point to the text of its special token.
         """
         self.offsets = OffsetMap()
         """Map from offsets in the returned text to offsets in the plain text, without code points."""
@@ -52,7 +52,7 @@ class Alignment:
     def feed(self, text: str, expected: str) -> str:
         """Add text and decoded ids; return the text that is final, with code points for special tokens."""
         if not text.isascii():
-            text = PRIVATE.sub("\ufffd", text)  # a code point in text must not become a special token
+            text = PRIVATE.sub("\ufffd", text)  # the caller's text must not contain code points
         # Fast path: text and ids agree, and nothing is held back.
         if text == expected and not (self._expected.piece or self._unmatched.piece or self._text):
             self._length += len(text)
@@ -188,7 +188,7 @@ class _Queue:
         return self.piece[self.at : end if special is None else special.start()]
 
     def take(self, length: int) -> None:
-        """Remove ``length`` characters from the front; the first piece must have that many."""
+        """Remove ``length`` characters from the front; the first piece must be at least that long."""
         self.at += length
         if self.at < len(self.piece):
             return

@@ -37,11 +37,11 @@ _LAST: Final = 0xDFFF
 
 
 class OffsetMap:
-    """Map from offsets in text with code points to offsets in the plain text.
+    """Map from offsets in text with code points to offsets in plain text.
 
     A code point is shorter than its special token, so it shifts all text after it.  The map keeps a cursor at
-    the last query.  Ascending queries, like the spans of events, take constant time on average; a query
-    before the cursor takes time for each code point in between.
+    the last query.  Ascending queries, like the spans of events, take constant time on average; the time for
+    a query before the cursor is proportional to the number of code points between them.
     """
 
     __slots__ = ("_before", "_cursor", "_last", "_places", "_shift")
@@ -111,7 +111,7 @@ class Detokenizer:
     ) -> None:
         """Create a detokenizer.
 
-        :param code_points: private code points, by special token.
+        :param code_points: map from each special token to its private code point.
         :param known: cached texts of tokens, from a detokenizer with the same code points.
         """
         self.offsets = OffsetMap()
@@ -186,7 +186,7 @@ class Detokenizer:
         self._length = length
         return text
 
-    def whole(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """Return the text of a complete sequence of ids."""
         return self.feed(ids) + self.finish()
 

@@ -65,7 +65,7 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
     """Return the labels of an output's text, as consecutive stretches.
 
     :param events: all events of the output.
-    :param shown: the same events after whitespace is trimmed; the trimmed text is labelled as markup.
+    :param shown: the same events without the trimmed whitespace; this whitespace is labelled as markup.
     :param ends: markers that end a turn.
     """
     visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]

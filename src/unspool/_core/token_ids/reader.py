@@ -1,4 +1,4 @@
-"""Reader of token ids, which converts a dialect and the input for the machine, and the events back.
+"""Reader of token ids.  It converts the dialect and the ids for the machine, and the events back.
 
 Each special token in the dialect's templates is replaced by one private code point, both in the
 templates and in the input.  The code points are lone surrogates, which no UTF-8 decoder produces.  So
@@ -43,7 +43,7 @@ class TokenDialect:
         others = assign_more_code_points(own, tokenizer)
         self.code_points: Final = {**own, **others}
         self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
-        """Special tokens by their code points."""
+        """Map from each private code point to its special token."""
         self.unused: Final = frozenset(others.values())
         """Code points of control tokens that the dialect does not use; the parser removes these tokens."""
         read = _substituted(dialect, tuple(own.items()))
@@ -85,8 +85,8 @@ class TokenReader(Detokenizer):
         return substitute(text, self._code_points)
 
     def spell(self, ids: Iterable[int]) -> str:
-        """Return the plain text of ids that are not part of the output that is being read."""
-        return Detokenizer(self._tokenizer, {}).whole(ids)
+        """Return the plain text of ids from outside the output, such as ids of a prompt."""
+        return Detokenizer(self._tokenizer, {}).decode(ids)
 
     def text_of(self, id: int) -> str:
         """Return the text of one token for the machine; incomplete characters become U+FFFD."""
@@ -107,9 +107,9 @@ class TokenReader(Detokenizer):
             self.alignment = Alignment(self._literals)
         return self.alignment.feed(text, self.feed(ids))
 
-    def end(self) -> str:
+    def finish(self) -> str:
         """Return the rest of the text for the machine, at the end of the input."""
-        return self.finish() if self.alignment is None else self.alignment.finish()
+        return super().finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
         """Convert the texts and spans of the events from code points to plain text; return the events."""
@@ -139,7 +139,7 @@ class TokenReader(Detokenizer):
     def _with_dropped_tokens(self, events: list[Event]) -> list[Event]:
         """Return the events, with a diagnostic for each control token that the parser removed.
 
-        Depending on the chunks, the machine merges adjacent markup events.  Splitting the events at the
+        Whether the machine merges adjacent markup events depends on the chunks.  Splitting the events at the
         removed tokens makes the diagnostics independent of the chunks.
         """
         unused = self._unused
@@ -169,7 +169,7 @@ def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialect:
-    """Return a dialect in whose templates special tokens are replaced by code points."""
+    """Return a copy of the dialect with private code points in place of special tokens."""
     if not pairs:
         return dialect
     code_points = dict(pairs)

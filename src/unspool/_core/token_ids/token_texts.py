@@ -12,7 +12,7 @@ All vocabularies are smaller.  Without a limit, one invalid id could make the li
 
 
 class TokenTexts:
-    """Texts and widths of tokens that consist of complete characters, by id.
+    """Texts and widths of tokens that consist of complete characters, keyed by id.
 
     The width of a token is the length of its plain text.  The text of a special token may be a private code
     point, which is shorter.

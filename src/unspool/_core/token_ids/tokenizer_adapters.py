@@ -49,7 +49,7 @@ class Tokenizer(Protocol):
         ...
 
     def special_tokens(self) -> Mapping[int, str]:
-        """Return the text of all added, special and control tokens, by id.
+        """Return a map from the id to the text of each added, special or control token.
 
         Omit tokens that consist of whitespace, even if they are added tokens, because they are ordinary text.
         """
@@ -211,9 +211,9 @@ class _Spelling:
 
     def __init__(self, *, byte_level: bool, byte_fallback: bool, replace: Sequence[tuple[str, str]]) -> None:
         self.byte_level = byte_level
-        """Whether each character of a piece represents one byte, in GPT-2's byte alphabet."""
+        """True if each character of a vocabulary entry represents one byte, in GPT-2's byte alphabet."""
         self.byte_fallback = byte_fallback
-        """Whether a piece such as ``<0x0A>`` represents one byte."""
+        """True if a vocabulary entry such as ``<0x0A>`` represents one byte."""
         self.replace = replace
         """Pairs of text to replace and its replacement, such as U+2581 and a space."""
 
@@ -295,14 +295,14 @@ class VocabularyFacts:
         control: Iterable[str] = (),
     ) -> None:
         self.special = special
-        """Text of the special tokens, by id."""
+        """Map from the id of each special token to its text."""
         self.literals = frozenset(special.values())
         self.control = frozenset(control)
         """Special tokens that the vocabulary flags as control tokens, as opposed to added words."""
         self.spelling = spelling
         """Rule for converting ordinary tokens to bytes; None if tokens cannot be converted one by one."""
         self.plain_token = plain_token
-        """Id of an ordinary token next to which other tokens are decoded if ``spelling`` is None."""
+        """Id of an ordinary token.  If ``spelling`` is None, other tokens are decoded next to this token."""
         self.bytes: dict[int, bytes] = {}
         """Bytes of ordinary tokens, converted on demand.
 
@@ -346,7 +346,7 @@ class _Adapter:
 
 
 def facts_of_tokenizer(tokenizer: Tokenizer) -> VocabularyFacts:
-    """Return the facts about a tokenizer; they are cached unless the tokenizer cannot be a weak key."""
+    """Return the facts about a tokenizer, cached if weak references to the tokenizer are possible."""
     if isinstance(tokenizer, _Adapter):
         return tokenizer.facts
     try:
@@ -526,7 +526,8 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_SentencePieceSource, _SentencePiece),
 )
 _ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
-"""Cache of adapters by tokenizer class, because recognising a tokenizer takes longer than reading a token."""
+"""Map from a tokenizer's class to its adapter.  It is a cache, because recognising a tokenizer takes longer
+than reading a token."""
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """Dialects of DeepSeek.
 
-Up to V3.1, calls are written between control tokens; in later versions, in XML tags with a prefix, as in
-GigaChat.
+Models up to V3.1 write calls between control tokens.  Later models write calls in XML tags with a prefix, as
+GigaChat does.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ DEEPSEEK_RESULTS = (
     "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
     "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
 )
-"""Templates of tool results, which the model should not write itself; they are removed."""
+"""Templates of tool results; a model should not write tool results, so they are removed from its output."""
 DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>", "{calls}")
 R1_THINKING = replace(
     DEEPSEEK_THINKING,

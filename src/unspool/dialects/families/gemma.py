@@ -1,4 +1,4 @@
-"""Dialects of Google's Gemma, whose arguments have unquoted keys, and special tokens around strings."""
+"""Dialects of Google's Gemma; arguments have unquoted keys, and strings are between special tokens."""
 
 from dataclasses import replace
 

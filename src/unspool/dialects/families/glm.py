@@ -18,8 +18,8 @@ GLM_EOS = ("<|endoftext|>", "<|user|>", "<|observation|>")
 GLM_PROMPT = ("<|assistant|>",)
 GLM_STOPS = ("<|user|>", "<|observation|>", "<|endoftext|>", "<|assistant|>")
 GLM_SEEDED = replace(SEEDED, seed="<think>")
-GLM_FOREIGN = JSON_BODY + QWEN_BODY
-GLM_VALUES = Values(spelt_breaks=True)
+GLM_ALSO_ACCEPTS = JSON_BODY + QWEN_BODY
+GLM_VALUES = Values(escaped_newlines=True)
 
 GLM45 = Dialect(
     name="glm45",
@@ -34,7 +34,7 @@ GLM45 = Dialect(
     call=("<tool_call>{name}\n{params}</tool_call>",),
     param=(GLM_PARAM,),
     values=GLM_VALUES,
-    also_accepts=GLM_FOREIGN,
+    also_accepts=GLM_ALSO_ACCEPTS,
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
     request=RequestFacts(
@@ -62,7 +62,7 @@ POOLSIDE_V1 = replace(
         reasoning_aliases=("poolside_v1",),
         fingerprint=("All available function signatures are listed below",),
     ),
-    also_accepts=GLM_FOREIGN + LAGUNA_ROLES,
+    also_accepts=GLM_ALSO_ACCEPTS + LAGUNA_ROLES,
     stop=("</assistant>", "〈|EOS|〉"),
     prompt=Prompt(turn=("<assistant>",)),
     request=RequestFacts(
@@ -91,7 +91,7 @@ GLM47 = Dialect(
     sep=("",),
     param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
     values=GLM_VALUES,
-    also_accepts=GLM_FOREIGN,
+    also_accepts=GLM_ALSO_ACCEPTS,
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,
     request=RequestFacts(

@@ -28,7 +28,7 @@ MINICPM5 = Dialect(
     name="minicpm5",
     family=Family("MiniCPM5", model_names=("MiniCPM5",)),
     section=("\n{calls}",),
-    # The second template is for detokenizers that omit the space.
+    # The second template is for detokenizers that omit the space in the first one.
     call=('<function name="{name}">{params}</function>', '<functionname="{name}">{params}</function>'),
     param=(
         '<param name="{key}">{value}</param>',

@@ -17,7 +17,7 @@ from ._shared import (
 )
 
 # -- a JSON object in tags
-# One Hermes prompt asks for a <scratch_pad>; its text is ordinary content.
+# One Hermes prompt asks for a <scratch_pad>; the text in a scratch pad is ordinary content.
 
 HERMES = Dialect(
     name="hermes",
@@ -126,7 +126,7 @@ QWEN3_CODER = Dialect(
 )
 
 QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
-"""Templates of a section that begins with one newline, while Qwen's own template has two newlines there."""
+"""Templates of a section that begins with one newline; Qwen's own template has two newlines there."""
 
 # MiMo writes no newlines between tags and values.  Qwen's template accepts values with and without
 # newlines, so MiMo uses the same template, although `render` then writes the newlines.

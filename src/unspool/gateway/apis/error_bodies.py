@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...wire._chat import error_chunk
-from ...wire._messages import error_event
-from ...wire._ollama import ollama_error
+from ...wire import error_chunk, error_event, ollama_error
 from ..http.failure import Failure, Kind
 
 _OPENAI_TYPES: Final[Mapping[Kind, str]] = {

@@ -10,16 +10,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ...chat_templates import NoRenderer
-from ...chat_templates._render_pool import isolated_renderer
-from ...dialects._declaration import Dialect
-from ...dialects._registry import get_dialect
+from ...dialects import Dialect, get_dialect
 from ...errors import MalformedOutput, UnspoolError, UsageError
-from ...events import Event, event_fields, normalise
+from ...events import Event, normalise
 from ...models.detect.detect_dialect import detect
 from ...parser import Parser
-from ...policies import Policies
-from ...wire import ChatStream
+from ...templates import NoRenderer, isolated_renderer
 from ..generation.model import Model
 from ..generation.prepare_request import renderer_unavailable
 from ..generation.served_models import ServedModels
@@ -51,8 +47,8 @@ class ParseBody(msgspec.Struct):
     chat_template: str | None = None
     tools: list[dict[str, Any]] | None = None
     prompt: str | None = None
-    policies: dict[str, str] | None = None
-    strict: bool = False
+    policies: str | dict[str, str] | None = None
+    """Name of a preset, or policies by name."""
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
@@ -115,24 +111,23 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
             dialect,
             tools=shape.tools,
             prompt=shape.prompt,
-            policies=Policies.from_mapping(shape.policies) if shape.policies else None,
-            strict=shape.strict,
+            policies=shape.policies,
         )
     except UnspoolError as error:
         message = str(error)
-        field = re.search(r"\b(tools|prompt|strict)\b", message)
+        field = re.search(r"\b(tools|prompt)\b", message)
         raise invalid(message, field[0] if field else "policies") from error
     builder = parser.fold()
     event_dicts: list[dict[str, Any]] = []
     try:
         for index, chunk in enumerate(chunks):
             events = _feed(parser, chunk, limits)
-            builder.push(events)
-            event_dicts += [{**event_fields(event), "chunk": index} for event in events]
+            builder.feed(events)
+            event_dicts += [{**event.to_dict(), "chunk": index} for event in events]
             limits.check_events(len(event_dicts))
         events = parser.finish(shape.finish_reason)
-        builder.push(events)
-        event_dicts += [{**event_fields(event), "chunk": len(chunks)} for event in events]
+        builder.feed(events)
+        event_dicts += [{**event.to_dict(), "chunk": len(chunks)} for event in events]
         limits.check_events(len(event_dicts))
         parsed = builder.message()
     except MalformedOutput as error:
@@ -140,7 +135,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
     response = {
         "dialect": parser.dialect.name,
         "evidence": evidence,
-        "message": ChatStream(parser).message(parsed),
+        "message": parsed.to_chat(broken="poison"),
         "finish_reason": parsed.finish_reason,
         "parts": [{"kind": type(part).__name__, **asdict(part)} for part in parsed.parts],
         "diagnostics": [diagnostic.to_dict() for diagnostic in parsed.diagnostics],

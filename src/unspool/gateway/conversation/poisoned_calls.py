@@ -1,7 +1,7 @@
 """Repair of broken tool calls that clients send back with the conversation.
 
 If a call is malformed or truncated, the gateway *poisons* its arguments: it makes them invalid JSON, so
-that no client runs the call (see ``wire/_poisoned_calls.py``).  Clients send these calls back in later
+that no client runs the call (see ``_core/conversions/poison.py``).  Clients send these calls back in later
 requests.
 """
 
@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...chat_templates._normalise_history import MALFORMED_KEY
-from ...wire._poisoned_calls import MALFORMED, is_poisoned_as_malformed, remove_poison
+from ...templates import MALFORMED_KEY
+from ...wire import MALFORMED, is_poisoned_as_malformed, remove_poison
 from ..http.json_decoding import is_object
 
 

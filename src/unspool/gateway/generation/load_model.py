@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
-from ...chat_templates import ChatTemplate
-from ...dialects._declaration import Dialect
-from ...dialects._registry import get_dialect
+from ...dialects import Dialect, get_dialect
 from ...errors import UsageError
 from ...models.detect.detect_dialect import detect_dialect
 from ...models.detect.result import Detection
 from ...models.sources import Source, read_source
 from ...models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 from ...planning import plan
+from ...templates import ChatTemplate
 from ..settings import Settings
 from ..telemetry.logs import log
 from .model import Model
@@ -63,6 +62,7 @@ def load_model(
         aliases=settings.aliases,
         defaults=settings.chat_template_kwargs,
         policies=settings.parser_policies(),
+        wire_options=settings.wire_options(),
         strict_tools=settings.strict_tools,
         created=created,
         source=origin,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
-from ...chat_templates import ChatTemplate
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 from ...models.sources import Source
 from ...policies import Policies
+from ...templates import ChatTemplate
+from ...wire import WireOptions
 from .tool_prompt import ToolPrompt
 
 
@@ -34,6 +35,7 @@ class Model:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Default values for variables of the template."""
     policies: Policies = field(default_factory=Policies)
+    wire_options: WireOptions = field(default_factory=WireOptions)
     strict_tools: bool = False
     created: int = 0
     source: Source | None = None

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..._core.schema.tools import tool_name
-from ...chat_templates import ChatTemplateError, ChatTemplateLimit, NoRenderer, normalise_history
 from ...errors import UnspoolError, UsageError
 from ...planning import Plan, plan
 from ...policies import Policies
+from ...templates import ChatTemplateError, ChatTemplateLimit, NoRenderer, normalise_history
 from ..conversation.media import check_parts, has_media, without_media
 from ..http.failure import Failure, invalid
 from ..telemetry.logs import log, log_once

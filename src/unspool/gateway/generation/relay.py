@@ -54,7 +54,7 @@ class Relay:
         self._readers = readers
         self._pool = pool
         self._metrics = metrics
-        self._encoder = encoder_type(request, served.model.name, readers)
+        self._encoder = encoder_type(request, served.model.name, readers, served.model.wire_options)
         self._keep = keep
         self._on_batch = None if observer is None else observer.on_batch
         self._has_output = False
@@ -106,10 +106,13 @@ class Relay:
         """Read the output to its end, and return the encoded response."""
         encoder = self._encoder
         builders = [reader.planned.fold() for reader in self._readers]
-        self._finish_reasons = lambda: [builder.finish_reason for builder in builders]
+        options, forced = encoder.options, self._readers[0].planned.forced
+        self._finish_reasons = lambda: [
+            options.finish_reason(builder.finish_reason, forced=forced) for builder in builders
+        ]
         while (batch := await stream.next()) is not None:
             for choice, events in self._read(batch).items():
-                builders[choice].push(events)
+                builders[choice].feed(events)
                 if not self._has_output:
                     self._look_for_output(events)
         encoder.usage = self._usage()

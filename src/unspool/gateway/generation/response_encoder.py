@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ... import wire
 from ...events import Event, Finish, FinishReason
 from ...message import Message
+from ...wire import WireOptions
 from ..http.exchange import EVENTS, Headers
 from ..http.failure import Failure
 from ..upstreams.base import Usage
@@ -29,9 +31,12 @@ class ResponseEncoder:
     end = b""
     """Bytes to send after an error in a stream."""
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
         self.request = request
         self.model = model
+        self.options = options
         self.readers = readers
         """One reader per choice."""
         self.usage = Usage()
@@ -77,6 +82,12 @@ class ResponseEncoder:
         for reader in self.readers:
             count += reader.reasoning_tokens
         return count
+
+    def wire_usage(self) -> wire.Usage:
+        """Return the token counts in the form that the encoders of ``unspool.wire`` take."""
+        usage = self.usage
+        reasoning = min(self.reasoning_tokens(), usage.completion)
+        return wire.Usage(usage.prompt, usage.completion, usage.cached, reasoning)
 
     def exposes_tokens(self) -> bool:
         """Return whether the client asked for log probabilities or token ids, and may see them.

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from ..._core.render.message import render
 from ..._core.schema.tools import tool_function
-from ...chat_templates import ChatTemplate, ChatTemplateError
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 from ...errors import UnspoolError
 from ...message import Message, ToolCall
+from ...templates import ChatTemplate, ChatTemplateError
 
 _PROBE: Final = {
     "type": "function",

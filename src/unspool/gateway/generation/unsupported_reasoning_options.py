@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...planning._reasoning_options import near_efforts
+from ...planning.reasoning_options import near_efforts
 from ..http.failure import Failure
 from .prepare_request import PreparedRequest
 from .request import GenerationRequest

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from ...dialects._id_format import OPENAI_ID
+from ...dialects import OPENAI_ID
 from ...events import (
     CallArgs,
     CallEnd,

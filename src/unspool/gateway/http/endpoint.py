@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from starlette.routing import Route
 
-from ...dialects._id_format import IdFormat
+from ...dialects import IdFormat
 from ...errors import MalformedOutput
 from ..telemetry.logs import LOGGER, log
 from ..telemetry.metrics import Metrics

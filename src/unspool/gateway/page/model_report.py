@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...chat_templates._render_pool import isolated_renderer
 from ...errors import UnspoolError
 from ...models.doctor.diagnose import diagnose
 from ...models.doctor.report import Diagnosis, Finding
+from ...templates import isolated_renderer
 from ..generation.served_models import ServedModel
 from ..upstreams.failures import redact
 

@@ -10,7 +10,6 @@ from ...errors import MalformedOutput, UnspoolError
 from ...message import Message
 from ...planning import Plan
 from ...policies import Policies
-from ...wire import ChatStream
 from ..generation.choice_reader import Reader
 from ..http.failure import Failure
 from ..http.json_decoding import VALUES
@@ -105,10 +104,10 @@ def _choice_to_dict(output: RawOutput, plan: Plan | None, *, reads_ids: bool) ->
     if plan is None:
         return raw
     try:
-        reader, message = parse_again(output, plan, reads_ids=reads_ids)
+        _, message = parse_again(output, plan, reads_ids=reads_ids)
         return {
             **raw,
-            "message": ChatStream(reader.planned).message(message),
+            "message": message.to_chat(broken="poison"),
             "finish_reason": message.finish_reason,
             "diagnostics": [diagnostic.to_dict() for diagnostic in message.diagnostics],
         }
@@ -121,9 +120,9 @@ def parse_again(output: RawOutput, plan: Plan, *, reads_ids: bool) -> tuple[Read
     reader = Reader(plan, ids=reads_ids)
     builder = reader.planned.fold()
     for delta in _deltas(output, reads_ids=reads_ids):
-        builder.push(reader.feed(delta))
+        builder.feed(reader.feed(delta))
     if output.finish is None:  # the connection to the upstream was lost, or the client disconnected
-        builder.push(reader.parser.finish())
+        builder.feed(reader.parser.finish())
     return reader, builder.message()
 
 

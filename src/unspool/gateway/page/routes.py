@@ -220,8 +220,8 @@ def _summarize_model(served: ServedModel) -> dict[str, Any]:
 
 
 def _answer_question(body: Mapping[str, Any]) -> bytes:
-    from ...chat_templates._render_pool import isolated_renderer
     from ...playground import answer
+    from ...templates import isolated_renderer
 
     with isolated_renderer():
         return encode_line(answer(body))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import chain as chained
 from typing import TYPE_CHECKING, Any, Final
 
-from ...dialects._id_format import IdFormat
-from ...wire._poisoned_calls import is_poisoned_as_malformed
+from ...dialects import IdFormat
+from ...wire import is_poisoned_as_malformed
 from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_json
 from .store import Item, Packed, Row, Store, decoded, pack_items

@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...dialects._templates import literals, parse_template, split_marks
+from ...dialects.templates import literals, parse_template, split_marks
 from ...errors import UsageError
 from ...grammar import GrammarTooLarge
-from ...planning._decide_special_tokens import markers
+from ...planning.decide_special_tokens import markers
 from ..http.failure import invalid
 from ..settings import EngineName
 from ..telemetry.logs import log, log_once

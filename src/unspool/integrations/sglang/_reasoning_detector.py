@@ -11,13 +11,11 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from ... import ReasoningSplitter
-from ...dialects._declaration import Dialect
-from ...dialects._family_request_facts import Thinking
-from ...dialects._registry import facts_of
+from ...dialects import Dialect, Thinking, facts_of
 from ...events import FinishReason
 from ...parser import Parser
-from ...planning._derived_dialects import closer, opener
+from ...planning.derived_dialects import closer, opener
+from ...stages import ReasoningSplitter
 from .._deltas import DeltaEncoder
 from .._parser_names import DETECTED, parser_names
 from . import _compat as compat
@@ -34,13 +32,13 @@ class _ContentReader:
         self._deltas = DeltaEncoder(parser)
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Read the next chunk of the output; return the new reasoning and the new content."""
-        delta = self._deltas.push(self._parser.feed(text))
+        """Read the next piece of the output; return the new reasoning and the new content."""
+        delta = self._deltas.feed(self._parser.feed(text))
         return delta.reasoning, delta.content
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
         """End the output; return the remaining reasoning and content."""
-        delta = self._deltas.push(self._parser.finish(reason))
+        delta = self._deltas.feed(self._parser.finish(reason))
         diagnostics.report(self._parser.dialect.name, self._deltas.diagnostics)
         return delta.reasoning, delta.content
 

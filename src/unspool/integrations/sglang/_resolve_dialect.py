@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import combined, find, get_dialect
+from ...dialects import Dialect, combined, find, get_dialect
 from ...errors import UsageError
-from ...tokens._decode_ids import as_tokenizer
+from ...tokens import as_tokenizer
 from .. import _parser_names
 from .._parser_names import DETECTED
 from .._served_dialect import detect_served_dialect

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import wraps
 from typing import Any, Final
 
-from ...dialects._registry import facts_of
+from ...dialects import facts_of
 from ...errors import MalformedOutput, UsageError
 from ...parser import Parser
-from ...planning._decide_special_tokens import stripped_markers
-from ...planning._prompt_end import closes_reasoning
-from ...wire._poisoned_calls import (
+from ...planning.decide_special_tokens import stripped_markers
+from ...planning.prompt_end import closes_reasoning
+from ...wire import (
     is_poisoned,
     is_poisoned_as_malformed,
     remove_poison,

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Final
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import facts_of
+from ...dialects import Dialect, facts_of
 from ...events import (
     CallArgs,
     CallEnd,
@@ -26,7 +25,7 @@ from ...events import (
 )
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
-from ...planning._output_stages import OneCall
+from ...planning.output_stages import OneCall
 from .._deltas import Delta, DeltaEncoder
 from .._diagnostic_log import DiagnosticLog
 from .._parser_names import DETECTED, parser_names
@@ -82,10 +81,10 @@ class _CallReader:
 
     def _encode(self, events: list[Event]) -> Delta:
         if self._one_call is not None:
-            events = self._one_call.push(events)
-        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event needs no _follow
+            events = self._one_call.feed(events)
+        if len(events) != 1 or not isinstance(events[0], CallArgs):  # the usual event has no effect
             events = list(map(self._follow, events))
-        delta = self._deltas.push(events)
+        delta = self._deltas.feed(events)
         for call in delta.calls:
             if call.name is not None:
                 self.names.append(call.name)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 from ...events import FinishReason
-from ...planning._prompt_end import continued_turn
+from ...planning.prompt_end import continued_turn
 
 PROMPT_ATTRIBUTE: Final = "_unspool_prompt"
 """The name of the attribute in which a request stores the end of its prompt."""

@@ -41,7 +41,7 @@ def _find_in_protocol(name: str) -> Any:
 if TYPE_CHECKING:  # stubs for type checkers, because vLLM may not be installed
 
     class Parser:
-        """vLLM's base class of parsers for one choice."""
+        """vLLM's base class for parsers; each parser instance handles one choice of a response."""
 
         _reasoning_parser: Any
         _stream_state: Any

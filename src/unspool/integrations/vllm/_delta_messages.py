@@ -6,7 +6,7 @@ from functools import wraps
 from http import HTTPStatus
 from typing import Any
 
-from ...wire._poisoned_calls import (
+from ...wire import (
     is_poisoned,
     is_poisoned_as_malformed,
     remove_poison,

@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import combined, facts_of, find, get_dialect
+from ...dialects import Dialect, combined, facts_of, find, get_dialect
 from ...errors import UsageError
 from ...planning import Plan, plan
-from ...planning._derived_dialects import closer
+from ...planning.derived_dialects import closer
 from ...policies import DEFAULTS
-from ...tokens import ReasoningIds
-from ...tokens._decode_ids import as_tokenizer, decode
+from ...tokens import ReasoningIds, as_tokenizer, decode
 from .._parser_names import DETECTED
 from .._served_dialect import detect_served_dialect
 from ._parser_classes import log

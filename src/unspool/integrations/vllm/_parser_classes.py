@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from ...dialects._registry import get_dialect
+from ...dialects import get_dialect
 from ...errors import UnspoolError
 from ...models.doctor.engine_parsers import PARSERS
 from .._parser_names import DETECTED

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ...planning import Constraint, Plan
-from ...planning._read_request import tool_name
+from ...planning import Constraint, Plan, tool_name
 from . import _compat as compat
 from ._model_format import ModelFormat, warn_once
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ... import ReasoningSplit, ReasoningSplitter
 from ...parser import Parser
 from ...planning import Plan
-from ...planning._derived_dialects import closer, opener
+from ...planning.derived_dialects import closer, opener
+from ...stages import ReasoningSplit, ReasoningSplitter
 from .._deltas import DeltaEncoder
 from . import _compat as compat
 from ._delta_messages import to_delta_message
@@ -191,7 +191,7 @@ class UnspoolToolParser(compat.ToolParser):
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
         parser = self._new_parser(request)
-        delta = DeltaEncoder(parser).push(parser.feed(model_output) + parser.finish())
+        delta = DeltaEncoder(parser).feed(parser.feed(model_output) + parser.finish())
         calls = [
             compat.ToolCall(
                 id=call.id, function=compat.FunctionCall(name=call.name or "", arguments=call.arguments)
@@ -215,13 +215,13 @@ class UnspoolToolParser(compat.ToolParser):
         if self._parser is None or self._deltas is None:
             self._parser = self._new_parser(request)
             self._deltas = DeltaEncoder(self._parser)
-        return to_delta_message(self._deltas.push(self._parser.feed(delta_text)))
+        return to_delta_message(self._deltas.feed(self._parser.feed(delta_text)))
 
     def finish_streaming(self) -> Any:
         """End the stream, and return a delta with the text that was held back."""
         parser, deltas = self._parser, self._deltas
         self._parser = self._deltas = None
-        return None if parser is None or deltas is None else to_delta_message(deltas.push(parser.finish()))
+        return None if parser is None or deltas is None else to_delta_message(deltas.feed(parser.finish()))
 
     def _new_parser(self, request: Any) -> Parser:
         plan = self._planner.plan(request, {})

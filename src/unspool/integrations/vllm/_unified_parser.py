@@ -100,7 +100,7 @@ class UnspoolParser(compat.Parser):
             events = parser.feed_decoded(model_output, ids)
         else:
             events = parser.feed(model_output)
-        delta = deltas.push(events + parser.finish())
+        delta = deltas.feed(events + parser.finish())
         self._report(deltas, request, streaming=False)
         calls: list[Any] = [
             compat.FunctionCall(id=call.id, name=call.name or "", arguments=call.arguments)
@@ -133,7 +133,7 @@ class UnspoolParser(compat.Parser):
             events = parser.feed(delta_text)
         if finished:
             events += parser.finish()
-        delta = deltas.push(events)
+        delta = deltas.feed(events)
         if finished:
             self._parser = self._deltas = self._reasoning_counter = None  # ready for another output
             self._report(deltas, request, streaming=True)

@@ -1,9 +1,9 @@
 r"""Conversion of a response template (the format description of Hugging Face tokenizers) to a dialect.
 
 A tokenizer may have a ``response_template`` that describes the output format of its model.  Unlike a dialect,
-a response template may contain regular expressions.  The expressions that tokenizers use consist of
-literals, whitespace, alternatives and named groups.  Each alternative becomes one template with placeholders.
-Any other expression is an error when the template is loaded, not when a request arrives.  The reverse
+a response template may contain regular expressions.  The expressions that tokenizers use consist of literals,
+whitespace, alternatives and named groups.  Each alternative becomes one template with placeholders.  Any
+other expression raises an error when the template is loaded, not when a request arrives.  The reverse
 conversion is in ``to_response_template.py``.
 """
 
@@ -14,9 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from ...dialects._control_token_pattern import is_control_token
-from ...dialects._declaration import Dialect, Envelope, Family, Values
-from ...dialects._family_request_facts import UNSWITCHED, RequestFacts
+from ...dialects import UNSWITCHED, Dialect, Envelope, Family, RequestFacts, Values, is_control_token
 from ...errors import SpecError
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
@@ -28,7 +26,7 @@ THINKING: Final = "thinking"
 CONTENT: Final = "content"
 CALLS: Final = "tool_calls"
 _FIELD_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTENT: CONTENT, CALLS: CALLS}
-"""Canonical field names, by the names in templates; the field for reasoning has two names."""
+"""Mapping from the field names in response templates to canonical names; reasoning has two names."""
 _TOKEN: Final = re.compile(
     r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
     r"|(?P<placeholder>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
@@ -193,7 +191,7 @@ class _Translation:
     def calls(
         self, field: Mapping[str, object]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, object]]:
-        """Return the section, call and param templates, and the dialect's other fields about calls."""
+        """Return the section, call and param templates, and the values of the dialect's other call fields."""
         openers = self.markers(field, "open")
         closers = self.markers(field, "close") or [""]
         if not openers:
@@ -233,7 +231,7 @@ class _Translation:
         return ("{calls}",), templates, param, keys
 
     def quote(self, delimiters: object) -> str:
-        """Return the quote around strings: the opening delimiter of the first pair in the list."""
+        """Return the delimiter that opens a string, from the first pair in the list of delimiters."""
         pair = delimiters[0] if isinstance(delimiters, list) and delimiters else None
         quote = pair[0] if isinstance(pair, list) and pair else None
         if not isinstance(quote, str) or not quote:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, fields, is_dataclass
 
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 
 
 def python_source(dialect: Dialect) -> str:

@@ -3,8 +3,8 @@ r"""Conversion of a dialect to a response template (the format description of Hu
 A response template consists of regions.  Each region has an opening marker (opener), a closing marker
 (closer) and a reader for the text between them.  Consequences for the conversion:
 
-* Text outside all regions is content, and the closers of the content are removed from it.  So the markers
-  of sections, answers and the end of the turn are all declared as closers of the content.
+* Text outside all regions is content; engines remove the closers that the content field declares.  So the
+  markers of sections, answers and the end of the turn are all declared as closers of content.
 * A region ends at the first closer in the text, so a call must have its own closer.
 * Engines find the end of reasoning by comparing tokens, so reasoning markers are literals without
   whitespace.
@@ -26,10 +26,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...dialects._control_token_pattern import split_at_control_tokens
-from ...dialects._declaration import Dialect
-from ...dialects._registry import facts_of, find
-from ...dialects._templates import (
+from ...dialects import Dialect, facts_of, find, split_at_control_tokens
+from ...dialects.templates import (
     PAYLOADS,
     Attributes,
     LineFeed,
@@ -85,7 +83,7 @@ def to_response_template(dialect: Dialect | str, *, anchor: str = "") -> dict[st
     '\\s*<tool_call>\\s*'
     >>> to_response_template("pythonic")
     Traceback (most recent call last):
-    unspool.ExportError: a response template cannot express pythonic: arguments as Python keywords
+    unspool.models.ExportError: a response template cannot express pythonic: arguments as Python keywords
     """
     return _Conversion(find(dialect)).template(anchor)
 
@@ -366,14 +364,14 @@ def _groups(pieces: Iterable[Piece]) -> set[str]:
 
 
 def _payload_start(dialect: Dialect, field: dict[str, Any]) -> str:
-    """Return the first character of a call's payload, which marks the end of the function name."""
+    """Return the first character of a call's payload; this character ends the function name."""
     if field["content"] == "json":
         return "{"
     return dialect.param[0].strip()[:1]
 
 
 def _after(pieces: Iterable[Piece], default: str) -> str:
-    """Return the first character of the next literal, or the default if there is no literal."""
+    """Return the first character of the first literal, or the default if there is no literal."""
     return next((piece.text[0] for piece in pieces if isinstance(piece, Literal | Attributes)), default)
 
 

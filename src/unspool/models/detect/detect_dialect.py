@@ -4,9 +4,9 @@ How it works:
 
 1. The template renders a conversation in which the assistant calls tools (``template_probe.py``).
 2. Every dialect parses the assistant's turn.  A dialect that recovers the calls exactly is a candidate.
-3. The candidate with the highest score wins (``_Candidate.score``).  A candidate scores if it renders the
-   same text as the template, and if the template contains its markers for reasoning, content and other
-   text.
+3. The candidate with the highest score wins (``_Candidate.score``).  The score is higher if the candidate
+   renders the same text as the template, and if the template contains the candidate's markers for
+   reasoning, content and other text.
 
 Some model families render calls in the same way.  The declaration of such a family has a fingerprint: text
 that its chat templates contain.  A family whose fingerprint is missing from the template loses to a family
@@ -22,28 +22,34 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from ..._core.compile_cache import compiled_dialect
 from ..._core.render.example_output import calls_of
 from ..._core.render.message import render
 from ..._core.start_state import output_start, relevant_tail
-from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history
-from ...dialects._control_token_pattern import is_control_token
-from ...dialects._declaration import Dialect
-from ...dialects._family_request_facts import (
+from ...dialects import (
     NO_REASONING,
     SWITCHES,
     UNSWITCHED,
+    Dialect,
     RequestFacts,
+    combined,
+    find,
+    get_dialect,
+    is_control_token,
+    list_dialects,
 )
-from ...dialects._registry import combined, find, get_dialect, list_dialects
-from ...dialects._templates import split_marks
+from ...dialects.templates import split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import parse
+from ...templates import ChatTemplate, ChatTemplateError, normalise_history
 from ..convert.from_response_template import from_response_template
-from ..sources import Source, read_source
+from ..sources import Source, find_source, read_source, read_template
+from ..sources.running_server import is_url
+from ..sources.source import is_template
 from .dialect_markers import call_markers, other_markers
 from .infer_dialect import infer_dialect
 from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
@@ -73,33 +79,74 @@ WITHOUT_TOOLS: Final = "Requests without tools"
 _REASONING_OPENER: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
-"""Reasoning openers of all model families, at the end of a prompt."""
+"""Pattern that matches the reasoning opener of any model family at the end of a prompt."""
 
 
 def detect(
-    source: object, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+    template: str | Mapping[str, object],
+    *,
+    tokenizer: object | None = None,
+    dialects: Iterable[Dialect] | None = None,
 ) -> Detection:
-    """Detect the dialect of a model from its chat template.
+    """Detect the dialect of a model from the text of its chat template.
 
-    If the dialect had to be inferred from the template, this function also emits a ``UserWarning``.  An
-    inferred dialect parses everything that the template renders, but the model may write other forms, too.
+    This function opens no file and no connection; ``unspool.models`` has ``detect_model`` for files and names
+    of models, and ``detect_server``.  If the dialect had to be inferred from the template, this function also
+    emits a ``UserWarning``.  An inferred dialect parses everything that the template renders, but the model
+    may write other forms, too.
 
-    :param source: the text of a chat template; the contents of ``tokenizer_config.json`` as a mapping; a
-        path to either of them, to a model directory, a GGUF file or a Modelfile; the name of a model in the
-        Hugging Face cache or in Ollama; the address of a running server; or ``-`` for standard input.  A
-        string that contains ``{{`` or ``{%`` is always a template; use a ``Path`` object for a path that
-        contains these characters.
-    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
-        vocabulary of the GGUF file if there is one.
+    :param template: the text of a chat template, or the contents of ``tokenizer_config.json`` as a mapping.
+    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect.
     :param dialects: the dialects to choose from; by default, all registered dialects.
     """
-    detection = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
+    if not isinstance(template, (str, Mapping)):
+        raise UsageError(
+            f"detect() takes the text of a chat template, not {type(template).__name__}: "
+            "unspool.models.detect_model() takes a path"
+        )
+    return _warned(detect_dialect(read_template(template), tokenizer=tokenizer, dialects=dialects))
+
+
+def detect_model(
+    source: str | Path, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """Detect the dialect of a model from its files, as :func:`detect` does from a template.
+
+    :param source: a path to a chat template, a ``tokenizer_config.json``, a model directory, a GGUF file or a
+        Modelfile; or the name of a model in the Hugging Face cache or in Ollama.
+    :param tokenizer: the tokenizer whose vocabulary selects the variant of the dialect; by default, the
+        vocabulary of the GGUF file if there is one.
+    """
+    if is_url(str(source)):
+        raise UsageError(f"{source} is the address of a server: call unspool.models.detect_server()")
+    if not isinstance(source, Path):
+        source = str(source)
+        if source == "-" or is_template(source):
+            raise UsageError("detect_model() takes a path or a model's name: call detect() for a template")
+    found = read_source(source) if isinstance(source, Path) else find_source(source)
+    return _warned(detect_dialect(found, tokenizer=tokenizer, dialects=dialects))
+
+
+def detect_server(
+    url: str, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """Detect the dialect of the model on a running server, as :func:`detect` does from a template.
+
+    :param url: address of the server, such as ``http://127.0.0.1:8000``.
+    """
+    if not is_url(url):
+        raise UsageError(f"{url!r} is not an address of a server: give one such as http://127.0.0.1:8000")
+    return _warned(detect_dialect(find_source(url), tokenizer=tokenizer, dialects=dialects))
+
+
+def _warned(detection: Detection) -> Detection:
+    """Return a detection, after a warning if its dialect was inferred."""
     if detection.inferred:
         warnings.warn(
             "no registered dialect reads what this chat template renders, so one was inferred from it: "
             "check Detection.declaration, and register it under a name of its own",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return detection
 
@@ -180,7 +227,7 @@ class _TemplateDetection:
         return self.unread(unread_turn)
 
     def turns(self) -> Iterator[tuple[RenderedTurn, Message]]:
-        """Yield rendered turns with calls and their messages, the hardest to parse first."""
+        """Yield rendered turns that contain calls, each with its message; the hardest to parse is first."""
         counts = (2, 1) if self.wants.calls == "many" else (1,)
         contents = (_CONTENT, None) if self.wants.content_before_calls else (None,)
         for count in counts:
@@ -316,7 +363,7 @@ class _TemplateDetection:
         return None
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning for each kind of request that Transformers, which is stricter, rejects."""
+        """Yield a warning for each kind of request for which Transformers cannot render the template."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
             WITHOUT_TOOLS: [QUESTION],
@@ -341,7 +388,7 @@ class _TemplateDetection:
     def reasoning(
         self, dialect: Dialect | None, *, combine: bool = True
     ) -> tuple[Dialect | None, Reasoning, list[str]]:
-        """Return the dialect, the reasoning of the template, and sentences to add to the evidence.
+        """Return the dialect, the template's ``Reasoning``, and sentences to add to the evidence.
 
         A dialect that cannot parse the template's reasoning is combined with the reasoning format of
         another dialect.
@@ -392,14 +439,14 @@ class _TemplateDetection:
     def with_readable_reasoning(
         self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
     ) -> Dialect | None:
-        """Return the first combination (see ``combinations``) that parses the reasoning of a turn."""
+        """Return the first of the ``combinations`` that can parse the reasoning of a turn."""
         for combination in self.combinations(dialect):
             if _reads_reasoning(combination, rendered, message):
                 return combination
         return None
 
     def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
-        """Return the first combination (see ``combinations``) that declares the prompt's last marker."""
+        """Return the first of the ``combinations`` that declares the reasoning marker at the prompt's end."""
         return next(
             (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
         )
@@ -445,7 +492,7 @@ class _TemplateDetection:
 
 
 def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
-    """Return the dialect's markers around reasoning, or else the nearest tags or words around reasoning."""
+    """Return the dialect's markers if they surround the reasoning, or else the nearest tags or words."""
     turn, _, after = rendered.turn.partition(_REASONING)
     before = (rendered.prompt + turn).rstrip()
     for template in () if dialect is None else dialect.reasoning:
@@ -513,7 +560,7 @@ def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
 
 
 _REPAIRS: Final = ("missing_opener", "slip", "unnamed_call")
-"""Kinds of diagnostics for calls that the parser had to repair because they break the dialect's format."""
+"""Kinds of diagnostics for calls that break the dialect's format, so that the parser had to repair them."""
 
 
 class _Candidate:
@@ -521,7 +568,7 @@ class _Candidate:
 
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
-        own = replace(dialect, also_accepts=())  # parsing calls of other families is not evidence
+        own = replace(dialect, also_accepts=())  # calls of other families are not evidence for this dialect
         parsed = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
         same_content = (parsed.content or "").strip() == (message.content or "")
         repaired = any(diagnostic.kind in _REPAIRS for diagnostic in parsed.diagnostics)
@@ -533,11 +580,11 @@ class _Candidate:
         """True if the dialect and the template render the message identically."""
         markers = other_markers(dialect)
         self.markers = [marker for marker in markers if marker in haystack]
-        """Those of the dialect's markers outside calls that the template contains."""
+        """The dialect's non-call markers that occur in the template."""
         self.share = len(self.markers) / len(markers) if markers else 0.0
-        """The fraction of the dialect's markers outside calls that the template contains, from 0 to 1."""
+        """The fraction of the dialect's non-call markers that occur in the template, from 0 to 1."""
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
-        """The parts of the family's fingerprint that the template contains."""
+        """The texts of the family's fingerprint that occur in the template."""
 
     @property
     def certainty(self) -> int:

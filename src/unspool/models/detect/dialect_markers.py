@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..._core.explain import fully_compiled
-from ...dialects._declaration import Dialect
-from ...dialects._templates import literals, parse_template, split_marks
+from ...dialects import Dialect
+from ...dialects.templates import literals, parse_template, split_marks
 
 
 def other_markers(dialect: Dialect) -> list[str]:

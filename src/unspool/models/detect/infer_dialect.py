@@ -15,8 +15,8 @@ Calls may have one of four shapes (``Shape``):
 * ``python``: a call in Python's notation;
 * ``params``: a name, and each parameter in its own tags.
 
-In rendered text, a placeholder is a private-use code point that no template renders (``_NAME``, ``_ARGS``,
-...).
+In rendered text, a placeholder is a private-use code point (``_NAME``, ``_ARGS``, ...), because such code
+points never occur in the text of a template.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..._core.render.example_output import calls_of, json_value
-from ...dialects._declaration import Dialect, Envelope, Names, Notation, Values
+from ...dialects import Dialect, Envelope, Names, Notation, Values
 from ...errors import SpecError
 from ...message import Message, ToolCall
 from ...parser import parse
@@ -73,7 +73,7 @@ def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
 _FIRST: Final = _call(0, _ONE_ARGUMENT)
 _SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
-# -- placeholders: code points that no template renders
+# -- placeholders: private-use code points, which never occur in the text of a template
 
 _NAME, _ID, _ENVELOPE, _ARGS, _KEY, _VALUE, _PARAMS, _INDEX = map(chr, range(0xF0000, 0xF0008))
 _PLACEHOLDERS: Final = {
@@ -390,7 +390,7 @@ class _Inference:
         marker = _CONTENT if _CONTENT in after else _ANY_PLACEHOLDER.split(opening)[0]
         if found and marker and marker in after:
             closer = after[: after.index(marker)]
-            if closer.removesuffix(lead).strip():  # unless nothing else would be left of the closer
+            if closer.removesuffix(lead).strip():  # do not remove the whole closer
                 closer = closer.removesuffix(lead)
             opener = before.rpartition(_CONTENT)[2]
             if not opener.strip():
@@ -483,7 +483,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _find_object(text: str, expected: object) -> tuple[int, int]:
-    """Return the start and the end of the JSON object with this value."""
+    """Return the start and the end of the JSON object that has this value."""
     for start, end, value in _objects(text):
         if value == expected:
             return start, end
@@ -511,7 +511,7 @@ def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, i
 
 
 def _envelope(roles: Mapping[_Role, str]) -> Envelope:
-    """Return an envelope whose preferred keys are these; the default keys are accepted, too."""
+    """Return an envelope that prefers the keys in ``roles``, and also accepts the default keys."""
     default = Envelope()
 
     def keys(role: _Role, others: tuple[str, ...]) -> tuple[str, ...]:
@@ -537,7 +537,7 @@ def _ends_of_placeholders(text: str) -> tuple[int, int]:
 
 
 def _end_of_first_call(text: str, second: ToolCall) -> int:
-    """Return the end of the last placeholder of the first call; the second call must not have any yet."""
+    """Return the end of the last placeholder; all placeholders must be in the first of the two calls."""
     last = max((match.end() for match in _ANY_PLACEHOLDER.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
         raise _WrongShape
@@ -545,7 +545,7 @@ def _end_of_first_call(text: str, second: ToolCall) -> int:
 
 
 def _with_index_placeholder(core: str, other: str) -> tuple[str, int]:
-    """Replace a number that counts the calls with a placeholder; return the new core and the first number.
+    """Replace the call number with a placeholder; return the new core and the number of the first call.
 
     :param core: the core of the first call.
     :param other: the core of the second call.
@@ -592,7 +592,7 @@ def _shared_head(gap: str, before: str) -> str:
 
 
 def _opener(gap: str, before: str, after: str) -> str:
-    """Return the opener of a parameter: the part of the gap after the closer of the previous parameter."""
+    """Return the opener of a parameter: ``gap`` without the closer of the previous parameter."""
     for length in range(len(gap) + 1):
         opener = gap[length:]
         if before.endswith(opener) and after.startswith(gap[:length]) and opener[:1] in ("<", "[", "{", "|"):

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import get_dialect, list_dialects
+from ...dialects import Dialect, get_dialect, list_dialects
 from ...errors import UnknownDialect
 
 _WORDS: Final = re.compile(r"[^\W\d_]+|\d+(?:\.(?:\d+|\*))*")
@@ -92,7 +91,7 @@ def _starts_with(model: Sequence[str], prefix: Sequence[str]) -> bool:
 
 
 def _declared_names_in(name: Sequence[str]) -> Iterator[tuple[int, int, str, Dialect]]:
-    """Yield the declared names in a model's name, with number of words, position and dialect."""
+    """Yield the declared names that occur in a model's name, with their word count, position and dialect."""
     for dialect in list_dialects():
         for model in dialect.family.model_names:
             pattern = words(model)

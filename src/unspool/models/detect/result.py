@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ...dialects._declaration import Dialect
+from ...dialects import Dialect
 from ..convert.python_source import python_source
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
@@ -17,7 +17,7 @@ class Reasoning:
 
     key: str = ""
     """The message key that holds the reasoning of earlier turns: ``parts`` if reasoning is a part of the
-    content, empty if the template does not render it."""
+    content; empty if the template does not render reasoning."""
     opener: str = ""
     """The marker that opens reasoning."""
     closer: str = ""
@@ -25,7 +25,7 @@ class Reasoning:
     seed: str = ""
     """The reasoning opener at the end of a default prompt; empty if there is none."""
     begins: Begins = "content"
-    """The channel in which an output after a default prompt begins."""
+    """The channel in which the output begins after a default prompt."""
     switches: tuple[str, ...] = ()
     """Template variables that turn reasoning on or off."""
     read: bool = True
@@ -60,13 +60,21 @@ class Detection:
     prompt: str = ""
     """The prompt that the template rendered for a request without options."""
     hint: str = ""
-    """The name of a dialect whose call markers the template mentions although it renders no calls."""
+    """The name of a dialect whose call markers occur in the template, although it renders no calls."""
     inferred: bool = False
     """True if the dialect was inferred from the template and is not a registered dialect."""
     warnings: tuple[str, ...] = ()
     """Problems with the template."""
     tried: bool = True
     """True if a chat template was rendered; False if only names and markers were available."""
+
+    def __repr__(self) -> str:
+        name = None if self.dialect is None else self.dialect.name
+        shown = [repr(name), f"confidence={self.confidence:.2f}"]
+        if self.runners_up:
+            shown.append(f"runners_up={self.runners_up[:3]}")
+        shown += [key for key in ("inferred", "renders_calls", "renders_reasoning") if getattr(self, key)]
+        return f"Detection({', '.join(shown)})"
 
     @property
     def declaration(self) -> str:

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...chat_templates import (
-    ChatTemplate,
-    ChatTemplateError,
-    ChatTemplateLimit,
-    normalise_history,
-)
-from ...chat_templates._jinja_environment import RenderMode
 from ...message import Message
+from ...templates import ChatTemplate, ChatTemplateError, ChatTemplateLimit, RenderMode, normalise_history
 from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
 
 QUESTION: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
@@ -35,9 +29,9 @@ _TOTAL_TIMEOUT: Final = 30.0
 
 
 class TemplateProbe(ChatTemplate):
-    """Chat template with lenient rendering, for finding out how it formats messages.
+    """Chat template with lenient rendering, used to find out how the template formats messages.
 
-    The time is fixed, and undefined variables are empty.  Templates may change lists, which the
+    The current time is fixed, and undefined variables are empty.  The template may modify lists, which the
     Transformers sandbox forbids but other engines allow.
     """
 
@@ -66,7 +60,7 @@ class TemplateProbe(ChatTemplate):
             try:
                 return self.render(history, candidate, add_generation_prompt=generation, **variables)
             except ChatTemplateLimit:
-                raise  # a template that exceeds a limit has not refused the message
+                raise  # exceeding a limit does not mean that the template refuses the message
             except ChatTemplateError:
                 continue
         return ""
@@ -100,7 +94,8 @@ class TemplateProbe(ChatTemplate):
 def message_dict(message: Message, key: str) -> dict[str, object]:
     """Convert a message to the dictionary that a request contains.
 
-    :param key: either the message key that the template reads reasoning from, or the literal ``parts``.
+    :param key: the message key from which the template reads reasoning, or ``parts`` if reasoning is a part
+        of the content.
     """
     content: object = message.content
     if message.reasoning and key == "parts":
@@ -132,8 +127,8 @@ def _split_point(text: str, prompt: str) -> int:
 def _shared_end(text: str, other: str) -> int:
     """Return the length of the longest common suffix of two renderings that does not split a marker.
 
-    The suffix is the end of every turn, and text that the template adds to every prompt.  It starts at a
-    marker or at whitespace.
+    The suffix consists of the end marker of the turn and the text that the template adds to every prompt.  It
+    starts at a marker or at whitespace.
     """
     length = 0
     while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ...dialects._declaration import Dialect
-from ...dialects._registry import get_dialect
+from ...dialects import Dialect, get_dialect
 from ...errors import UnknownDialect
 from ..sources import Source
 from .dialect_markers import call_markers, other_markers

@@ -15,17 +15,13 @@ from typing import Any
 
 from ..._core.render.example_output import EXAMPLE
 from ..._core.token_ids.tokenizer_adapters import substitute
-from ...dialects._control_token_pattern import CONTROL_TOKEN
-from ...dialects._declaration import Dialect
-from ...dialects._family_request_facts import SWITCHES, RequestFacts
-from ...dialects._registry import facts_of, get_dialect
-from ...dialects._templates import Literal as LiteralPiece
-from ...dialects._templates import parse_template, split_marks
+from ...dialects import CONTROL_TOKEN, SWITCHES, Dialect, RequestFacts, facts_of, get_dialect
+from ...dialects.templates import Literal as LiteralPiece
+from ...dialects.templates import parse_template, split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message
 from ...parser import parse
-from ...planning import Plan, plan
-from ...planning._truth_table import switch
+from ...planning import Plan, plan, switch
 from ..detect.detect_dialect import WITHOUT_TOOLS, detect_dialect
 from ..detect.probe_messages import FLAT_TOOLS
 from ..detect.template_probe import TemplateProbe
@@ -476,7 +472,7 @@ class _Doctor:
         return "" if usual and only_one else str(model.file)
 
     def has_reasoning(self) -> bool:
-        """Return whether the template renders reasoning, opens it in prompts, or has a variable for it."""
+        """Return whether the template renders reasoning, opens it in prompts, or has an option for it."""
         reasoning = self.detection.reasoning
         dialect = self.dialect
         framed = (

@@ -6,7 +6,7 @@ parsers but builds a grammar from the chat template, so calls that the template 
 that grammar.
 
 ``tests/models/test_engine_parsers.py`` repeats these tests if the engines are installed.
-``tools/coming_from.py`` counts the defects on malformed outputs.
+``lab/coming_from.py`` counts the defects on malformed outputs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LlamaCppSupport: TypeAlias = Literal["reads", "untried", "none"]
 """``reads``: llama.cpp parses the calls of this dialect; ``untried``: no template was available for a test;
 ``none``: llama.cpp does not parse them."""
 ReadingResult: TypeAlias = Literal["fine", "wrong", "nothing"]
-"""Result of a test of a parser on calls: ``fine`` (all correct), ``wrong`` (some wrong) or ``nothing`` (none
-found)."""
+"""Result of parsing calls: ``fine`` (all calls correct), ``wrong`` (some calls wrong) or ``nothing`` (no
+calls found)."""
 
 VERSIONS: Final[Mapping[EngineName, str]] = {
     "vllm": "0.32.0",
@@ -257,14 +257,14 @@ CAVEATS: Final = (
 class Defect(NamedTuple):
     """Error in an engine's own parsers that changes or loses a tool call.
 
-    ``tools/coming_from.py`` counts these errors, and fails if the table ``DEFECTS`` is out of date.
+    ``lab/coming_from.py`` counts these errors, and fails if the table ``DEFECTS`` is out of date.
     """
 
     engine: EngineName
     topic: str
     """The topic of the test outputs in which the error occurred."""
     outcomes: tuple[str, ...]
-    """The outcomes of the error, as ``tools/coming_from.py`` names them."""
+    """The outcomes of the error, as ``lab/coming_from.py`` names them."""
     text: str
     """The description for users."""
     whole: frozenset[str]
@@ -426,8 +426,10 @@ DIFFERS: Final[Mapping[tuple[str, str], ReadingResult]] = {
     ("functionary", "qwen3_coder"): "wrong",
     ("lfm2", "pythonic"): "nothing",
 }
-"""Test results for a dialect and a vLLM parser, if unspool's dialect with the parser's name gives another
-result."""
+"""Results of vLLM parsers on the output of other dialects, keyed by dialect and parser.
+
+The table contains only results that differ from those of unspool's dialect with the parser's name.
+"""
 
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
     "vllm": frozenset(

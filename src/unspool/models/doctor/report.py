@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ...dialects._declaration import Dialect
-from ...planning._build_plan import DECISIONS
+from ...dialects import Dialect
+from ...planning import DECISIONS
 from ..detect.result import Detection
 from ..sources import Source
 from ..sources.source import EngineName as ServerName

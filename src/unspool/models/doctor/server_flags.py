@@ -36,7 +36,7 @@ class ServerModel(NamedTuple):
     has_calls: bool
     """True if the dialect has tool calls."""
     has_reasoning: bool
-    """True if the template renders reasoning, opens it in prompts, or has a variable for it."""
+    """True if the template renders reasoning, opens it in prompts, or has an option for it."""
     weights: str = "MODEL.gguf"
     """The GGUF file, for llama.cpp."""
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..._core.render.example_output import EXAMPLE, calls_of, example, read_example
-from ...dialects._declaration import Dialect
-from ...dialects._family_request_facts import RequestFacts
-from ...dialects._registry import get_dialect
+from ...dialects import Dialect, RequestFacts, get_dialect
 from ...message import Message
 from ...parser import parse
 from ..detect.result import Reasoning
@@ -35,7 +33,7 @@ class SettingsCheck:
     reasoning: Reasoning
     """Properties of reasoning in the template."""
     has_reasoning: bool
-    """True if the template renders reasoning, opens it in prompts, or has a variable for it."""
+    """True if the template renders reasoning, opens it in prompts, or has an option for it."""
     vocabulary: Vocabulary | None
     markers: Sequence[Marker]
     facts: RequestFacts | None

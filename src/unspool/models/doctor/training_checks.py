@@ -1,7 +1,7 @@
 """Checks whether a chat template is suitable for training: prefix stability and ``{% generation %}`` marks.
 
 A trajectory is sampled turn by turn.  If the next prompt does not start with the previous prompt and output,
-training uses other token ids than the sampled ones, without any error.  Transformers builds the training mask
+training silently uses token ids that differ from the sampled ones.  Transformers builds the training mask
 from ``{% generation %}`` marks; without them, the mask is all zeros.  Both properties are checked on
 conversations in which placeholders stand for the text of the model.
 """
@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ...chat_templates._capabilities import ChatMessage
-from ...chat_templates._chat_template import ChatTemplate, ChatTemplateError
-from ...chat_templates._prefix_stability import (
+from ...templates import ChatMessage, ChatTemplate, ChatTemplateError
+from ...templates.prefix_stability import (
     CONTENT,
     QUESTION,
     TAG,
@@ -43,10 +42,11 @@ class PrefixCase(NamedTuple):
     thinking: bool
     """True if the model's turns contain reasoning."""
     verdict: PrefixResult
-    """``kept``: the next prompt starts with the previous text; ``broken``: it does not; ``refused``: the
-    template fails; ``opens``: the case cannot occur, because every prompt opens reasoning."""
+    """``kept``: the next prompt starts with the previous prompt and output; ``broken``: it does not;
+    ``refused``: the template fails; ``opens``: the case cannot occur, because every prompt opens
+    reasoning."""
     difference: Difference | None = None
-    """The first difference between the next prompt and the previous text."""
+    """The first difference between the next prompt and the previous prompt and output."""
     why: str = ""
     """The template's error message if it refuses the conversation."""
 
@@ -69,12 +69,12 @@ class PrefixCase(NamedTuple):
 
 
 class MaskMarks(NamedTuple):
-    """Parts of a turn: True if ``{% generation %}`` marks the part, None if it is not rendered."""
+    """For each part of a turn: True if ``{% generation %}`` marks the part, None if it is not rendered."""
 
     answer: bool
     """The content; if the content is not marked, the training mask is all zeros."""
     end_of_turn: bool | None = None
-    """The end marker of the turn; if the marker is not marked, training does not teach the model to stop."""
+    """The end-of-turn text; if this text is not marked, training does not teach the model to stop."""
     calls: bool | None = None
     reasoning: bool | None = None
     empty_block: bool | None = None
@@ -192,7 +192,7 @@ class _Check:
         )
 
     def block(self, before: str, marks: ReasoningMarkers | None) -> tuple[int, int] | None:
-        """Return the span of the closing marker of an empty reasoning block; None if there is no block."""
+        """Return the span of an empty reasoning block's closing marker; None if there is no block."""
         at = -1 if marks is None else before.rfind(marks.closer)
         if marks is None or at < before.find(QUESTION):
             return None

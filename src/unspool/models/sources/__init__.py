@@ -1,6 +1,6 @@
 """Places that describe a model: files, directories, caches and running servers."""
 
-from .resolve import find_source, from_stream, read_source
+from .resolve import find_source, from_stream, read_source, read_template
 from .source import Source
 
-__all__ = ["Source", "find_source", "from_stream", "read_source"]
+__all__ = ["Source", "find_source", "from_stream", "read_source", "read_template"]

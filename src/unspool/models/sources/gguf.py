@@ -287,7 +287,7 @@ class _HeaderReader:
 
     def _bounded(self, count: int, limit: int, what: str) -> int:
         if count > limit:
-            raise self._invalid(f"{count} {what}")
+            raise self._invalid(f"{count} {what}; the limit is {limit}")
         return count
 
     def _invalid(self, why: str) -> UsageError:

@@ -52,7 +52,7 @@ def from_hub(text: str) -> Source | None:
 
 
 def snapshot_in(path: Path) -> tuple[Path, str] | None:
-    """Return the snapshot and the model's name for a directory in a Hugging Face cache; None for others."""
+    """Return the snapshot and model name for a directory in a cache; None for directories outside caches."""
     if path.name.startswith("models--") and (path / "snapshots").is_dir():
         return _snapshot(path, ""), path.name.removeprefix("models--").replace("--", "/", 1)
     if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):

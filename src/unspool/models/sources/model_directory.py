@@ -22,7 +22,7 @@ def from_file(path: Path) -> Source:
     if path.suffix == ".gguf" or _begins_with_magic(path):
         return read_gguf(path)
     if path.name in ("tokenizer.json", "config.json", "generation_config.json", "tekken.json"):
-        raise UsageError(f"{path} does not hold a chat template: give its directory, {path.parent}")
+        raise UsageError(f"{path} does not contain a chat template: give the model directory, {path.parent}")
     if path.suffix != ".json":
         text = read_text(path)
         if not is_template(text):

@@ -23,14 +23,14 @@ from .running_server import from_server, is_url
 from .source import Source, is_template
 from .text_files import json_object, read_text
 
-__all__ = ["Source", "find_source", "read_source"]
+__all__ = ["Source", "find_source", "read_source", "read_template"]
 
 _VALID_SOURCES: Final = (
     "a chat template, a tokenizer_config.json, a model directory, a GGUF file, the name of a downloaded "
     "model or the address of a server"
 )
 _MAX_PATH_LENGTH: Final = 4096
-"""Maximum length of a string that is tried as a path."""
+"""Maximum length of a string that is treated as a possible path."""
 _MAX_INPUT_BYTES: Final = 1 << 26
 """Maximum size of text on standard input."""
 _MAX_TEMPLATE_BYTES: Final = 1 << 20
@@ -57,6 +57,18 @@ def read_source(value: object) -> Source:
     if "\n" in value or len(value) > _MAX_PATH_LENGTH:
         raise UsageError(f"{value[:60]!r}... is {NO_TEMPLATE}")
     return find_source(value)
+
+
+def read_template(value: str | Mapping[str, object]) -> Source:
+    """Return the ``Source`` for a template or a tokenizer configuration, without reading files."""
+    if isinstance(value, Mapping):
+        return from_config(value, "the tokenizer configuration")
+    if is_template(value) or is_modelfile(value) or is_go_template(value):
+        return _from_text(value, "the text", Path())
+    raise UsageError(
+        f"{value[:60]!r} is {NO_TEMPLATE}: unspool.models has detect_model() for paths and names of models, "
+        "and detect_server() for servers"
+    )
 
 
 def find_source(text: str) -> Source:
@@ -86,7 +98,7 @@ def _is_path(path: Path) -> bool:
     try:
         return path.exists() or path.is_absolute() or path.suffix in _SUFFIXES
     except OSError:
-        return True  # such as a name that is too long; opening the file reports the error
+        return True  # for example, the name is too long; opening the file reports the error
 
 
 def _from_path(path: Path) -> Source:

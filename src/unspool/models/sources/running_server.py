@@ -216,7 +216,7 @@ def _ollama(server: _Server, model: str) -> Source | None:
 
 
 def _only_model(server: _Server) -> str:
-    """Return the name of the only loaded model, or else of the only downloaded model."""
+    """Return the name of the only loaded model; if no model is loaded, of the only downloaded model."""
     names: list[str] = []
     for path in ("/api/ps", "/api/tags"):
         listed = (server.get(path) or {}).get("models")

@@ -15,7 +15,7 @@ _TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token
 
 
 class Vocabulary:
-    """The tokens that a tokenizer matches as a whole, without its ordinary tokens.
+    """The tokens that a tokenizer matches as a whole, such as special tokens; ordinary tokens are left out.
 
     These tokens are sufficient for planning a request, so no tokenizer package is needed.
     """
@@ -46,7 +46,7 @@ class Source:
     origin: str
     """Description of the place where the template was found."""
     tokens: Mapping[str, str] = field(default_factory=dict)
-    """Special tokens that are passed to the template as variables, by variable name."""
+    """Special tokens that are passed to the template as variables, keyed by variable name."""
     config: Mapping[str, object] = field(default_factory=dict)
     """The contents of ``tokenizer_config.json``."""
     model_type: str = ""
@@ -56,7 +56,7 @@ class Source:
     file: Path | None = None
     """The file that contains the template."""
     others: Mapping[str, str] = field(default_factory=dict)
-    """Other templates of the model, by file name or description."""
+    """Other templates of the model, keyed by file name or description."""
     kind: SourceKind = "text"
     """The kind of place that the source was read from."""
     name: str = ""
@@ -74,7 +74,7 @@ class Source:
     go_template: str = ""
     """Ollama's template for the model, which is a Go template."""
     families: tuple[str, ...] = ()
-    """Names of the model family, or paths whose names may identify it."""
+    """Names of the model family, or paths whose names may identify the family."""
     parser: str = ""
     """The tool call parser that the engine is configured to use."""
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def is_template(text: str) -> bool:
 
 
 def token_texts(config: Mapping[str, object]) -> dict[str, str]:
-    """Return the special tokens in a tokenizer configuration, by variable name."""
+    """Return the special tokens in a tokenizer configuration, keyed by variable name."""
     tokens: dict[str, str] = {}
     for name in _TOKENS:
         token = config.get(name)

@@ -17,7 +17,7 @@ def read_json(path: Path) -> dict[str, object]:
 def json_object(text: str, origin: str) -> dict[str, object]:
     """Parse text as a JSON object.
 
-    :param origin: the place of the text, for error messages.
+    :param origin: description of the source of the text, for error messages.
     """
     try:
         value = json.loads(text)

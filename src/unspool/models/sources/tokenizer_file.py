@@ -9,7 +9,7 @@ from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ...errors import UsageError
 
 _EXTRAS: Final = {"tokenizer.json": "tokenizers", "tekken.json": "mistral"}
-"""The extra of unspool that installs the package for loading each file."""
+"""For each tokenizer file, the extra of unspool that installs the package for loading the file."""
 
 
 def find_tokenizer_file(directory: Path) -> Path | None:

@@ -7,13 +7,12 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import ChatStream, Chunk
+from ....wire import ChatStream, Chunk, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.failure import Failure
 from ...http.json_encoding import encode_line
-from ...upstreams.base import Usage
 from ..error_bodies import openai_error
 from ..sse import DONE, data_event
 
@@ -23,8 +22,10 @@ class ChatEncoder(ResponseEncoder):
 
     end = DONE
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
         self._streams: list[ChatStream] = []
         """One wire encoder per choice."""
         self._exposes_tokens = self.exposes_tokens()
@@ -37,13 +38,16 @@ class ChatEncoder(ResponseEncoder):
 
     def opening(self) -> bytes:
         request, model = self.request, self.model
-        first = ChatStream(self.readers[0].planned, model=model, include_usage=request.include_usage)
+        first = ChatStream(
+            self.readers[0].planned, model=model, options=self.options, include_usage=request.include_usage
+        )
         self._streams = [first]
         for index in range(1, len(self.readers)):
             self._streams.append(
                 ChatStream(
                     self.readers[index].planned,
                     model=model,
+                    options=self.options,
                     id=first.id,
                     created=first.created,
                     index=index,
@@ -54,12 +58,12 @@ class ChatEncoder(ResponseEncoder):
         self._head = b'data: %b,"choices":' % encode_line(head)[:-1]
         chunks: list[Chunk] = []
         for stream in self._streams:
-            chunks += stream.encode(())
+            chunks += stream.feed(())
         return self._sse(chunks)
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
         stream = self._streams[choice]
-        chunks = stream.encode(events)
+        chunks = stream.feed(events)
         if stream.failed:
             self.failed = True
         if self._exposes_tokens and chunks and "choices" in chunks[0]:
@@ -70,15 +74,17 @@ class ChatEncoder(ResponseEncoder):
         return [stream.finish_reason for stream in self._streams]
 
     def closing(self) -> bytes:
-        chunks = self._streams[0].usage_chunk(_usage(self.usage, self.reasoning_tokens()))
+        chunks = self._streams[0].feed((), usage=self.wire_usage())
         return b"".join([*map(data_event, chunks), DONE])
 
     def failing(self, failure: Failure) -> bytes:
         return data_event(openai_error(failure)) + self.end
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        usage = _usage(self.usage, self.reasoning_tokens())
-        out = ChatStream(self.readers[0].planned, model=self.model).response(*messages, usage=usage)
+        usage = self.wire_usage()
+        out = ChatStream(self.readers[0].planned, model=self.model, options=self.options).response(
+            *messages, usage=usage
+        )
         choices: Any = out["choices"]
         if self._exposes_tokens:
             for choice, reader in zip(choices, self.readers, strict=True):
@@ -107,7 +113,7 @@ class ChatEncoder(ResponseEncoder):
 
     def _sse(self, chunks: Iterable[Chunk]) -> bytes:
         if self.request.continuous_usage:
-            usage = _usage(self.usage, self.reasoning_tokens())
+            usage = self.wire_usage().to_chat()
             return b"".join([data_event({**chunk, "usage": usage}) for chunk in chunks])
         out = []
         for chunk in chunks:
@@ -116,13 +122,3 @@ class ChatEncoder(ResponseEncoder):
             else:
                 out.append(b"%b%b%b" % (self._head, encode_line(chunk["choices"]), self._tail))
         return b"".join(out)
-
-
-def _usage(usage: Usage, reasoning: int) -> dict[str, Any]:
-    return {
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.prompt + usage.completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
-        "completion_tokens_details": {"reasoning_tokens": min(reasoning, usage.completion)},
-    }

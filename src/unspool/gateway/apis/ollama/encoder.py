@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import Chunk, OllamaStream
-from ....wire._ollama import Form
+from ....wire import Chunk, Form, OllamaStream, Usage, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
@@ -24,10 +24,14 @@ class OllamaEncoder(ResponseEncoder):
 
     headers = LINES
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
         form: Form = "generate" if request.api == "ollama_generate" else "chat"
-        self._stream = OllamaStream(readers[0].planned, model=model, form=form, load_arguments=raw_json)
+        self._stream = OllamaStream(
+            readers[0].planned, model=model, options=options, form=form, load_arguments=raw_json
+        )
         self._started = time.monotonic_ns()
         self._exposes_tokens = self.exposes_tokens()
         # Ollama clients read every line as a chunk, so a ping is a chunk without output.
@@ -37,15 +41,14 @@ class OllamaEncoder(ResponseEncoder):
         return b""
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
-        chunks = self._stream.encode(self._hold_back_finish(events))
+        chunks = self._stream.feed(self._hold_back_finish(events))
         self.failed = self._stream.failed
         if self._exposes_tokens and chunks:
             chunks[0]["logprobs"] = self.readers[choice].take_logprobs()
         return _lines(chunks)
 
     def closing(self) -> bytes:
-        self._stream.counts = self._counts()
-        return _lines(self._stream.encode(self._finish))
+        return _lines(self._stream.feed(self._finish, usage=self._usage()))
 
     def failing(self, failure: Failure) -> bytes:
         return _lines([ollama_api_error(failure)])
@@ -54,26 +57,13 @@ class OllamaEncoder(ResponseEncoder):
         return [self._stream.finish_reason]
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        self._stream.counts = self._counts()
-        response = self._stream.response(messages[0])
+        response = self._stream.response(messages[0], usage=self._usage())
         if self._exposes_tokens:
             response["logprobs"] = self.readers[0].take_logprobs()
         return response
 
-    def _counts(self) -> dict[str, int]:
-        """Return token counts, and durations in nanoseconds.
-
-        Upstreams do not report how much time the prompt took, so ``eval_duration`` is the total time.
-        """
-        elapsed = time.monotonic_ns() - self._started
-        return {
-            "total_duration": elapsed,
-            "load_duration": 0,
-            "prompt_eval_count": self.usage.prompt,
-            "prompt_eval_duration": 0,
-            "eval_count": self.usage.completion,
-            "eval_duration": elapsed,
-        }
+    def _usage(self) -> Usage:
+        return replace(self.wire_usage(), duration=time.monotonic_ns() - self._started)
 
 
 def _lines(chunks: Iterable[Chunk]) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ....dialects._registry import get_dialect
+from ....dialects import get_dialect
 from ...generation.model import Model
 from ...generation.served_models import ServedModel, ServedModels
 from ...http.exchange import Exchange

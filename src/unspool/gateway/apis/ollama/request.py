@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from ....dialects._id_format import OPENAI_ID
+from ....dialects import OPENAI_ID
 from ...generation.request import GenerationRequest
 from ...http.failure import invalid
 from ..validation import check_tools, decode_body, read_stops

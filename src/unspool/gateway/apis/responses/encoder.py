@@ -7,25 +7,27 @@ from typing import Any
 
 from ....events import Event, FinishReason
 from ....message import Message
-from ....wire import ResponsesStream
+from ....wire import ResponsesStream, WireOptions
 from ...generation.choice_reader import Reader
 from ...generation.request import GenerationRequest
 from ...generation.response_encoder import ResponseEncoder
 from ...http.failure import Failure
-from ...upstreams.base import Usage
 from ..sse import named_events
 
 
 class ResponsesEncoder(ResponseEncoder):
     """Encoder for the response to one Responses request."""
 
-    def __init__(self, request: GenerationRequest, model: str, readers: Sequence[Reader]) -> None:
-        super().__init__(request, model, readers)
+    def __init__(
+        self, request: GenerationRequest, model: str, readers: Sequence[Reader], options: WireOptions
+    ) -> None:
+        super().__init__(request, model, readers, options)
         self._response: Any = None
         """Complete response of a stream; set when the stream is closed."""
         self._stream = ResponsesStream(
             readers[0].planned,
             model=model,
+            options=options,
             custom_tools=request.custom_tools,
             namespaces=request.namespaces,
             echo=request.echo,
@@ -34,18 +36,17 @@ class ResponsesEncoder(ResponseEncoder):
         self._exposes_tokens = self.exposes_tokens()
 
     def opening(self) -> bytes:
-        return named_events(self._stream.encode(()))
+        return named_events(self._stream.feed(()))
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
         if self._exposes_tokens:
             self._stream.logprobs += self.readers[choice].take_content_logprobs()
-        data = named_events(self._stream.encode(self._hold_back_finish(events)))
+        data = named_events(self._stream.feed(self._hold_back_finish(events)))
         self.failed = self._stream.failed
         return data
 
     def closing(self) -> bytes:
-        self._stream.usage = _usage(self.usage, self.reasoning_tokens())
-        chunks = self._stream.encode(self._finish)
+        chunks = self._stream.feed(self._finish, usage=self.wire_usage())
         self._response = chunks[-1]["response"]
         return named_events(chunks)
 
@@ -63,17 +64,6 @@ class ResponsesEncoder(ResponseEncoder):
         return [self._stream.finish_reason]
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        self._stream.usage = _usage(self.usage, self.reasoning_tokens())
         if self._exposes_tokens:
             self._stream.logprobs = self.readers[0].take_content_logprobs()
-        return self._stream.response(messages[0])
-
-
-def _usage(usage: Usage, reasoning: int) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
-        "output_tokens": usage.completion,
-        "output_tokens_details": {"reasoning_tokens": min(reasoning, usage.completion)},
-        "total_tokens": usage.prompt + usage.completion,
-    }
+        return self._stream.response(messages[0], usage=self.wire_usage())

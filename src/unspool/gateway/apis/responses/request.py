@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from ....wire._responses import CUSTOM_INPUT
+from ....wire import CUSTOM_INPUT
 from ...conversation import media
 from ...conversation.media import Part
 from ...generation.request import GenerationRequest

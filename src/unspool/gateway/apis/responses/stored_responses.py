@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from ....dialects._id_format import IdFormat
+from ....dialects import IdFormat
 from ...http.exchange import Exchange
 from ...http.failure import Failure, invalid
 from ...http.json_encoding import encode_json, encode_line

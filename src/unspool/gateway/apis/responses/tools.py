@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ....wire._responses import CUSTOM_INPUT
+from ....wire import CUSTOM_INPUT
 from ...http.failure import Failure, invalid
 
 _SEPARATOR: Final = "__"

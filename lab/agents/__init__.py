@@ -1,0 +1,1 @@
+"""Agent runs: published agents against the gateway and a scripted engine."""

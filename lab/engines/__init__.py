@@ -1,0 +1,1 @@
+"""Engine runs: other servers with unspool inside, on models without weights."""

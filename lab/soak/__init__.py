@@ -1,0 +1,1 @@
+"""Soak test: gateways under faults on all sides."""

@@ -1,0 +1,1 @@
+"""Tests of the programs in ``lab``, and of unspool inside other engines."""

@@ -1,0 +1,356 @@
+"""Runs in vLLM's environment: prints how vLLM's classes see our plug-in, as JSON.
+
+One process answers everything, because importing vLLM takes most of the time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import vllm.sampling_params
+from transformers import AutoTokenizer
+from vllm import reasoning as vllm_reasoning
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
+from vllm.parser.abstract_parser import Parser
+from vllm.parser.parser_manager import ParserManager
+from vllm.reasoning import ReasoningParser, ReasoningParserManager
+from vllm.tokenizers.hf import get_cached_tokenizer
+from vllm.tool_parsers import ToolParser, ToolParserManager
+
+from lab.engines.models import prompt_ends, recordings, write_model
+from unspool import integrations
+from unspool.integrations.vllm import _parser_classes as parsers
+from unspool.integrations.vllm import register
+
+DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
+
+
+class _Lines(logging.Handler):
+    """Collects log lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def take(self) -> list[str]:
+        """Return what was logged since the last call."""
+        lines, self.lines = self.lines, []
+        return lines
+
+
+LINES = _Lines()
+
+
+def main() -> None:
+    """Run every check, ordered so that later checks do not hide the results of earlier ones."""
+    parsers.log.addHandler(LINES)
+    parsers.log.setLevel(logging.INFO)
+    parsers.log.propagate = False
+    report: dict[str, Any] = {"before": sorted(ToolParserManager.lazy_parsers)}
+    report |= {"unregistrable": unregistrable(), "unknown_release": unknown_release()}
+    report |= registered()
+    report |= {"contracts": contracts(), "replaced": replaced()}
+    with tempfile.TemporaryDirectory() as folder:
+        for dialect in DIALECTS:
+            model = write_model(Path(folder) / dialect, dialect)
+            tokenizer = get_cached_tokenizer(AutoTokenizer.from_pretrained(model))
+            report[f"streams {dialect}"] = streams(dialect, tokenizer)
+            report[f"ends {dialect}"] = ends(dialect, tokenizer)
+            report[f"begins {dialect}"] = begins(dialect, tokenizer)
+            if dialect == "hermes":
+                report["detected"] = detected(tokenizer)
+                report["forced"] = forced(tokenizer)
+    print("\n" + json.dumps(report))
+
+
+# -- registration
+
+
+def unregistrable() -> list[str]:
+    """Return what is logged where a registry is missing."""
+    manager = vllm_reasoning.ReasoningParserManager
+    del vllm_reasoning.ReasoningParserManager
+    try:
+        register()
+        register()
+    finally:
+        vllm_reasoning.ReasoningParserManager = manager
+        parsers._warn_once.cache_clear()
+    return LINES.take()
+
+
+def unknown_release() -> dict[str, Any]:
+    """Return what serves our names where a class is missing, and what is logged."""
+    register()
+    for name in ("hermes", "kimi_k2"):  # load what vLLM itself needs before hiding it
+        ToolParserManager.get_tool_parser(name)
+        ParserManager.get_parser(name, "kimi_k2", enable_auto_tools=True)
+    params = vllm.sampling_params.StructuredOutputsParams
+    del vllm.sampling_params.StructuredOutputsParams
+    try:
+        served = {
+            name: ToolParserManager.get_tool_parser(name).__module__
+            for name in ("unspool_hermes", "unspool_kimi_k2")
+        }
+        served["reasoning"] = ReasoningParserManager.get_reasoning_parser("unspool_kimi_k2").__module__
+        served["both"] = ParserManager.get_parser(
+            "unspool_hermes", "unspool_hermes", enable_auto_tools=True
+        ).__name__
+    finally:
+        vllm.sampling_params.StructuredOutputsParams = params
+        parsers._warn_once.cache_clear()
+        parsers.parser_class.cache_clear()
+        ToolParserManager.tool_parsers.clear()
+        ReasoningParserManager.reasoning_parsers.clear()
+        for name in [name for name in sys.modules if name.startswith(f"{integrations.__name__}.vllm.")]:
+            if name != parsers.__name__:
+                del sys.modules[name]
+    return {"served": served, "said": LINES.take()}
+
+
+def registered() -> dict[str, Any]:
+    """Return what the registries know, and what importing them has loaded."""
+    register()
+    register()
+    return {
+        "tools": sorted(ToolParserManager.list_registered()),
+        "reasoning": sorted(ReasoningParserManager.list_registered()),
+        "loaded": [name for name in sys.modules if name.startswith(f"{integrations.__name__}.vllm.")],
+        "said": LINES.take(),
+    }
+
+
+@contextmanager
+def replacing(names: str) -> Iterator[None]:
+    """Request the replacement of these names."""
+    kept = dict(ToolParserManager.lazy_parsers), dict(ReasoningParserManager.lazy_parsers)
+    os.environ["UNSPOOL_REPLACE"] = names
+    try:
+        register()
+        yield
+    finally:
+        del os.environ["UNSPOOL_REPLACE"]
+        ToolParserManager.lazy_parsers, ReasoningParserManager.lazy_parsers = kept
+        ToolParserManager.tool_parsers.clear()
+        ReasoningParserManager.reasoning_parsers.clear()
+
+
+def replaced() -> dict[str, Any]:
+    """Return which of vLLM's own names are replaced, for each setting."""
+    classes: dict[str, Any] = {}
+    for names in ("hermes,qwen3,nonsense", "all", ""):
+        with replacing(names):
+            tools, reasons = ToolParserManager.lazy_parsers, ReasoningParserManager.lazy_parsers
+            classes[names] = {
+                "tools": [name for name, (module, _) in tools.items() if module == parsers.__name__],
+                "reasoning": [name for name, (module, _) in reasons.items() if module == parsers.__name__],
+                "said": LINES.take(),
+            }
+            if names == "hermes,qwen3,nonsense":
+                made: Any = ParserManager.get_parser("hermes", "qwen3", enable_auto_tools=True)
+                classes["composed"] = made.__name__
+    return classes
+
+
+# -- contracts
+
+
+def contracts() -> dict[str, list[str]]:
+    """Return, by class, the methods whose parameters differ from those of the overridden class."""
+    ours: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
+    pairs = {
+        "Parser": (ours, Parser),
+        "ReasoningParser": (ours.reasoning_parser_cls, ReasoningParser),
+        "ToolParser": (ours.tool_parser_cls, ToolParser),
+    }
+    return {name: [*_unlike(*pair), *_abstract(*pair)] for name, pair in pairs.items()}
+
+
+def _unlike(ours: type, theirs: type) -> Iterator[str]:
+    for name, method in inspect.getmembers(theirs, inspect.isfunction):
+        mine = getattr(ours, name)
+        if name == "__init__" or mine is method:
+            continue
+        parameters = list(inspect.signature(method).parameters)
+        if list(inspect.signature(mine).parameters) != parameters:
+            yield name
+
+
+def _abstract(ours: type, theirs: type) -> Iterator[str]:
+    for name, method in inspect.getmembers(theirs, inspect.isfunction):
+        if getattr(method, "__isabstractmethod__", False) and getattr(ours, name) is method:
+            yield name
+
+
+# -- parsing
+
+
+def detected(tokenizer: Any) -> dict[str, Any]:
+    """Return how the name that selects the dialect from the template resolves."""
+    LINES.take()
+    made: Any = ParserManager.get_parser(
+        "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
+    )
+    logged = LINES.take()
+    tokenizer.chat_template = "{{ messages }}"
+    from unspool.integrations.vllm import _model_format
+
+    _model_format.model_format.cache_clear()
+    _model_format._detect.cache_clear()
+    try:
+        ParserManager.get_parser(
+            "unspool", "unspool", enable_auto_tools=True, model_name="tiny", tokenizer=tokenizer
+        )
+    except TypeError as error:
+        return {"made": made.__name__, "said": logged, "refused": str(error)}
+    return {"made": made.__name__, "said": logged, "refused": ""}
+
+
+def forced(tokenizer: Any) -> list[bool]:
+    """Return whether forced calls, and calls of strict tools, use a structural tag."""
+    made: Any = ParserManager.get_parser("unspool_hermes", "unspool_hermes", enable_auto_tools=True)
+    results = []
+    for choice in ("required", {"type": "function", "function": {"name": "run_python"}}, "auto", "none"):
+        request = _request("hermes", tool_choice=choice)
+        adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
+        results.append(adjusted.structured_outputs is not None)
+    return results
+
+
+def _request(dialect: str, **options: Any) -> Any:
+    return ChatCompletionRequest(
+        model="tiny",
+        messages=[{"role": "user", "content": "Hi"}],
+        tools=recordings()[dialect].tools,
+        **{"tool_choice": "auto"} | options,
+    )
+
+
+def ends(dialect: str, tokenizer: Any) -> dict[str, Any]:
+    """Return where the engine core is told that reasoning ends, token by token."""
+    on, off = prompt_ends(dialect)
+    part: Any = ReasoningParserManager.get_reasoning_parser(f"unspool_{dialect}")
+    prompt = tokenizer.encode(on, add_special_tokens=False)
+    ids = prompt + tokenizer.encode(recordings()[dialect].output, add_special_tokens=False)
+    made = part(tokenizer, chat_template_kwargs={})
+    steps = [
+        end
+        for end in range(len(prompt) + 1, len(ids))
+        if made.is_reasoning_end_streaming(ids[:end], ids[end - 1 : end])
+    ]
+    return {
+        "prompt": made.is_reasoning_end(prompt),
+        "off": made.is_reasoning_end(tokenizer.encode(off, add_special_tokens=False)),
+        "before": tokenizer.decode(ids[len(prompt) : steps[0]]) if steps else None,
+        "start": made.reasoning_start_str,
+        "end": made.reasoning_end_str,
+    }
+
+
+def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
+    """Return whether the engine applies the grammar of a request from the first token on."""
+    made: Any = ParserManager.get_parser(f"unspool_{dialect}", f"unspool_{dialect}", enable_auto_tools=True)
+    part: Any = ReasoningParserManager.get_reasoning_parser(f"unspool_{dialect}")
+    prompt = tokenizer.encode(prompt_ends(dialect)[0], add_special_tokens=False)
+    tools = recordings()[dialect].tools
+    offered = [{"type": "function", **tool["function"]} for tool in tools]
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+    text = {"format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}}
+    chats = {
+        "forced": _request(dialect, tool_choice="required"),
+        "format": _request(dialect, response_format=form),
+    }
+    reasoning_ended = {}
+    for name, request in chats.items():
+        parser = made(tokenizer, request.tools, chat_template_kwargs={})
+        reasoning_ended[f"chat, {name}"] = parser.adjust_request(request).resolve_reasoning_ended(
+            parser, prompt
+        )
+    requests = {
+        "forced": ResponsesRequest(model="tiny", input="Hi", tools=offered, tool_choice="required"),
+        "format": ResponsesRequest(model="tiny", input="Hi", text=text),
+    }
+    for name, request in requests.items():
+        adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
+        core = part(tokenizer, chat_template_kwargs=adjusted.chat_template_kwargs)
+        reasoning_ended[f"responses, {name}"] = core.is_reasoning_end(prompt)
+    return reasoning_ended
+
+
+def streams(dialect: str, tokenizer: Any) -> list[str]:
+    """Return the chunkings and cuts in which the streamed answer differs from the whole one."""
+    name = f"unspool_{dialect}"
+    unified: Any = ParserManager.get_parser(name, name, enable_auto_tools=True)
+    composed: Any = ParserManager.get_parser.__func__.__wrapped__(
+        ParserManager, name, name, enable_auto_tools=True
+    )
+    ids = tokenizer.encode(recordings()[dialect].output, add_special_tokens=False)
+    prompt = tokenizer.encode(prompt_ends(dialect)[0], add_special_tokens=False)
+    wrong = []
+    for kind, made in (("unified", unified), ("composed", composed)):
+        for end in (len(ids), len(ids) // 8, len(ids) // 2, len(ids) * 3 // 4, len(ids) - 4):
+            whole = _whole(made, dialect, tokenizer, ids[:end], prompt)
+            if kind == "unified" and end == len(ids) and len(whole[2]) != 3:
+                wrong.append(f"{dialect}: {whole}")
+            for size in (1, 3, 1000):
+                streamed = _streamed(made, dialect, tokenizer, ids[:end], prompt, size)
+                if streamed != whole:
+                    wrong.append(f"{kind}, {end} ids by {size}: {streamed} is not {whole}")
+    return wrong
+
+
+def _whole(made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list[int]) -> tuple[Any, ...]:
+    parser = made(tokenizer, _request(dialect).tools, chat_template_kwargs={})
+    request = parser.adjust_request(_request(dialect))
+    parser.set_prompt_token_ids(prompt)
+    text = tokenizer.decode(ids, skip_special_tokens=False).rstrip("\ufffd")
+    half = parser.reasoning_parser
+    if made.__name__ != "UnspoolParser" and (half.reasoning_end_str or "<|end|>") not in text:
+        # Outside streams, vLLM does not pass the prompt; a cut answer alone does not show that it opened
+        # reasoning.
+        half.adjust_initial_state_from_prompt(prompt)
+    thought, content, calls = parser.parse(text, request, True, ids)
+    return thought or "", content or "", [(call.name, call.arguments) for call in list(calls or ())]
+
+
+def _streamed(
+    made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list[int], size: int
+) -> tuple[Any, ...]:
+    parser = made(tokenizer, _request(dialect).tools, chat_template_kwargs={})
+    request = parser.adjust_request(_request(dialect, stream=True))
+    thought = content = ""
+    calls: list[tuple[str, str]] = []
+    shown = 0
+    for start in range(0, len(ids), size):
+        text = tokenizer.decode(ids[: start + size], skip_special_tokens=False).rstrip("\ufffd")
+        delta = parser.parse_delta(
+            text[shown:], ids[start : start + size], request, prompt, finished=start + size >= len(ids)
+        )
+        shown = max(shown, len(text))
+        if delta is None:
+            continue
+        thought += delta.reasoning or ""
+        content += delta.content or ""
+        for call in delta.tool_calls:
+            if call.function.name is not None:
+                calls.append((call.function.name, ""))
+            name, arguments = calls[call.index]
+            calls[call.index] = name, arguments + (call.function.arguments or "")
+    return thought, content, calls
+
+
+if __name__ == "__main__":
+    main()

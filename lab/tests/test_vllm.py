@@ -1,0 +1,141 @@
+"""unspool inside vLLM without an engine: registries, classes, and calls of its server.
+
+``python -m lab.environments vllm`` installs it; ``python -m lab.engines.vllm`` runs the engine itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import pytest
+
+from lab import ROOT, environments
+from unspool import list_dialects
+
+DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
+
+pytestmark = [
+    pytest.mark.skipif(
+        not environments.python("vllm").exists(), reason="no vLLM: python -m lab.environments vllm"
+    ),
+    pytest.mark.skipif(not (ROOT / ".tokenizers" / "node_modules").exists(), reason="make tokenizers"),
+    pytest.mark.xdist_group("vllm"),  # these tests share one process
+]
+
+
+@pytest.fixture(scope="module")
+def inside() -> Any:
+    path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+    run = subprocess.run(
+        [str(environments.python("vllm")), "-m", "lab.tests.in_vllm"],
+        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def test_every_dialect_is_in_both_registries(inside: Any) -> None:
+    names = {"unspool", *(f"unspool_{dialect.name}" for dialect in list_dialects())}
+    assert names <= set(inside["tools"])
+    assert names <= set(inside["reasoning"])
+
+
+def test_registration_keeps_vllm_names(inside: Any) -> None:
+    assert set(inside["before"]) <= set(inside["tools"])
+    assert inside["replaced"][""] == {
+        "tools": [name for name in inside["tools"] if name.startswith("unspool")],
+        "reasoning": [name for name in inside["reasoning"] if name.startswith("unspool")],
+        "said": [],
+    }
+
+
+def test_registration_loads_no_parser(inside: Any) -> None:
+    assert inside["loaded"] == ["unspool.integrations.vllm._parser_classes"]
+    assert inside["said"] == []
+
+
+def test_release_without_a_registry_is_reported_once(inside: Any) -> None:
+    (line,) = inside["unregistrable"]
+    assert "unspool" in line
+    assert "ReasoningParserManager" in line
+
+
+def test_release_without_a_class_falls_back_and_logs_once(inside: Any) -> None:
+    served = inside["unknown_release"]["served"]
+    assert served["unspool_hermes"].startswith("vllm.")
+    assert served["unspool_kimi_k2"].startswith("vllm.")
+    assert served["reasoning"].startswith("vllm.")
+    assert served["both"] == "_Parser"
+    (line,) = inside["unknown_release"]["said"]
+    assert "StructuredOutputsParams" in line
+
+
+def test_only_requested_names_are_replaced(inside: Any) -> None:
+    classes = inside["replaced"]["hermes,qwen3,nonsense"]
+    assert [name for name in classes["tools"] if not name.startswith("unspool")] == ["hermes"]
+    assert [name for name in classes["reasoning"] if not name.startswith("unspool")] == ["qwen3"]
+    (line,) = classes["said"]
+    assert "nonsense" in line
+    assert inside["replaced"]["composed"] == "UnspoolParser"
+
+
+def test_all_replaces_every_dialect_name(inside: Any) -> None:
+    names = set(inside["replaced"]["all"]["tools"])
+    kept = {"hf", "openai"}
+    assert set(inside["before"]) - names == kept
+
+
+@pytest.mark.parametrize("name", ["Parser", "ReasoningParser", "ToolParser"])
+def test_methods_take_the_arguments_of_vllm_classes(inside: Any, name: str) -> None:
+    assert inside["contracts"][name] == []
+
+
+def test_dialect_comes_from_the_template_and_is_logged(inside: Any) -> None:
+    names = inside["detected"]
+    assert names["made"] == "UnspoolParser"
+    (line,) = names["said"]
+    assert "hermes" in line
+
+
+def test_template_without_a_dialect_is_refused(inside: Any) -> None:
+    assert "unspool_DIALECT" in inside["detected"]["refused"]
+
+
+def test_forced_calls_use_a_structural_tag(inside: Any) -> None:
+    assert inside["forced"] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_streamed_equals_whole(inside: Any, dialect: str) -> None:
+    assert inside[f"streams {dialect}"] == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str) -> None:
+    ends = inside[f"ends {dialect}"]
+    assert "Oslo or Rome" in ends["before"]
+    assert dialect == "harmony" or ends["before"].endswith(ends["end"])
+
+
+def test_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
+    """This includes a response format after messages; the grammar of a forced call contains the messages."""
+    waits = {
+        "chat, forced": False,
+        "chat, format": False,
+        "responses, forced": False,
+        "responses, format": False,
+    }
+    assert inside["begins qwen3_coder"] == waits
+    assert inside["begins harmony"] == waits | {"chat, forced": True, "responses, forced": True}
+
+
+@pytest.mark.parametrize("dialect", ["qwen3_coder", "kimi_k2"])
+def test_prompt_decides_whether_reasoning_is_awaited(inside: Any, dialect: str) -> None:
+    ends = inside[f"ends {dialect}"]
+    assert (ends["prompt"], ends["off"]) == (False, True)

@@ -1,0 +1,42 @@
+"""Readers for values that clients write in messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import UsageError
+
+
+def joined_text(content: object, *keys: str) -> str | None:
+    """Return the text of content that is a string, or a list of strings and of objects with text.
+
+    :param keys: names of the members that contain text, in the order of preference.
+    """
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, (list, tuple)):
+        raise UsageError(f"content must be text or a list of parts, not {type(content).__name__}")
+    texts = []
+    for part in content:
+        if isinstance(part, Mapping):
+            found = next((part[key] for key in keys if isinstance(part.get(key), str)), "")
+            texts.append(str(found))
+        else:
+            texts.append(str(part))
+    return "".join(texts)
+
+
+def as_json(arguments: object) -> str:
+    """Return the arguments of a call as JSON text."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+
+
+def mapping(value: object, what: str) -> Mapping[str, Any]:
+    """Return a value that must be a mapping, or raise ``UsageError``."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{what} must be a mapping, not {type(value).__name__}")
+    return value

@@ -1,0 +1,55 @@
+"""Comparison of a call's arguments with the declared schema of the tool."""
+
+from __future__ import annotations
+
+import json
+
+from .tools import Tools, json_type
+
+
+def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
+    """Return a description of the first argument that does not fit its schema; empty if all fit.
+
+    Only required arguments and the types of the arguments are checked, so the check takes little time and
+    never rejects arguments that a full validation would accept.
+
+    >>> schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    >>> tools = Tools([{"name": "f", "parameters": schema}])
+    >>> find_mismatch(tools, "f", '{"n": "3"}'), find_mismatch(tools, "f", "{}")
+    ("argument 'n' is a string, expected an integer", "the required argument 'n' is missing")
+    """
+    if not tools.declares(function):
+        return ""
+    parameters = tools.parameters(function)
+    required = parameters.required()
+    if not required and not parameters.keys():
+        return ""
+    try:
+        values = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(values, dict):
+        return ""
+    for key in sorted(required):
+        if key not in values:
+            return f"the required argument {key!r} is missing"
+    for key, value in values.items():
+        expected = parameters.member(key)
+        if not expected.types or expected.is_any:
+            continue
+        found = json_type(value)
+        if found in expected.types or (
+            "number" in expected.types
+            if found == "integer"
+            else found == "number" and "integer" in expected.types and value == value // 1
+        ):
+            continue
+        wanted = " or ".join(_with_article(name) for name in sorted(expected.types))
+        return f"argument {key!r} is {_with_article(found)}, expected {wanted}"
+    return ""
+
+
+def _with_article(name: str) -> str:
+    if name == "null":
+        return name
+    return f"an {name}" if name[0] in "aio" else f"a {name}"

@@ -1,0 +1,35 @@
+"""Names of a package whose modules are imported when the names are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import get_type_hints
+
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the function ``__getattr__`` of a package.
+
+    :param package: name of the package.
+    :param modules: relative name of the module of each name, such as ``._plan``.
+    """
+
+    def find(name: str) -> object:
+        module = modules.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(module, package), name)
+        if "._" in getattr(value, "__module__", ""):
+            publish(value, package)
+        vars(import_module(package))[name] = value
+        return value
+
+    return find
+
+
+def publish(value: object, package: str) -> None:
+    """Make tracebacks, pickles and ``help`` show a class under the name that users import."""
+    if isinstance(value, type):
+        # `get_type_hints` resolves names in the class's module, so call it before `__module__` changes.
+        value.__annotations__ = get_type_hints(value, include_extras=True)
+        value.__module__ = package

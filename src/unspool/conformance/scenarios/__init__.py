@@ -1,0 +1,113 @@
+"""Scenarios of the suite, which are declared once and rendered in every dialect.
+
+To add a scenario, edit the module of its group. :func:`cases` renders every scenario in every dialect. If a
+dialect cannot express a scenario, :func:`cases` yields an :class:`Inapplicable` with the reason instead of a
+case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Final
+
+from ...dialects import get_dialect, list_dialects
+from ...errors import UsageError
+from ..case_format import TestCase
+from . import answers_like_calls, arguments, faulty_calls, markers, order, requests, standard, truncation
+from .capabilities import Capabilities
+from .scenario import Scenario
+
+GROUPS: Final[dict[str, str]] = {
+    "standard": standard.TITLE,
+    "order": order.TITLE,
+    "arguments": arguments.TITLE,
+    "answers": answers_like_calls.TITLE,
+    "truncation": truncation.TITLE,
+    **markers.TITLES,
+    **faulty_calls.TITLES,
+    **requests.TITLES,
+}
+"""Names of the groups, each with its title."""
+
+_MODULES: Final = (
+    standard,
+    order,
+    arguments,
+    answers_like_calls,
+    truncation,
+    markers,
+    faulty_calls,
+    requests,
+)
+SCENARIOS: Final[dict[str, Scenario]] = {
+    scenario.full_name: scenario
+    for module in (
+        standard,
+        order,
+        arguments,
+        answers_like_calls,
+        truncation,
+        markers,
+        faulty_calls,
+        requests,
+    )
+    for scenario in module.SCENARIOS
+}
+"""Mapping from the scenarios' full names to the scenarios."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inapplicable:
+    """Scenario that a dialect cannot express, with the reason."""
+
+    dialect: str
+    scenario: str
+    group: str
+    reason: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return the JSON object for the result file."""
+        return {
+            "dialect": self.dialect,
+            "scenario": self.scenario,
+            "group": self.group,
+            "reason": self.reason,
+        }
+
+
+@cache
+def capabilities_of(dialect: str) -> Capabilities:
+    """Return the capabilities of a dialect."""
+    return Capabilities(get_dialect(dialect))
+
+
+def select(patterns: Sequence[str] = ()) -> list[Scenario]:
+    """Return the scenarios that match any group, name or pattern such as ``order/*``; by default, all."""
+    if not patterns:
+        return list(SCENARIOS.values())
+    matches = [
+        scenario
+        for scenario in SCENARIOS.values()
+        if any(scenario.group == pattern or fnmatchcase(scenario.full_name, pattern) for pattern in patterns)
+    ]
+    if not matches:
+        raise UsageError(
+            f"no scenario matches {', '.join(patterns)}; run unspool conformance list to see all"
+        )
+    return matches
+
+
+def cases(dialects: Sequence[str] = (), scenarios: Sequence[str] = ()) -> Iterator[TestCase | Inapplicable]:
+    """Yield a case for every selected scenario in every selected dialect; by default, all are selected."""
+    names = [get_dialect(name).name for name in dialects] or [dialect.name for dialect in list_dialects()]
+    selected = select(scenarios)
+    for name in names:
+        for scenario in selected:
+            case = scenario.case(capabilities_of(name))
+            if isinstance(case, str):
+                yield Inapplicable(name, scenario.full_name, scenario.group, case)
+            else:
+                yield case

@@ -1,0 +1,130 @@
+"""Decision PRE.1: whether the detokenizer may strip special tokens.
+
+``skip_special_tokens`` removes only those added tokens that the vocabulary flags as special: it keeps Qwen's
+``<tool_call>`` and removes Llama's ``<|python_tag|>``.  So the decision depends on whether the vocabulary
+flags the markers that the parser needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from .._core.token_ids.tokenizer_adapters import Tokenizer, as_tokenizer, unwrap_tokenizer
+from ..dialects import Dialect
+
+if TYPE_CHECKING:
+    from ._context import PlanContext
+
+
+def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: bool) -> bool:
+    """Return whether the detokenizer may strip special tokens.
+
+    :param calls: True if the parser reads calls in the dialect's own markup.
+    :param reasoning: True if the parser reads reasoning markers.
+    """
+    needed, not_needed = _reasons(context, calls=calls, reasoning=reasoning)
+    requested = context.request.skip_special_tokens
+    if requested is None:
+        why = f"keep them: {needed}" if needed else f"the backend's default: {not_needed}"
+        context.why["skip_special_tokens"] = why
+        return not needed
+    context.why["skip_special_tokens"] = f"the request sets {str(requested).lower()}"
+    if requested and needed:
+        context.warnings.append(
+            f"skip_special_tokens=true hides markers from the parser: {needed}; "
+            "leave it out, or set it to false"
+        )
+    return requested
+
+
+def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str, str]:
+    """Return the reason to keep special tokens (empty if there is none), and the reason to strip them."""
+    if context.tokenizer is not None:
+        tokens = stripped_markers(context.dialect, context.tokenizer, calls=calls, reasoning=reasoning)
+        more = ", ..." if len(tokens) > 3 else ""
+        return (
+            f"the tokenizer flags {', '.join(tokens[:3])}{more} as special" if tokens else "",
+            "the tokenizer flags no marker that can occur as special",
+        )
+    special = {
+        "calls": calls and bool(context.facts.calls_special),
+        "reasoning": reasoning and bool(context.thinking.special),
+        "answers": context.facts.answers_special,
+    }
+    names = " and ".join(name for name, is_special in special.items() if is_special)
+    return (
+        f"the markers of {names} in {context.family} are special tokens" if names else "",
+        "no marker that can occur is known to be a special token",
+    )
+
+
+class _Flagged(Protocol):
+    @property
+    def content(self) -> str: ...
+    @property
+    def special(self) -> bool: ...
+
+
+@runtime_checkable
+class _FlagsTokens(Protocol):
+    """Tokenizer that flags its special tokens, such as ``tokenizers.Tokenizer``."""
+
+    def get_added_tokens_decoder(self) -> Mapping[int, _Flagged]: ...
+
+
+@runtime_checkable
+class _ListsSkippedTokens(Protocol):
+    """A custom tokenizer that lists its special tokens."""
+
+    def skipped_tokens(self) -> Mapping[int, str]:
+        """Return the tokens that ``skip_special_tokens`` removes."""
+        ...
+
+
+def skipped_tokens(tokenizer: object) -> frozenset[str]:
+    """Return the texts of the tokens that ``skip_special_tokens`` removes.
+
+    If a tokenizer does not flag tokens, all of its special tokens are returned.  Then the plan may keep more
+    tokens than necessary, which does no harm.
+    """
+    for layer in unwrap_tokenizer(tokenizer):
+        if isinstance(layer, _ListsSkippedTokens):
+            return frozenset(layer.skipped_tokens().values())
+        if isinstance(layer, _FlagsTokens):
+            added = layer.get_added_tokens_decoder().values()
+            return frozenset(token.content for token in added if token.special)
+        if isinstance(layer, Tokenizer):
+            break
+    return frozenset(as_tokenizer(tokenizer).special_tokens().values())
+
+
+def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
+    """Yield the templates whose markers may occur in an output; those of calls and reasoning if requested.
+
+    Message boundaries and stop tokens are left out.  The parser removes them anyway, so the
+    detokenizer may strip them.
+    """
+    yield from dialect.content
+    if reasoning:
+        yield from dialect.reasoning
+    if calls and dialect.call:
+        yield from dialect.call
+        yield from dialect.section
+        yield from dialect.param
+        if dialect.args == "bare":
+            yield dialect.values.quote
+    frame = dialect.frame
+    if frame is not None:
+        yield from (*frame.open, frame.sep, *frame.ends, *frame.fields)
+
+
+def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
+    """Return the special tokens that the parser needs; those of calls and reasoning if requested."""
+    templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
+    # A single character or whitespace is not a marker.
+    return tuple(
+        token
+        for token in sorted(skipped_tokens(tokenizer))
+        if len(token) > 1 and not token.isspace() and any(token in template for template in templates)
+    )

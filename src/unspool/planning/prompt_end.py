@@ -1,0 +1,151 @@
+"""Functions that examine a prompt's end: where the output begins, and whether the prompt fits the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .._core.compile_cache import compiled_dialect
+from .._core.machine import OutputStart
+from .._core.start_state import output_start, relevant_tail
+from .._core.token_ids.detokenizer import Detokenizer
+from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
+from ..dialects import Dialect, RequestFacts, role_markers
+from ..errors import UsageError
+from .derived_dialects import closer, opener
+
+_MAX_COMPARED: Final = 65536
+"""Maximum number of characters that are compared at the end of a message and of the prompt."""
+
+
+def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
+    r"""Return where the output after this prompt begins.
+
+    >>> from unspool import get_dialect
+    >>> start_state(get_dialect("qwen3"), "<|im_start|>assistant\n<think>\n")
+    'reasoning'
+    """
+    start = output_start(dialect, relevant(dialect, prompt, continues=continues))
+    if start is not None:
+        return start
+    return "header" if dialect.prompt.start else "call"
+
+
+def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
+    """Return the end of a prompt, as far back as it affects the parser."""
+    return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
+
+
+def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
+    """Return the end of a prompt, from the beginning of the turn that the output continues.
+
+    In some families the header of a turn is ordinary text, not a marker.  In these families, only the text of
+    the message shows where the turn begins.
+
+    :param prefill: the text of the message that is to be continued.
+    """
+    if dialect.frame is not None:
+        # The header of a message is a marker, so the turn can be found without ``prefill``.
+        return relevant(dialect, prompt, continues=True)
+    at = _start_of_prefill(prompt, prefill)
+    return relevant(dialect, prompt[:at]) + prompt[at:]
+
+
+def _start_of_prefill(prompt: str, prefill: str) -> int:
+    """Return the offset at which the message to be continued starts in the prompt.
+
+    A template may change the whitespace of the message, or remove its beginning.  So this is the
+    start of the longest common suffix of prompt and message, regardless of whitespace.
+    """
+    prefill = prefill.strip()
+    end = len(prompt.rstrip())
+    if not prefill:
+        return len(prompt)
+    if prompt.endswith(prefill, 0, end):
+        return end - len(prefill)
+    prefill = prefill[-_MAX_COMPARED:]
+    first, left, at = max(0, end - _MAX_COMPARED), len(prefill), len(prompt)
+    while left and end > first and prompt[end - 1] == prefill[left - 1]:
+        at = end = end - 1
+        left -= 1
+        while left and prefill[left - 1].isspace():
+            left -= 1
+        while end > first and prompt[end - 1].isspace():
+            end -= 1
+    return at
+
+
+def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:
+    """Return a prompt as text, decoding token ids."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt
+    if not isinstance(prompt, Sequence) or not all(isinstance(id, int) for id in prompt):
+        raise UsageError(
+            f"prompt is a {type(prompt).__name__}: pass the rendered prompt as text or token ids"
+        )
+    if tokenizer is None:
+        raise UsageError("prompt consists of token ids: pass the model's tokenizer too, or pass text")
+    return Detokenizer(as_tokenizer(tokenizer), {}).decode(map(int, prompt))
+
+
+def tail(text: str) -> str:
+    """Return the last characters of a text, to be quoted in error messages."""
+    return text if len(text) <= 30 else "…" + text[-30:]
+
+
+def opens_content(dialect: Dialect, prompt: str) -> bool:
+    """Return whether a prompt ends with the opening marker of the content."""
+    openers = tuple(filter(None, map(opener, dialect.content)))
+    return bool(openers) and prompt.rstrip().endswith(openers)
+
+
+def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
+    """Return whether a prompt ends with the closing marker of reasoning."""
+    closers = tuple(filter(None, map(closer, dialect.reasoning)))
+    return bool(closers) and prompt.rstrip().endswith(closers)
+
+
+def check_prompt(
+    family: str, dialect: Dialect, facts: RequestFacts, prompt: str, *, continues: bool
+) -> list[str]:
+    """Return warnings about a prompt; raise an error if no template of the family can have rendered it."""
+    text = prompt.rstrip()
+    for eos in facts.eos:
+        if text.endswith(eos):
+            raise UsageError(
+                f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
+                "add_generation_prompt=True, or pass the end of the prompt exactly as the model gets it"
+            )
+    endings = facts.prompts
+    expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
+    if endings:
+        bare = _without_seed(text, dialect)
+        other = [marker for marker in role_markers() if bare.endswith(marker)]
+        if other and not bare.endswith(endings):
+            raise UsageError(
+                f"the prompt ends with {max(other, key=len)!r}, but {expected}: use the template of this "
+                "family, or the dialect of that template"
+            )
+    if dialect.frame is not None and not relevant(dialect, prompt, continues=continues):
+        raise UsageError(
+            f"the prompt ends with {tail(prompt)!r}, outside any message, but output of {family} begins "
+            f"after {dialect.prompt.start!r}: check the template, render with add_generation_prompt=True, "
+            "or set continue_final_message if the output continues the last message"
+        )
+    if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):
+        return [f"the prompt ends with '<think>', which is not a marker of {family}"]
+    return []
+
+
+def _without_seed(text: str, dialect: Dialect) -> str:
+    """Return a prompt without the reasoning and content markers at its end."""
+    markers = {"<think>", "</think>"}
+    for template in dialect.reasoning:
+        markers |= {opener(template), closer(template)}
+    for template in dialect.content:
+        markers.add(opener(template))
+    markers.discard("")
+    while text.endswith(tuple(markers)):
+        longest = max((marker for marker in markers if text.endswith(marker)), key=len)
+        text = text.removesuffix(longest).rstrip()
+    return text

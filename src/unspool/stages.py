@@ -1,0 +1,15 @@
+"""Stages after the parser, which turn its events into other events, text or a message.
+
+``parser.tidy()`` and ``parser.fold()`` create the first two with the parser's policies.
+"""
+
+from ._core.stages.message_builder import MessageBuilder
+from ._core.stages.reasoning_splitter import ReasoningSplit, ReasoningSplitter
+from ._core.stages.whitespace_filter import WhitespaceFilter
+from ._lazy_names import publish
+
+__all__ = ["MessageBuilder", "ReasoningSplit", "ReasoningSplitter", "WhitespaceFilter"]
+
+for _value in (MessageBuilder, ReasoningSplit, ReasoningSplitter, WhitespaceFilter):
+    publish(_value, __name__)
+del _value

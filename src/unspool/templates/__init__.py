@@ -1,0 +1,36 @@
+"""Chat templates, rendered as in Hugging Face Transformers.
+
+``ChatTemplate`` renders a model's Jinja template with the sandbox and the filters of Transformers.
+``normalise_history`` converts a client's messages to the form that a template can read.  Templates differ in
+three things: whether arguments must be an object or JSON text, which key contains reasoning, and how many
+calls a message may have.  A template does not declare these things, so this package renders short test
+conversations (probes) to find out.  ``TemplateCapabilities`` contains the results.
+
+A template is a program from an untrusted source.  It runs in a separate process with limits on time and
+memory, and later renderings use the same process again.
+
+This package needs Jinja2: ``pip install 'unspool[template]'``.
+"""
+
+from ._capabilities import PROBED_TOOL, ChatMessage, TemplateCapabilities
+from ._chat_template import ChatTemplate, ChatTemplateError, ChatTemplateLimit, as_chat
+from ._jinja_environment import RenderMode
+from ._normalise_history import MALFORMED_KEY, normalise_history
+from ._render_pool import NoRenderer, isolated_renderer
+from ._turn_openers import turn_openers
+
+__all__ = [
+    "MALFORMED_KEY",
+    "PROBED_TOOL",
+    "ChatMessage",
+    "ChatTemplate",
+    "ChatTemplateError",
+    "ChatTemplateLimit",
+    "NoRenderer",
+    "RenderMode",
+    "TemplateCapabilities",
+    "as_chat",
+    "isolated_renderer",
+    "normalise_history",
+    "turn_openers",
+]

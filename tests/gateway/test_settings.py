@@ -1,0 +1,182 @@
+"""Settings: secrets stay out of the log, limits hold at their bounds, and a reload keeps what it must."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import Any, get_type_hints
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import HOLD, MINIMAL_REQUESTS, EngineProcess, fetch, send, serving, until
+from unspool import UsageError
+from unspool.gateway import Settings
+from unspool.gateway.server import supervisor
+from unspool.gateway.server.supervisor import Supervisor
+
+CHAT, CHAT_BODY = MINIMAL_REQUESTS["chat"]
+TYPES = get_type_hints(Settings)
+SECRETS = [
+    name
+    for name, kind in TYPES.items()
+    if kind in (str, tuple[str, ...]) and any(word in name for word in ("key", "secret", "token", "password"))
+]
+"""Settings that hold a secret, by their names and types."""
+
+
+def secret(name: str) -> Any:
+    return "hidden-value" if TYPES[name] is str else ("hidden-value", "hidden-value-2")
+
+
+# -- secrets
+
+
+def test_settings_with_a_secret_are_found() -> None:
+    assert set(SECRETS) == {"api_keys", "upstream_key", "seal_key"}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_secret_is_not_shown(name: str) -> None:
+    settings = Settings(**{name: secret(name)})
+    assert settings.shown() == {name: "set"}
+
+
+def test_secret_of_one_model_is_not_shown() -> None:
+    settings = Settings(models={"a": {"upstream": "chat", "url": "http://a", "upstream_key": "hidden-value"}})
+    assert "hidden" not in str(settings.shown())
+
+
+# -- reload
+
+
+def test_reload_takes_everything_but_what_workers_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Settings(host="127.0.0.1", port=1, workers=2, store="old.db", seal_key="old", idle_timeout=1.0)
+    new = replace(old, host="localhost", port=2, workers=3, store="new.db", seal_key="new", idle_timeout=2.0)
+    monkeypatch.setattr(Supervisor, "_start", lambda *_: None)
+    monkeypatch.setattr(supervisor, "set_up", lambda _: None)
+    shared = replace(new, host=old.host, port=old.port, workers=old.workers, store=old.store)
+    for reloaded, expected in ((new, shared), (replace(new, seal_key=""), replace(shared, seal_key="old"))):
+        supervising = Supervisor(old, [], lambda *_: 0)
+        supervising._start_generation(lambda settings=reloaded: settings)  # type: ignore[misc]
+        assert supervising.settings == expected
+
+
+# -- limits
+
+LIMITS: dict[str, tuple[int, int]] = {
+    "port": (8765, 0),
+    "workers": (1, 1),
+    "threads": (0, 0),
+    "context": (4096, 0),
+    "slots": (2, 0),
+    "last_requests": (50, 0),
+    "shutdown_timeout": (30, 0),
+    "max_request_bytes": (33_554_432, 1),
+    "max_request_values": (200_000, 1),
+    "max_pending_bytes": (268_435_456, 1),
+    "max_pending_requests": (1024, 1),
+    "max_connections": (4096, 1),
+    "max_output_bytes": (16_777_216, 1),
+    "max_concurrency": (0, 0),
+    "max_stored_bytes": (67_108_864, 0),
+    "max_tokens": (4096, 0),
+    "malformed_retries": (3, 0),
+}
+"""Default and smallest value of each setting that is a whole number."""
+SECONDS = {
+    "replay_delay": 0.0,
+    "connect_timeout": 10.0,
+    "idle_timeout": 300.0,
+    "client_timeout": 120.0,
+    "header_timeout": 20.0,
+    "keep_alive_timeout": 30.0,
+    "ping_interval": 15.0,
+}
+"""Default of each setting in seconds."""
+UNCHECKED = {"threads", "context", "slots", "shutdown_timeout", "max_tokens", "replay_delay"}
+"""Settings for which any number is accepted."""
+
+
+def test_every_number_has_its_default() -> None:
+    numbers = {one.name: one.default for one in fields(Settings) if TYPES[one.name] in (int, float)}
+    assert numbers == {name: default for name, (default, _) in LIMITS.items()} | SECONDS
+
+
+@pytest.mark.parametrize("name", sorted(LIMITS.keys() - UNCHECKED))
+def test_smallest_number_is_accepted_and_one_less_is_not(name: str) -> None:
+    least = LIMITS[name][1]
+    assert getattr(Settings(**{name: least}), name) == least  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"^{name}={least - 1}: expected at least {least}$"):
+        Settings(**{name: least - 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sorted(SECONDS.keys() - UNCHECKED))
+def test_timeouts_are_above_zero(name: str) -> None:
+    assert getattr(Settings(**{name: 0.001}), name) == 0.001  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=f"^{name}=0: expected a number of seconds above 0$"):
+        Settings(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_largest_port_is_accepted_and_one_more_is_not() -> None:
+    assert Settings(port=65535).port == 65535
+    with pytest.raises(UsageError, match=r"^port=65536: expected at most 65535$"):
+        Settings(port=65536)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("size", "fits"), [(1000, True), (1001, False)])
+def test_output_may_be_as_large_as_the_limit(
+    engine: EngineProcess, template: str, size: int, *, fits: bool, stream: bool
+) -> None:
+    texts = ["x" * 100] * (size // 100 - 1) + ["x" * (100 + size % 100)]
+    *first, last = texts
+    engine.script(*first, {"text": last, "finish_reason": "stop"}, finish="")
+    with serving(upstream="completions", url=engine.url, template=template, max_output_bytes=1000) as gateway:
+        status, data, _ = send(gateway.url + CHAT, {**CHAT_BODY, "stream": stream})
+    assert (b"output_too_large" not in data) is fits
+    assert (status == 200) is (fits or stream)
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
+def test_request_may_be_as_large_as_the_limit(
+    engine: EngineProcess, template: str, more: int, status: int
+) -> None:
+    body = json.dumps(CHAT_BODY).encode()
+    limit = len(body) + 10
+    with serving(
+        upstream="completions", url=engine.url, template=template, max_request_bytes=limit
+    ) as gateway:
+        assert send(gateway.url + CHAT, body + b" " * (10 + more))[0] == status
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_as_many_requests_run_as_the_limit_says(engine: EngineProcess, template: str, most: int) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with (
+        serving(upstream="completions", url=engine.url, template=template, max_concurrency=most) as gateway,
+        ThreadPoolExecutor(most) as pool,
+    ):
+        seen = len(engine.seen())
+        for _ in range(most):
+            engine.script(HOLD, "x")
+        running = [pool.submit(send, gateway.url + CHAT, CHAT_BODY) for _ in range(most)]
+        until(lambda: len(engine.seen()) == seen + most)
+        refused = send(gateway.url + CHAT, CHAT_BODY)[0]
+        for _ in range(most):
+            engine.release()
+        assert [answer.result()[0] for answer in running] == [200] * most
+    assert refused == 503
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_as_many_requests_are_kept_as_the_limit_says(engine: EngineProcess, template: str, most: int) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, last_requests=most) as gateway:
+        for _ in range(4):
+            send(gateway.url + CHAT, CHAT_BODY)
+        kept = json.loads(fetch(f"{gateway.url}/playground/requests")[1])
+    assert len(kept["requests"]) == most

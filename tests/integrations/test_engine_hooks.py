@@ -1,0 +1,93 @@
+"""Hooks of the plug-ins that need no engine; ``lab/tests`` runs them inside vLLM and SGLang."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from unspool.integrations.sglang import _server_hooks as hooks
+from unspool.integrations.sglang._turn_context import PROMPT_ATTRIBUTE, Turn, current_turn
+
+VLLM_NAMES = {
+    "vllm.parser.abstract_parser": ("Parser",),
+    "vllm.reasoning.abs_reasoning_parsers": ("ReasoningParser",),
+    "vllm.tool_parsers.abstract_tool_parser": ("ToolParser",),
+    "vllm.entrypoints.openai.responses.protocol": ("ResponsesRequest",),
+    "vllm.sampling_params": ("StructuredOutputsParams",),
+    # The first place of these names is another module, which some releases lack.
+    "vllm.entrypoints.openai.engine.protocol": (
+        *("DeltaMessage", "DeltaToolCall", "DeltaFunctionCall"),
+        *("ExtractedToolCallInformation", "FunctionCall", "ToolCall"),
+    ),
+}
+"""Names of vLLM that the plug-in needs, by module."""
+PACKAGE = "unspool.integrations.vllm"
+
+
+@pytest.fixture
+def vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Provide vLLM's names, without vLLM."""
+    for path, names in VLLM_NAMES.items():
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            name = ".".join(parts[:end])
+            if name not in sys.modules or end == len(parts):
+                monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        for name in names:
+            setattr(sys.modules[path], name, type(name, (), {}))
+    loaded = {name: module for name, module in sys.modules.items() if name.startswith(f"{PACKAGE}.")}
+    for name in loaded:
+        del sys.modules[name]
+    yield
+    for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.")]:
+        del sys.modules[name]
+    sys.modules.update(loaded)
+
+
+@pytest.mark.usefixtures("vllm")
+def test_vllm_name_is_found_in_an_older_place() -> None:
+    compat = import_module(f"{PACKAGE}._compat")
+    older = sys.modules["vllm.entrypoints.openai.engine.protocol"]
+    assert compat.DeltaMessage is older.DeltaMessage
+    assert compat.get_function_tools is None
+
+
+@pytest.mark.usefixtures("vllm")
+def test_missing_vllm_name_is_reported() -> None:
+    compat = import_module(f"{PACKAGE}._compat")
+    with pytest.raises(ImportError, match=r"vLLM has no vllm\.parser\.nothing"):
+        compat._find("vllm.parser:nothing", "vllm.nowhere:nothing")
+
+
+@pytest.mark.usefixtures("vllm")
+def test_vllm_parser_without_reasoning_counts_no_reasoning_tokens() -> None:
+    parser_class = import_module(f"{PACKAGE}._unified_parser").UnspoolParser
+    assert parser_class.count_reasoning_tokens(SimpleNamespace(reasoning_dialect=None), [1, 2]) == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reasons"),
+    [("<|im_start|>assistant\n<think>\n", True), ("<|im_start|>assistant\n<think>\n\n</think>\n\n", False)],
+)
+def test_sglang_request_keeps_the_end_of_its_prompt(prompt: str, *, reasons: bool) -> None:
+    seen: list[Turn | None] = []
+
+    def process(server: Any, request: Any) -> Any:
+        seen.append(current_turn())
+        return SimpleNamespace(prompt=prompt, prompt_ids=None, require_reasoning=not reasons)
+
+    server = SimpleNamespace(
+        tool_call_parser="unspool_qwen3_coder",
+        reasoning_parser="unspool_qwen3_coder",
+        tokenizer_manager=SimpleNamespace(tokenizer=None),
+    )
+    request = SimpleNamespace()
+    processed = hooks._keep_prompt_after(process)(server, request)
+    assert [turn.request for turn in seen if turn is not None] == [request]
+    assert getattr(request, PROMPT_ATTRIBUTE) == getattr(processed, PROMPT_ATTRIBUTE) == prompt
+    assert processed.require_reasoning is reasons
