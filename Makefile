@@ -138,7 +138,8 @@ lock: $(DEV) ## pin what make run, make test and make site install, with hashes;
 	@$(COMPILE) --group uv -o requirements/uv.txt > /dev/null
 
 audit: $(RELEASE)/.installed .peers/gateway/.installed ## look for known vulnerabilities in what is pinned, and for licences
-	@$(PYTHON) tools/audit.py $(RELEASE)/bin .peers/gateway/bin/python
+	@$(RELEASE)/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps $(addprefix -r ,$(wildcard requirements/*.txt))
+	@$(RELEASE)/bin/pip-licenses --python .peers/gateway/bin/python
 
 $(RELEASE)/.installed: pyproject.toml | $(DEV)
 	@echo "installing twine, cyclonedx-bom, pip-audit and pip-licenses into $(RELEASE)"
