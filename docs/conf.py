@@ -51,9 +51,10 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:class", r"(collections\.abc|enum|pyarrow|random)\..*|SearchStrategy"),  # of other packages
+    ("py:class", r"(collections\.abc|enum|pathlib|pyarrow|random)\..*|SearchStrategy"),  # of other packages
     ("py:class", "ChatMessage|Ids|ToolList"),  # aliases that signatures show as they are written
-    ("py:class", r"unspool\.(.*\.)?_.*"),  # private
+    ("py:.*", r"(typing\.Literal|tuple)\[.*"),
+    ("py:class", r"unspool\.(.*\.)?_.*|unspool\.(\w+\.){2,}\w+"),  # private
 ]
 
 myst_heading_anchors = 4
@@ -113,9 +114,11 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: TextEl
     """Resolve the name of a private module in a signature to the public name of the same object."""
     if node["refdomain"] != "py":
         return None
-    node["refspecific"] = True  # then the end of a name is enough
-    name = node["reftarget"].rpartition(".")[2]
-    return env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, text)
+    python, name = env.domains.python_domain, node["reftarget"]
+    for path in (f"{module}.{end}" for end in (name, name.rpartition(".")[2]) for module in MODULES):
+        if path in python.objects:
+            return python.resolve_xref(env, node["refdoc"], app.builder, "obj", path, node, text)
+    return None
 
 
 def find_docstrings(_: Sphinx) -> None:
@@ -133,10 +136,21 @@ def find_docstrings(_: Sphinx) -> None:
         analyzers[module].attr_docs |= {("", name): docstrings[name] for name in names if name in docstrings}
 
 
+def skip_repeated(app: Sphinx, what: str, name: str, value: object, *_: object) -> bool | None:
+    """Describe what several modules have only on the page of the first of them."""
+    page = app.env.temp_data.get("docname", "")
+    if what != "module" or not page.startswith("api/"):
+        return None
+    module = page.removeprefix("api/")
+    earlier = [sys.modules[other] for other in MODULES[: MODULES.index(module)]]
+    return True if any(name in other.__all__ and getattr(other, name) is value for other in earlier) else None
+
+
 def setup(app: Sphinx) -> None:
     """Register the functions above."""
     app.connect("builder-inited", find_docstrings)
     app.connect("source-read", adapt)
     app.connect("autodoc-process-signature", shorten)
+    app.connect("autodoc-skip-member", skip_repeated)
     app.connect("autodoc-process-bases", hide_private_bases)
     app.connect("missing-reference", resolve)

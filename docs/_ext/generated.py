@@ -19,7 +19,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from unspool import explain, list_dialects
+from unspool.dialects import explain, list_dialects
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
