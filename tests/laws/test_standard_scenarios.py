@@ -20,7 +20,7 @@ from corpus_cases import CORPUS, Vector
 from standard_scenarios import Case
 from unspool import Dialect, Message, Parser, ToolCall, get_dialect
 from unspool.conformance.case_format import CallReference, TextSegment
-from unspool.conformance.scenarios.capabilities import Capabilities
+from unspool.conformance.scenarios.dialect_capabilities import Capabilities
 from unspool.conformance.scenarios.sample_parts import STANDARD_TOOLS
 from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
 from unspool.message import TextPart

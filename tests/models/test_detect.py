@@ -28,8 +28,8 @@ from unspool.dialects._validation import check_facts
 from unspool.models import detect_model, detect_server
 from unspool.models.convert.python_source import python_source
 from unspool.models.detect.detect_dialect import detect, detect_dialect
-from unspool.models.detect.infer_dialect import infer_dialect
-from unspool.models.detect.probe_messages import TOOLS, RenderedTurn
+from unspool.models.detect.infer_new_dialect import infer_dialect
+from unspool.models.detect.probe_tools import TOOLS, RenderedTurn
 from unspool.models.detect.result import Detection
 from unspool.models.sources import Source, read_source
 from unspool.templates import ChatTemplate, ChatTemplateError

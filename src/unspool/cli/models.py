@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .._core.explain import explain, hold_back, kind, markers
+from .._core.explain_dialect import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
 from ..errors import UnknownDialect

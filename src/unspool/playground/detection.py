@@ -14,7 +14,7 @@ from ..models.detect.detect_dialect import detect_dialect as detect_model_dialec
 from ..models.sources import from_stream
 from ..models.sources.ollama import is_modelfile
 from ..models.sources.special_tokens import load_vocabulary
-from .parse_options import read_field
+from .request_fields import read_field
 
 
 def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ...dialects import Dialect, facts_of, find, split_at_control_tokens
-from ...dialects.templates import (
+from ...dialects.parse_templates import (
     PAYLOADS,
     Attributes,
     LineFeed,
@@ -43,7 +43,7 @@ from ...dialects.templates import (
 from ...errors import UsageError
 from ..detect.template_probe import QUESTION, TemplateProbe
 from ..sources import read_source
-from ..sources.text_files import read_json
+from ..sources.read_files import read_json
 from .from_response_template import CALLS, CONTENT, THINKING
 
 _CHATML_STOP: Final = "<|im_end|>"

@@ -12,8 +12,8 @@ Some model families render calls in the same way.  The declaration of such a fam
 that its chat templates contain.  A family whose fingerprint is missing from the template loses to a family
 that declares no fingerprint.
 
-If no dialect can parse the turn, ``infer_dialect.py`` derives a dialect from the template.  If there is no
-chat template, ``without_template.py`` uses the model's name and its Go template.
+If no dialect can parse the turn, ``infer_new_dialect.py`` derives a dialect from the template.  If there is
+no chat template, ``without_template.py`` uses the model's name and its Go template.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Final
 
 from ..._core.compile_cache import compiled_dialect
+from ..._core.output_start import output_start, relevant_tail
 from ..._core.render.example_output import calls_of
 from ..._core.render.message import render
-from ..._core.start_state import output_start, relevant_tail
 from ...dialects import (
     NO_REASONING,
     SWITCHES,
@@ -41,7 +41,7 @@ from ...dialects import (
     is_control_token,
     list_dialects,
 )
-from ...dialects.templates import split_marks
+from ...dialects.parse_templates import split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import parse
@@ -51,8 +51,8 @@ from ..sources import Source, find_source, read_source, read_template
 from ..sources.running_server import is_url
 from ..sources.source import is_template
 from .dialect_markers import call_markers, other_markers
-from .infer_dialect import infer_dialect
-from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
+from .infer_new_dialect import infer_dialect
+from .probe_tools import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning
 from .template_probe import QUESTION, TemplateProbe, message_dict
 from .without_template import detect_without_template

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..._core.explain import fully_compiled
+from ..._core.explain_dialect import fully_compiled
 from ...dialects import Dialect
-from ...dialects.templates import literals, parse_template, split_marks
+from ...dialects.parse_templates import literals, parse_template, split_marks
 
 
 def other_markers(dialect: Dialect) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...message import Message
 from ...templates import ChatTemplate, ChatTemplateError, ChatTemplateLimit, RenderMode, normalise_history
-from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
+from .probe_tools import FLAT_TOOLS, TOOLS, RenderedTurn
 
 QUESTION: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
 """The user's message in every test conversation."""
