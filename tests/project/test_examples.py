@@ -1,7 +1,7 @@
 """The programs in ``examples`` run and print what they should.
 
-``python -m lab.examples`` runs those for other data libraries, ``test_notebooks.py`` the notebook, and
-``test_plugins.py`` the package with a dialect.
+``python -m lab.examples`` runs those for other data libraries, and ``test_plugins.py``
+the package with a dialect.
 """
 
 from __future__ import annotations
