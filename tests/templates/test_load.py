@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gguf_files import write_gguf
 from unspool import UsageError
 from unspool.templates import ChatTemplate
 
