@@ -45,7 +45,8 @@ def completions(url: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def chat(url: str, template: ChatTemplate, dialect: str, body: dict[str, Any]) -> Iterator[str]:
     """Yield the server-sent events for a request of Chat Completions."""
     planned = plan(dialect, body)
-    prompt = template.render(body["messages"], body.get("tools"), **planned.chat_template_kwargs)
+    variables: dict[str, Any] = dict(planned.chat_template_kwargs)
+    prompt = template.render(body["messages"], body.get("tools"), **variables)
     planned = planned.with_prompt(prompt)
     for warning in planned.warnings:
         print(warning, file=sys.stderr)

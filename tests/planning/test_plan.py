@@ -1311,5 +1311,5 @@ def test_whole_prompt_without_tools_is_reported() -> None:
     assert warning.startswith("the prompt does not show the tools (get_weather): ")
     for prompt in (end, f"Tools: get_weather. {turns}{end}"):
         assert planned.with_prompt(prompt).warnings == ()
-    for changes in ({"tools": []}, {"tool_choice": "none"}):
-        assert plan("hermes", request | changes, prompt=turns + end).warnings == ()
+    assert plan("hermes", request | {"tools": []}, prompt=turns + end).warnings == ()
+    assert plan("hermes", request | {"tool_choice": "none"}, prompt=turns + end).warnings == ()
