@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from unspool import plan
-from unspool.chat_templates import ChatTemplate
+from unspool.templates import ChatTemplate
 from unspool.wire import DONE, ChatStream, sse
 
 TOOL = {

@@ -19,13 +19,13 @@ from paths import TEMPLATES, real
 from unspool import Message, ToolCall, UnspoolError, UsageError, list_dialects, parse
 from unspool._core.compiler.match_programs import PUNCTUATION
 from unspool._core.render.example_output import EXAMPLE_TOOLS
-from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.dialects._control_token_pattern import CONTROL_TOKEN
 from unspool.healing import feedback, neutralise
 from unspool.healing._feedback import MAX_QUOTED
 from unspool.message import TextPart
+from unspool.templates import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.testing import POLICIES, markers, mutate
-from unspool.testing._policy_laws import SampleCall
+from unspool.testing._policy_effect_law import SampleCall
 
 NAMES = [dialect.name for dialect in list_dialects()]
 APIS = ["chat", "messages", "responses"]

@@ -9,13 +9,13 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from .._core.schema.mismatch import find_mismatches
 from .._core.schema.tools import Tools, as_tools
-from ..chat_templates import MALFORMED_KEY
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import ArgumentsError, UsageError
 from ..events import Diagnostic
 from ..message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..parser import Parser, ToolList
+from ..templates import MALFORMED_KEY
 from ._neutralise import neutralise
 
 Api: TypeAlias = Literal["chat", "messages", "responses"]

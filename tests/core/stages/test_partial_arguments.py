@@ -9,9 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from unspool.testing._complexity import assert_linear
 
-from unspool import CallArgs, CallEnd, CallStart, Event, Parser, PartialArguments, Status, UsageError
+from unspool import CallArgs, CallEnd, CallStart, Event, Parser, PartialArguments, UsageError
+from unspool.events import Status
+from unspool.testing._linear_time_law import assert_linear
 
 
 def call(*pieces: str, index: int = 0, status: Status | None = None) -> Iterator[Event]:
