@@ -9,8 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from .._core.schema.mismatch import find_mismatches
 from .._core.schema.tools import Tools, as_tools
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import Dialect, find
 from ..errors import ArgumentsError, UsageError
 from ..events import Diagnostic
 from ..message import BrokenCall, Message, Part, TextPart, ToolCall

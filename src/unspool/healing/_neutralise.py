@@ -8,9 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from .._core.compiler.match_programs import PUNCTUATION
-from ..dialects._control_token_pattern import CONTROL_TOKEN
-from ..dialects._declaration import Dialect
-from ..dialects._registry import find
+from ..dialects import CONTROL_TOKEN, Dialect, find
 from ..dialects.parse_templates import literals, parse_template, split_marks
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
