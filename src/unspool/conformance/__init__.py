@@ -63,7 +63,7 @@ _MODULES: Final = {
     "external_program": ("Program",),
 }
 """Modules, each with the public names that are imported from it on first use. All other public names are in
-``_cases``."""
+``case_format``."""
 
 
 def __getattr__(name: str) -> object:

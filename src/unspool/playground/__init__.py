@@ -17,12 +17,12 @@ from ..errors import UnspoolError, UsageError
 __all__ = ["answer"]
 
 _FUNCTIONS: Final = {
-    "dialects": "page_choices.dialects",
-    "examples": "page_choices.examples",
+    "dialects": "page_menus.dialects",
+    "examples": "page_menus.examples",
     "play": "playback.play",
     "detect": "detection.detect_dialect",
     "labels": "token_labels.labels",
-    "case": "conformance_case.make_case",
+    "case": "export_case.make_case",
 }
 """Import paths of the functions, keyed by the value of ``ask``.
 
