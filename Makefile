@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Stamps: an install is repeated only when what it installs changes.
 DEV := $(VENV)/.installed-dev
 RUN := $(VENV)/.installed-run
-STEP := src/unspool/gateway/progress.py
+STEP := src/unspool/gateway/spinner.py
 # Installs with uv where it can be had, else with pip; nothing that `make lock` did not see, byte for byte.
 INSTALL := requirements/install
 LOCKED := --no-deps --require-hashes -r

@@ -19,10 +19,10 @@ from against import Build, mean, ratio
 from parsing.workloads import hostile, streamed
 from unspool._core.arguments import json_value as json_codec
 from unspool._core.arguments.json_envelope import EnvelopeCodec
-from unspool._core.compiler.codec_base import Codec
-from unspool._core.compiler.function_names import NameForms
+from unspool._core.compiler.argument_codec_base import Codec
 from unspool._core.compiler.matcher import MATCH
-from unspool._core.compiler.text_states import Entry
+from unspool._core.compiler.split_name_and_id import NameForms
+from unspool._core.compiler.states_outside_calls import Entry
 from unspool._core.machine import Machine
 from unspool._core.scan import character_runs as scan
 from unspool._core.scan.markers import MarkerSet, ValueMarkerSet, ValuePiece

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from unspool import Dialect
-from unspool.dialects._dialect_texts import dialect_texts
+from unspool.dialects._list_templates_and_markers import dialect_texts
 from unspool.dialects._registry import ends_of_turn, find
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")

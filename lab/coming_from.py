@@ -34,7 +34,7 @@ from unspool.conformance.external_program import Program
 from unspool.conformance.parser_adapters import ParserFailed, Unsupported
 from unspool.errors import ProtocolError
 from unspool.message import TextPart
-from unspool.models.doctor.engine_parsers import DEFECTS
+from unspool.models.doctor.engine_parser_table import DEFECTS
 from unspool.testing._round_trip_law import MessageCapabilities
 
 ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
@@ -367,7 +367,7 @@ def main() -> int:
     if stale:
         print(f"docs/coming-from.md is out of date for {', '.join(stale)}; run this with --write")
     for line in defects:
-        print(f"DEFECTS of models/doctor/engine_parsers.py is out of date: {line}")
+        print(f"DEFECTS of models/doctor/engine_parser_table.py is out of date: {line}")
     return int(bool(defects or stale))
 
 

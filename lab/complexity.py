@@ -1,6 +1,6 @@
 """Search for outputs whose cost grows faster than linearly.
 
-For every dialect, state, unit and policy of ``unspool.testing._complexity``, the tool parses a
+For every dialect, state, unit and policy of ``unspool.testing._linear_time_law``, the tool parses a
 text at several lengths, with a message builder and a wire encoder after the parser. CPU time only
 selects the candidates: texts with suspicious growth, and some others, run again under
 ``callgrind``, which counts instructions and is deterministic. These counts decide. The compiled build
@@ -148,7 +148,7 @@ def _work(options: argparse.Namespace) -> int:
 def _hostiles(options: argparse.Namespace, rng: Random) -> Iterator[Any]:
     """Yield every dialect, state and unit once in mixed order, then pairs of units."""
     from unspool import list_dialects
-    from unspool.testing._complexity import HostileText, states, units
+    from unspool.testing._linear_time_law import HostileText, states, units
     from unspool.testing._parsing_laws import POLICIES
 
     names = options.dialects.split(",") if options.dialects else [dialect.name for dialect in list_dialects()]
@@ -222,7 +222,7 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
 
 def _read_marked(candidate: dict[str, Any]) -> int:
     from unspool import Policies
-    from unspool.testing._complexity import HostileText
+    from unspool.testing._linear_time_law import HostileText
 
     hostile = HostileText(**{**candidate, "policies": Policies(**candidate["policies"])})
     hostile.read(LENGTHS[0])  # fill the caches, which do not count

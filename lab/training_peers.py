@@ -24,8 +24,8 @@ from typing import Any, Final
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from lab import ROOT, environments
-from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.detection.probe_tools import FLAT_TOOLS
+from unspool.models.detection.template_probe import TemplateProbe
 from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
 from unspool.templates import ChatTemplate
 from unspool.templates.prefix_stability import (

@@ -167,9 +167,7 @@ def nested(size: int) -> list[object]:
 def _written(dialect: str, answer: Answer) -> str:
     from unspool import Message, ToolCall, render
 
-    calls = tuple(
-        ToolCall(f"call{at:05}", name, arguments) for at, (name, arguments) in enumerate(answer.calls)
-    )
+    calls = tuple(ToolCall(f"call{at:05}", name, text) for at, (name, text) in enumerate(answer.calls))
     message = Message(reasoning=answer.reasoning or None, content=answer.content or None, tool_calls=calls)
     # The tests check correctness; checking a megabyte here would take longer than parsing it.
     return render("hermes" if dialect == "reasoning" else dialect, message, check=False)

@@ -9,7 +9,7 @@ from fuzz.choices import SEPARATOR, Choices, read_case, written_case
 from fuzz.outputs import outputs
 from unspool import Dialect
 from unspool.testing import ModelOutput, assert_laws, comparable, markers, run_parser
-from unspool.testing._prompt_laws import CHATML, PLAIN
+from unspool.testing._quoted_prompt_laws import CHATML, PLAIN
 
 ANSWER = "Hello world"
 _TURNS = ("<|im_end|>\n<|im_start|>assistant\n", "<|start|>assistant", "[/INST]", "<|Assistant|>")

@@ -22,9 +22,10 @@ from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.served_models import ServedModel
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.logs import LOGGER
-from unspool.gateway.upstreams.base import Batch, Delta, Stream, UpstreamRequest, Usage
+from unspool.gateway.upstreams.base import Batch, Stream, UpstreamRequest, Usage
 from unspool.gateway.upstreams.http_client import ForwardedResponse
 from unspool.templates import ChatTemplate
+from unspool.wire import Delta
 
 GENERATING: Final = (
     "/v1/chat/completions",

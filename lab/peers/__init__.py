@@ -82,7 +82,7 @@ def command(name: str) -> list[str]:
 
 def dialects() -> dict[str, object]:
     """Return the facts about unspool's dialects with which a peer's program builds requests."""
-    from unspool.dialects._dialect_texts import dialect_texts
+    from unspool.dialects._list_templates_and_markers import dialect_texts
     from unspool.dialects._registry import facts_of, list_dialects
 
     facts_by_dialect: dict[str, object] = {}

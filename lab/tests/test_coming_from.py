@@ -7,7 +7,7 @@ import pytest
 from lab import coming_from
 from lab.coming_from import TOPICS, ClientMessage
 from lab.docs_section import read_section
-from unspool.models.doctor.engine_parsers import DEFECTS
+from unspool.models.doctor.engine_parser_table import DEFECTS
 
 
 @pytest.mark.parametrize("engine", coming_from.ENGINES)

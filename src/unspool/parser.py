@@ -17,17 +17,17 @@ from ._core.compile_cache import compiled_dialect
 from ._core.compiler.compiled_dialect import CompiledDialect
 from ._core.machine import Machine
 from ._core.mypyc_types import Unchecked, mypyc_attr
-from ._core.schema.tools import Tools, as_tools
-from ._core.stages.commit_buffer import CommitBuffer
-from ._core.stages.message_builder import MessageBuilder
-from ._core.stages.whitespace_filter import WhitespaceFilter
-from ._core.start_state import (
+from ._core.output_start import (
     read_prompt,
     relevant_tail,
     relevant_tail_of,
     start_in_channel,
     usual_tail,
 )
+from ._core.schema.tools import Tools, as_tools
+from ._core.stages.message_builder import MessageBuilder
+from ._core.stages.whitespace_filter import WhitespaceFilter
+from ._core.stages.whole_call_buffer import CommitBuffer
 from ._core.token_ids.reader import TokenReader
 from ._core.token_ids.tokenizer_adapters import AnyTokenizer
 from .dialects import Dialect, find, is_dialect

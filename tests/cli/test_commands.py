@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -313,6 +314,11 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
     assert "qwen25" in hermes[3].split(", ")
     assert int(hermes[4]) == len("<|endoftext|>") - 1
     assert "<|im_end|>" in hermes[5].split()
+
+
+def test_detect_names_the_dialect_of_a_model_that_is_not_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["detect", "Qwen/Qwen3-8B"]) == 2
+    assert "it uses the dialect hermes: `unspool dialects Qwen/Qwen3-8B`" in capsys.readouterr().err
 
 
 def test_dialects_are_found_by_model_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -627,7 +633,9 @@ def without_rich(tmp_path: Path) -> dict[str, str]:
 
 
 def test_dialect_list_is_plain_without_rich(without_rich: dict[str, str]) -> None:
-    assert "hermes\t" in run_in_terminal("dialects", keys=[], env=without_rich)
+    shown = run_in_terminal("dialects", keys=[], env=without_rich)
+    assert re.search(r"dialect +models +calls", shown)
+    assert re.search(r"hermes  +\S", shown)
     assert "# hermes" in run_in_terminal("explain", "hermes", keys=[], env=without_rich)
 
 

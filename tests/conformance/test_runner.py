@@ -524,7 +524,7 @@ def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *("-p", "unspool.conformance.plugin"),
+            *("-p", "unspool.conformance.pytest_plugin"),
             *arguments,
         ],
         cwd=project,

@@ -16,7 +16,18 @@ from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseReasoningItem
 
 from corpus_cases import load
-from unspool import Message, Parser, ToolCall, UsageError, get_dialect, list_dialects, parse, plan
+from unspool import (
+    Message,
+    Parser,
+    ToolCall,
+    UnknownDialect,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    parse,
+    plan,
+    render,
+)
 from unspool.errors import ArgumentsError, MalformedOutput
 from unspool.events import event_from_dict
 from unspool.message import BrokenCall, TextPart
@@ -233,6 +244,16 @@ def test_representations_are_short() -> None:
     assert repr(get_dialect("hermes")).startswith("Dialect('hermes', ")
 
 
+def test_models_name_their_dialects() -> None:
+    assert Parser("Qwen/Qwen3-8B").dialect is get_dialect("hermes")
+    with pytest.raises(UnknownDialect, match="no dialect 'hermess': did you mean hermes"):
+        Parser("hermess")
+    with pytest.raises(UnknownDialect):
+        Parser("I am Qwen3-8B, and this is an output.")
+
+
 def test_swapped_arguments_are_named() -> None:
     with pytest.raises(UsageError, match=r"the arguments are swapped: call parse\(text, 'hermes'\)"):
         parse("hermes", OUTPUT)
+    with pytest.raises(UsageError, match=r"the arguments are swapped: call render\(dialect, message\)"):
+        render(Message("Hi."), "hermes")  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from unspool import Message, ToolCall, UsageError, parse, plan, render
 from unspool._core.scan.character_runs import COMPILED
 from unspool.grammar import GrammarTooLarge, grammar_for, guided_schema
-from unspool.testing._complexity import assert_linear
+from unspool.testing._linear_time_law import assert_linear
 
 Schema = dict[str, Any]
 KINDS = ("hermes", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "harmony")

@@ -24,7 +24,7 @@ from unspool.grammar._nodes import (
     seq,
     up_to,
 )
-from unspool.grammar._regex import UnsupportedPattern, parse_pattern
+from unspool.grammar._parse_regex import UnsupportedPattern, parse_pattern
 from unspool.grammar._schema_to_rules import integer_range
 from unspool.grammar._self_contained_schema import self_contained
 from unspool.grammar._text_excluding_markers import add_text_rules

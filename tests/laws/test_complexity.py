@@ -44,7 +44,7 @@ from unspool.testing import (
     hostile,
     run_parser,
 )
-from unspool.testing._complexity import CharacterVocabulary, assert_linear, count_lines, states, units
+from unspool.testing._linear_time_law import CharacterVocabulary, assert_linear, count_lines, states, units
 
 NAMES = [dialect.name for dialect in list_dialects()]
 REPAIR = Policies(malformed_call="repair")

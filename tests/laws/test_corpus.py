@@ -24,7 +24,7 @@ from unspool import (
     parse,
 )
 from unspool.dialects import Names
-from unspool.dialects.templates import parse_template, split_at, split_marks
+from unspool.dialects.parse_templates import parse_template, split_at, split_marks
 from unspool.events import FinishReason
 from unspool.models import from_response_template
 from unspool.stages import ReasoningSplitter

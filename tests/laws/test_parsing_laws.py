@@ -46,7 +46,7 @@ from unspool import (
 )
 from unspool._core.compile_cache import compiled_dialect
 from unspool._core.ledger import BLOCK
-from unspool.dialects.templates import parse_template, split_at, split_marks
+from unspool.dialects.parse_templates import parse_template, split_at, split_marks
 from unspool.events import FinishReason
 from unspool.testing import (
     POLICIES,
@@ -75,8 +75,8 @@ from unspool.testing import (
     mutate,
     run_parser,
 )
-from unspool.testing._policy_laws import SampleCall
-from unspool.testing._prompt_laws import every_policy
+from unspool.testing._policy_effect_law import SampleCall
+from unspool.testing._quoted_prompt_laws import every_policy
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]

@@ -30,7 +30,7 @@ from unspool.planning import Plan, plan
 from unspool.templates import ChatTemplate, normalise_history
 from unspool.testing import ModelOutput as Request
 from unspool.testing import ParseRun, assert_laws, chunkings, run_parser
-from unspool.testing._complexity import assert_linear, count_lines
+from unspool.testing._linear_time_law import assert_linear, count_lines
 from unspool.wire import (
     ChatStream,
     ChatStreamDecoder,

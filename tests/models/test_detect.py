@@ -27,10 +27,10 @@ from unspool.dialects._registry import facts_of
 from unspool.dialects._validation import check_facts
 from unspool.models import detect_model, detect_server
 from unspool.models.convert.python_source import python_source
-from unspool.models.detect.detect_dialect import detect, detect_dialect
-from unspool.models.detect.infer_dialect import infer_dialect
-from unspool.models.detect.probe_messages import TOOLS, RenderedTurn
-from unspool.models.detect.result import Detection
+from unspool.models.detection.detect_dialect import detect, detect_dialect
+from unspool.models.detection.infer_new_dialect import infer_dialect
+from unspool.models.detection.probe_tools import TOOLS, RenderedTurn
+from unspool.models.detection.result import Detection
 from unspool.models.sources import Source, read_source
 from unspool.templates import ChatTemplate, ChatTemplateError
 
@@ -629,7 +629,7 @@ def test_response_template_is_used_where_no_dialect_matches() -> None:
         ("just\nsome text", "is not a chat template"),
         ("x" * 5000, "is not a chat template"),
         ({"model_max_length": 4096}, "has no field chat_template"),
-        (7, "takes a chat template"),
+        (7, "takes the text of a chat template"),
         ("{{ messages | length }}", "leaves out the user's message"),
         ("{% for m in messages %}{{ m.nothing.more }}{% endfor %}", "does not render a conversation"),
         ("{{ raise_exception('Not for chats') }}", "Not for chats"),

@@ -6,7 +6,7 @@ import pytest
 from test_detect import EXPECTED, HINTS
 
 from unspool import list_dialects
-from unspool.models.detect.model_names import known_model, models_like, words
+from unspool.dialects.model_names import known_model, models_like, words
 
 
 @pytest.mark.parametrize("name", EXPECTED)

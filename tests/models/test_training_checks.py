@@ -10,8 +10,8 @@ import pytest
 
 from paths import TEMPLATES, real
 from unspool.cli import main
-from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import TemplateProbe
+from unspool.models.detection.probe_tools import FLAT_TOOLS
+from unspool.models.detection.template_probe import TemplateProbe
 from unspool.models.doctor.diagnose import diagnose
 from unspool.models.doctor.training_checks import PREFIX_CASES, MaskMarks, Training, check_training
 from unspool.templates import ChatTemplate, ChatTemplateLimit

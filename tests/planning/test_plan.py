@@ -658,7 +658,7 @@ def test_truth_table_agrees_with_templates(name: str, on: bool | None, after_too
 
 
 def switch_request(family: str, *, on: bool) -> dict[str, Any] | None:
-    from unspool.planning._truth_table import switch
+    from unspool.planning._truth_table_page import switch
 
     return switch(plan(family, {}).facts.thinking, on=on)
 

@@ -16,6 +16,7 @@ import pytest
 
 from gateways import EngineProcess, GatewayThread, call_text, serving
 from lab.examples import EXAMPLES as RUN_IN_LAB
+from markup_server import serving_markup
 from paths import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -26,6 +27,7 @@ RUN_HERE = {
     "parse_an_output",
     "starlette_endpoint",
     "stream_from_the_gateway",
+    "without_a_server",
 }
 
 
@@ -55,6 +57,22 @@ def test_parse_example_works(capsys: pytest.CaptureFixture[str]) -> None:
         "diagnostic: truncated_call at 188 to 242",
         "diagnostic: missing_closer at 242 to 242",
         "finished:  length",
+    ]
+
+
+def test_example_without_a_server_reads_the_call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("openai")
+    pytest.importorskip("httpx2")
+    with serving_markup() as (url, _):
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "x")
+        run("without_a_server", "hermes")
+    assert capsys.readouterr().out.splitlines() == [
+        "One moment.",
+        "reasoning: I should look.",
+        'call: get_weather {"city": "Oslo"}',
     ]
 
 

@@ -45,9 +45,9 @@ def test_module_imports_no_private_name_of_another_package(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("from ..wire._chat import ChatStream", ["unspool.wire._chat.ChatStream"]),
-        ("from ..wire import ChatStream, _chat", ["unspool.wire._chat"]),
-        ("from unspool.wire._chat import ChatStream", ["unspool.wire._chat.ChatStream"]),
+        ("from ..wire._chat import ChatStream", ["unspool.wire._chat_encoder.ChatStream"]),
+        ("from ..wire import ChatStream, _chat", ["unspool.wire._chat_encoder"]),
+        ("from unspool.wire._chat_encoder import ChatStream", ["unspool.wire._chat_encoder.ChatStream"]),
         ("from ._plan import Plan", []),
         ("from .._core.machine import Machine", []),
         ("from .. import __version__", []),

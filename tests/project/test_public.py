@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import unspool
+import unspool.planning
 import unspool.tokens
 from paths import ROOT
 from unspool._core.scan.character_runs import COMPILED

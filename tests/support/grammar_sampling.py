@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from unspool import Dialect
-from unspool.dialects.templates import Placeholder, parse_template
+from unspool.dialects.parse_templates import Placeholder, parse_template
 from unspool.grammar._named_rules import Rules
 from unspool.grammar._nodes import (
     AnyText,

@@ -30,7 +30,7 @@ import msgspec
 import pytest
 
 import unspool
-from unspool.gateway.http.worker_pools import WorkerPool
+from unspool.gateway.http.thread_pools import WorkerPool
 
 PACKAGE: Final = str(Path(unspool.__file__).parent)
 _SCANS: Final = frozenset(

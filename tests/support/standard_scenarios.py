@@ -19,7 +19,7 @@ from typing import Final
 from corpus_cases import Call, Vector
 from unspool import Dialect, Message, get_dialect, list_dialects, render
 from unspool.conformance.case_format import TestCase, Unfinished
-from unspool.conformance.scenarios.capabilities import Capabilities
+from unspool.conformance.scenarios.dialect_capabilities import Capabilities
 from unspool.conformance.scenarios.scenario import Scenario, to_render_parts
 from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS, SIZES
 

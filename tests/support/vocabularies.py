@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from paths import ROOT
 from unspool import get_dialect
-from unspool.dialects._dialect_texts import dialect_texts
+from unspool.dialects._list_templates_and_markers import dialect_texts
 from unspool.dialects._registry import ends_of_turn
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")

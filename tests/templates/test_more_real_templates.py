@@ -10,7 +10,7 @@ import pytest
 
 from paths import MORE_TEMPLATES
 from unspool import UsageError
-from unspool.models.detect.detect_dialect import detect_dialect
+from unspool.models.detection.detect_dialect import detect_dialect
 from unspool.models.sources import read_source
 
 pytestmark = pytest.mark.skipif(not MORE_TEMPLATES, reason="no chat templates: make templates")

@@ -17,11 +17,11 @@ import pytest
 
 from paths import TEMPLATES, real
 from unspool import Diagnostic, Message, Policies, ToolCall, get_dialect, render
-from unspool.conformance.scenarios.capabilities import Capabilities
+from unspool.conformance.scenarios.dialect_capabilities import Capabilities
 from unspool.conformance.scenarios.scenario import make_id
 from unspool.templates import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.testing import ModelOutput, comparable, run_parser
-from unspool.testing._prompt_laws import every_policy, quotations
+from unspool.testing._quoted_prompt_laws import every_policy, quotations
 
 pytestmark = real
 

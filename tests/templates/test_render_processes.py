@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from unspool import UnspoolError, detect
-from unspool.models.detect import template_probe as probe
+from unspool.models.detection import template_probe as probe
 from unspool.templates import (
     ChatTemplate,
     ChatTemplateError,

@@ -6,7 +6,7 @@ because strict mode reports unused ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, assert_never, assert_type
 
 import tokenizers
@@ -14,6 +14,7 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 import unspool
 from unspool import (
+    ArgumentsError,
     CallArgs,
     CallEnd,
     CallStart,
@@ -28,6 +29,8 @@ from unspool import (
     Policies,
     Text,
     ToolCall,
+    astream,
+    stream,
 )
 from unspool.dialects import (
     Envelope,
@@ -80,7 +83,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
     message.content = "frozen"  # type: ignore[misc]
 
 
-def stream() -> None:
+def parse_a_stream() -> None:
     parser = Parser("hermes", policies="strict")
     assert_type(parser.feed("text"), list[Event])
     assert_type(parser.finish("length"), list[Event])
@@ -262,8 +265,8 @@ def wire(parser: Parser) -> None:
     assert_type(chunks[0], dict[str, object])
     assert_type(sse(chunks[0]), str)
     assert_type(chat.finish_reason, FinishReason)
-    for stream in (chat, MessagesStream(parser), ResponsesStream(parser)):
-        assert_type(stream.response(Message()), dict[str, object])
+    for encoder in (chat, MessagesStream(parser), ResponsesStream(parser)):
+        assert_type(encoder.response(Message()), dict[str, object])
     ChatStream(model="m")  # type: ignore[call-arg]
     assert_type(ChatStreamDecoder().message(), Message)
 
@@ -285,3 +288,19 @@ def detecting() -> None:
     assert_type(detection, Detection)
     assert_type(detection.dialect, Dialect | None)
     assert_type(detection.reasoning, Reasoning)
+
+
+async def read_asynchronously(chunks: AsyncIterator[str]) -> None:
+    events = astream(chunks, "hermes")
+    async for event in events:
+        assert_type(event, Event)
+    assert_type(events.message, Message)
+    assert_type(stream(["a"], "hermes").message, Message)
+
+
+def read_arguments(call: ToolCall) -> None:
+    try:
+        assert_type(call.args, dict[str, Any])
+        assert_type(call.parse_as(int), int)
+    except ArgumentsError as error:
+        assert_type(error.start, int)

@@ -16,7 +16,7 @@ from unspool import Message, Parser, Policies
 from unspool.events import FinishReason
 from unspool.message import BrokenCall
 from unspool.wire import ChatStream, ChatStreamDecoder, MessagesStream, ResponsesStream, WireOptions
-from unspool.wire._messages import STOP_REASONS
+from unspool.wire._messages_encoder import STOP_REASONS
 
 GOOD = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
 BAD = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from unspool import Dialect, list_dialects
-from unspool._core.explain import hold_back, kind
+from unspool._core.explain_dialect import hold_back, kind
 from unspool._core.render.example_output import example
 from unspool.dialects import explain, state_diagram
 

@@ -28,7 +28,7 @@ recovery
 
 In text mode, ``_state`` is a table of the markers to look for, and of the markup that may begin at each
 marker.  There are separate states for content before the first visible text, for content after it, for each
-reasoning wrapper and for each kind of message body (``compiler/text_states.py``).
+reasoning wrapper and for each kind of message body (``compiler/states_outside_calls.py``).
 
 Three rules ensure that results do not depend on how the input is chunked, and that the work is linear:
 
@@ -55,7 +55,7 @@ from .arguments.select_codec import make_codec
 from .call_ids import CallIds
 from .compiler.match_programs import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
-from .compiler.text_states import StartState
+from .compiler.states_outside_calls import StartState
 from .ledger import Ledger
 from .open_call import PHASE_NAMES, OpenCall, match_closers
 from .scan.character_runs import BOUND, skip_whitespace
@@ -64,12 +64,12 @@ from .scan.markers import MarkerSet
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind
     from ..policies import Policies
-    from .compiler.codec_base import Codec
+    from .compiler.argument_codec_base import Codec
     from .compiler.compiled_dialect import CompiledDialect
     from .compiler.match_programs import Program
-    from .compiler.message_frames import FrameForm, Header
-    from .compiler.template_forms import CallForm, SectionForm
-    from .compiler.text_states import Entry, TextState
+    from .compiler.message_headers import FrameForm, Header
+    from .compiler.split_templates import CallForm, SectionForm
+    from .compiler.states_outside_calls import Entry, TextState
     from .schema.tools import Tools
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]

@@ -27,15 +27,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .compiler.codec_base import NamedPayload
+from .compiler.argument_codec_base import NamedPayload
 from .compiler.matcher import FAIL, MATCH, NEED_MORE, follows
 from .scan.character_runs import BOUND, MORE, match_literal, skip_whitespace
 
 if TYPE_CHECKING:
     from ..events import Status
-    from .compiler.codec_base import Codec
-    from .compiler.message_frames import FrameForm
-    from .compiler.template_forms import CallForm, SectionForm
+    from .compiler.argument_codec_base import Codec
+    from .compiler.message_headers import FrameForm
+    from .compiler.split_templates import CallForm, SectionForm
     from .ledger import Ledger
     from .scan.markers import MarkerSet
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from ..dialects import Dialect
 from ..parser import ToolList
 from ._arrow_columns import PARSED
-from ._convert import RowWriter, convert_rows, render_rows
-from .row_reader import Column, ParseOptions, RowOptions, RowReader
+from ._render_rows import RowWriter, convert_rows, render_rows
+from .parse_rows import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
     "PARSED",

@@ -26,10 +26,10 @@ from .._version import __version__
 from ..errors import UsageError
 from ..models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 from ..policies import policies_from_text
-from ._convert import RowWriter, convert_rows
 from ._output_files import TEMPORARY, digest_of, part_file, read_json, write_json
+from ._render_rows import RowWriter, convert_rows
 from .input_files import OTHER, Input, Part, Rows, read
-from .row_reader import Column, RowReader
+from .parse_rows import Column, RowReader
 
 MANIFEST: Final = "_manifest.json"
 SUMMARY: Final = "_summary.json"

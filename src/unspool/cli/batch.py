@@ -267,7 +267,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
     """Return JSON text with the tools for all rows, and the column with tools; one of them is empty."""
-    from ..batch.row_reader import RowError, parse_tools
+    from ..batch.parse_rows import RowError, parse_tools
 
     if not name or name in columns:
         return "", name

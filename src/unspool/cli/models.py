@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .._core.explain import explain, hold_back, kind, markers
+from .._core.explain_dialect import explain, hold_back, kind, markers
 from .._core.terminal_escaping import visible
 from ..dialects import Dialect, list_dialects
-from ..errors import UnknownDialect
+from ..errors import UnknownDialect, UsageError
 from .help import CommandParser
-from .output import print_page, terminal, to_json
+from .output import print_page, print_rows, terminal, to_json
 
 _SOURCE = (
     "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
@@ -86,19 +86,20 @@ def _dialects(options: argparse.Namespace) -> int:
             pass
         else:
             return 0
-    for dialect in found:
-        print(*_row(dialect), sep="\t")
+    print_rows(map(_row, found), _COLUMNS)
     return 0
 
 
 def _list_models(name: str, *, as_json: bool) -> int:
-    from ..models.detect.model_names import models_like
+    from ..dialects.model_names import models_like
 
     found = models_like(name)
     if as_json:
         print(to_json([known.to_dict() for known in found], indent=2))
-    for known in () if as_json else found:
-        print(known.model, known.dialect.name, known.why, sep="\t")
+    elif found:
+        print_rows(
+            [(known.model, known.dialect.name, known.why) for known in found], ("model", "dialect", "why")
+        )
     if not found:
         sys.stderr.write(f"unspool: there is no dialect for {name}; {_HINT}\n")
     return int(not found)
@@ -124,7 +125,7 @@ def _explain(options: argparse.Namespace) -> int:
 
     With a model's name, also print why the model uses this dialect.
     """
-    from ..models.detect.model_names import dialect_of, known_model
+    from ..dialects.model_names import dialect_of, known_model
 
     try:
         page = explain(options.dialect)
@@ -143,20 +144,30 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    """Print the dialect of a model and the evidence for it; the exit code is 1 if the dialect is unknown."""
-    from ..models.detect.detect_dialect import detect_dialect
+    """Print the dialect of a model and the evidence; the exit code is 1 if the dialect is unknown."""
+    from ..dialects.model_names import known_model
+    from ..models.detection.detect_dialect import detect_dialect
     from ..models.doctor.report import detection_page
     from ..models.sources import find_source
     from ..models.sources.special_tokens import load_vocabulary
 
-    model = find_source(options.source)
+    try:
+        model = find_source(options.source)
+    except UsageError as error:
+        known = known_model(options.source)
+        if known is None:
+            raise
+        raise UsageError(
+            f"{error}. By its name, it uses the dialect {known.dialect.name}: "
+            f"`unspool dialects {options.source}`"
+        ) from error
     model = replace(model, vocabulary=load_vocabulary(model))
     found = detect_dialect(model)
     if options.json:
         print(to_json({**found.to_dict(), "source": model.to_dict()}, indent=2))
     else:
         print_page(detection_page(found, model))
-    return int(found.dialect is None and (found.renders_calls or not found.tried))
+    return int(found.dialect is None)
 
 
 def _doctor(options: argparse.Namespace) -> int:

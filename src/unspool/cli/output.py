@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -74,6 +74,19 @@ def _print_markdown(text: str) -> None:
     from rich.markdown import Markdown
 
     Console(file=terminal(sys.stdout)).print(Markdown(visible(text)))
+
+
+def print_rows(rows: Iterable[Sequence[str]], header: Sequence[str]) -> None:
+    """Print a table: with a header and aligned columns on a terminal, else with tabs between columns."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            print(*row, sep="\t")
+        return
+    lines = [tuple(header), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        print("  ".join(cells).rstrip())
 
 
 def to_json(value: object, indent: int | None = None) -> str:

@@ -1,6 +1,6 @@
 """Conformance suite for tool call parsers, which tests all dialects with different ways to split the output.
 
-``unspool conformance run`` tests a parser.  The pytest plug-in ``unspool.conformance.plugin`` tests a parser
+``unspool conformance run`` tests a parser.  The plug-in ``unspool.conformance.pytest_plugin`` tests a parser
 within another project's test suite.  Both are described in ``docs/conformance.md``.  In Python:
 
 >>> from unspool.conformance import cases, run_suite, unspool_adapter

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from .._lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .._core.explain import explain, state_diagram
+    from .._core.explain_dialect import explain, state_diagram
     from ._control_token_pattern import CONTROL_TOKEN, is_control_token, split_at_control_tokens
     from ._declaration import Dialect, Envelope, Family, Frame, Names, Notation, Prompt, Route, Values
     from ._dialect_json import dialect_from_json, dialect_schema, dialect_to_json
-    from ._dialect_texts import dialect_texts
     from ._family_request_facts import (
         BOOLEANS,
         NO_REASONING,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         Thinking,
     )
     from ._id_format import OPENAI_ID, IdFormat
+    from ._list_templates_and_markers import dialect_texts
     from ._registry import (
         built_in_dialects,
         checkpoint,
@@ -82,8 +82,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "explain": ".._core.explain",
-    "state_diagram": ".._core.explain",
+    "explain": ".._core.explain_dialect",
+    "state_diagram": ".._core.explain_dialect",
     "CONTROL_TOKEN": "._control_token_pattern",
     "is_control_token": "._control_token_pattern",
     "split_at_control_tokens": "._control_token_pattern",
@@ -99,7 +99,7 @@ _LATER = {
     "dialect_from_json": "._dialect_json",
     "dialect_schema": "._dialect_json",
     "dialect_to_json": "._dialect_json",
-    "dialect_texts": "._dialect_texts",
+    "dialect_texts": "._list_templates_and_markers",
     "IdFormat": "._id_format",
     "OPENAI_ID": "._id_format",
     "built_in_dialects": "._registry",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
@@ -214,11 +215,29 @@ def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
 
+_MODEL_NAME = re.compile(r"[\w./:-]{1,100}")
+"""Pattern of texts that may be the name of a model, and not an output passed by mistake."""
+
+
 @lru_cache(maxsize=1024)
 def _found(name: str, changes: int) -> Dialect:
-    """Return the dialect with this name.  The result is cached, because every new parser needs it."""
+    """Return the dialect with this name, or of the model with this name.
+
+    The result is cached, because every new parser needs it.
+    """
     del changes
-    return get_dialect(name)
+    try:
+        return get_dialect(name)
+    except UnknownDialect:
+        names = [*_dialects, *_aliases, *_reasoning]
+        if not _MODEL_NAME.fullmatch(name) or difflib.get_close_matches(plain_name(name), names, 1, 0.9):
+            raise  # an output that was passed by mistake, or a misspelt name
+        from .model_names import known_model
+
+        known = known_model(name)
+        if known is None:
+            raise
+        return known.dialect
 
 
 def list_dialects() -> tuple[Dialect, ...]:

@@ -22,7 +22,7 @@ from ._declaration import (
 )
 from ._family_request_facts import RequestFacts
 from ._id_format import IdFormat
-from .templates import (
+from .parse_templates import (
     PAYLOADS,
     Attributes,
     Piece,

@@ -15,8 +15,8 @@ from .settings import Settings, load_settings
 if TYPE_CHECKING:
     from .app import Gateway
     from .asgi import create_app
-    from .factory import build
-    from .first_run import quickstart
+    from .build_from_settings import build
+    from .quickstart_demo import quickstart
     from .server.run import serve
 
 __all__ = ["Gateway", "Settings", "build", "create_app", "load_settings", "quickstart", "serve"]
@@ -25,7 +25,7 @@ _MODULES: Final = {
     "Gateway": "app",
     "build": "factory",
     "create_app": "asgi",
-    "quickstart": "first_run",
+    "quickstart": "quickstart_demo",
     "serve": "server.run",
 }
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from .first_run import main
+from .quickstart_demo import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,11 +18,11 @@ from .apis.models import ModelList
 from .apis.ollama.embed import OllamaEmbed
 from .apis.ollama.handler import OllamaHandler
 from .apis.ollama.models import OllamaModels
-from .apis.parse import ParseHandler
+from .apis.parse_endpoint import ParseHandler
 from .apis.passthrough import Passthrough
 from .apis.responses.handler import ResponsesHandler
-from .apis.responses.stored_responses import StoredObjects
-from .apis.tokenize import Tokenize
+from .apis.responses.stored_responses_and_conversations import StoredObjects
+from .apis.tokenize_endpoints import Tokenize
 from .generation.generator import Generator
 from .generation.served_models import ServedModel, ServedModels
 from .http.active_requests import ActiveRequests
@@ -31,7 +31,7 @@ from .http.endpoint import Endpoints
 from .http.exchange import Exchange
 from .http.failure import Failure
 from .http.request_body import BodyReader
-from .http.worker_pools import WorkerPools
+from .http.thread_pools import WorkerPools
 from .page.routes import PageRoutes
 from .settings import Settings
 from .state.sqlite_store import SqliteStore

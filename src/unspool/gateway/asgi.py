@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import UnspoolError
 from .app import Gateway
-from .factory import build
+from .build_from_settings import build
 from .settings import Settings, load_settings
 from .telemetry.logs import set_up
 

@@ -43,7 +43,7 @@ from ._nodes import (
     seq,
     union,
 )
-from ._regex import FORMATS, MOST, UnsupportedPattern, apply_escapes, parse_pattern
+from ._parse_regex import FORMATS, MOST, UnsupportedPattern, apply_escapes, parse_pattern
 from ._text_excluding_markers import add_text_rules, add_word_rules, char_set
 
 _DIGIT: Final = Chars(char_class("0-9"))

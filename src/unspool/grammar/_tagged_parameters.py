@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..dialects.templates import (
+from ..dialects.parse_templates import (
     PAYLOADS,
     Attributes,
     Piece,
@@ -40,7 +40,7 @@ from ._nodes import (
     strip_prefix,
     up_to,
 )
-from ._regex import FORMATS, UnsupportedPattern, apply_escapes, parse_pattern
+from ._parse_regex import FORMATS, UnsupportedPattern, apply_escapes, parse_pattern
 from ._schema_to_rules import count_bounds
 from ._self_contained_schema import self_contained
 from ._size_limit import DEEPEST_TAGS, Budget

@@ -29,9 +29,9 @@ from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
 from ..tokens import as_tokenizer
+from ._detect_served_dialect import detect_served_dialect
 from ._diagnostic_log import DiagnosticLog, diagnostics_in
 from ._parser_names import DETECTED, parser_names
-from ._served_dialect import detect_served_dialect
 
 _log: Final = logging.getLogger(__name__)
 _REGISTRY: Final = "verl.experimental.agent_loop.tool_parser"

@@ -7,8 +7,8 @@ from .._lazy_names import lazy_names
 if TYPE_CHECKING:
     from .convert.from_response_template import from_response_template
     from .convert.to_response_template import ExportError, to_response_template
-    from .detect.detect_dialect import detect, detect_model, detect_server
-    from .detect.result import Detection, Reasoning
+    from .detection.detect_dialect import detect, detect_model, detect_server
+    from .detection.result import Detection, Reasoning
     from .doctor.diagnose import diagnose
     from .sources import Source, find_source, read_source
 
@@ -31,11 +31,11 @@ _LATER = {
     "from_response_template": ".convert.from_response_template",
     "ExportError": ".convert.to_response_template",
     "to_response_template": ".convert.to_response_template",
-    "detect": ".detect.detect_dialect",
-    "detect_model": ".detect.detect_dialect",
-    "detect_server": ".detect.detect_dialect",
-    "Detection": ".detect.result",
-    "Reasoning": ".detect.result",
+    "detect": ".detection.detect_dialect",
+    "detect_model": ".detection.detect_dialect",
+    "detect_server": ".detection.detect_dialect",
+    "Detection": ".detection.result",
+    "Reasoning": ".detection.result",
     "diagnose": ".doctor.diagnose",
     "Source": ".sources",
     "find_source": ".sources",

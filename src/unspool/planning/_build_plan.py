@@ -29,8 +29,8 @@ from ..errors import UsageError
 from ..policies import DEFAULTS, Policies
 from ._context import PlanContext
 from ._decide_eos import decide_eos, warn_about_stops
+from ._decide_output_start import decide_start, parser_prompt
 from ._decide_reasoning import decide_reasoning, decide_strip, decide_switch, reads_reasoning
-from ._decide_start import decide_start, parser_prompt
 from ._decide_tool_output import (
     decide_tool_output,
     make_constraint,

@@ -10,11 +10,11 @@ from typing import Any
 
 from ..dialects import Dialect, dialect_to_json, get_dialect
 from ..errors import UnknownDialect, UsageError
-from ..models.detect.detect_dialect import detect_dialect as detect_model_dialect
+from ..models.detection.detect_dialect import detect_dialect as detect_model_dialect
 from ..models.sources import from_stream
 from ..models.sources.ollama import is_modelfile
 from ..models.sources.special_tokens import load_vocabulary
-from .parse_options import read_field
+from .request_fields import read_field
 
 
 def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:

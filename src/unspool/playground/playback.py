@@ -29,7 +29,7 @@ from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ..sample_outputs import pieces
 from ..wire import ChatStream, MessagesStream, ResponsesStream
-from .parse_options import Setup, read_field
+from .request_fields import Setup, read_field
 
 _WINDOW: Final = 48
 """Default number of pieces at the end of the arrived text that are fed one by one."""

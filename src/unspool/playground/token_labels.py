@@ -11,7 +11,7 @@ from .._core.token_ids.labels import LABEL_MASK, Label, LabelFlag
 from .._core.token_ids.tokenizer_adapters import as_encoder
 from ..errors import UsageError
 from ..tokens import label_tokens, pieces
-from .parse_options import Setup, read_field
+from .request_fields import Setup, read_field
 
 
 def labels(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._core.render.message import render
 from .._core.schema.numbers import in_range
 from ..dialects import OPENAI_ID, IdFormat, find
-from ..dialects.templates import parse_template, split_at, split_marks
+from ..dialects.parse_templates import parse_template, split_at, split_marks
 from ..errors import UsageError
 from ..message import Message, ToolCall
 from ._capabilities import REASONING_KEYS, ChatMessage, text_part

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ..dialects import list_dialects
-from ..dialects.templates import split_marks
+from ..dialects.parse_templates import split_marks
 from ._capabilities import REASONING_KEYS, ChatMessage, TemplateCapabilities, text_part
 from ._chat_template import ChatTemplate, ChatTemplateError
 

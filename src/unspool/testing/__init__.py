@@ -39,7 +39,7 @@ from dataclasses import replace
 from random import Random
 
 from ..dialects import Dialect, find
-from ._complexity import HostileText, assert_complexity, hostile
+from ._linear_time_law import HostileText, assert_complexity, hostile
 from ._parser_runs import (
     ModelOutput,
     ParseRun,
@@ -62,8 +62,8 @@ from ._parsing_laws import (
     assert_places,
     assert_tiles,
 )
-from ._policy_laws import EFFECTS, assert_policy
-from ._prompt_laws import assert_continuations, assert_quotations
+from ._policy_effect_law import EFFECTS, assert_policy
+from ._quoted_prompt_laws import assert_continuations, assert_quotations
 from ._rendered_pieces import RenderedPiece, render_pieces
 from ._round_trip_law import SampleMessage, assert_round_trip, messages, require_hypothesis
 from ._wire_laws import assert_wires

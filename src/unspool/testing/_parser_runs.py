@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, NoReturn
 
 from ..dialects import Dialect, find
-from ..dialects.templates import literals, parse_template, split_marks
+from ..dialects.parse_templates import literals, parse_template, split_marks
 from ..errors import MalformedOutput
 from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart

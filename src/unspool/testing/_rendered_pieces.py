@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from .._core.render.message import _FrameWriter, _Writer
 from ..dialects import Dialect
-from ..dialects.templates import Placeholder
+from ..dialects.parse_templates import Placeholder
 from ..message import Part as RenderPart
 from ..message import TextPart, ToolCall
 

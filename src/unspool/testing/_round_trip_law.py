@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
 from ..dialects import CONTROL_TOKEN, Dialect, find
-from ..dialects.templates import (
+from ..dialects.parse_templates import (
     PAYLOADS,
     Attributes,
     Placeholder,

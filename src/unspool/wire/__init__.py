@@ -1,6 +1,6 @@
 """Wire formats: encoders that turn events into API responses, and a strict decoder for chat chunks."""
 
-from .._core.conversions.poison import (
+from .._core.conversions.invalidate_broken_calls import (
     MALFORMED,
     is_poisoned,
     is_poisoned_as_malformed,
@@ -10,32 +10,49 @@ from .._core.conversions.poison import (
 )
 from ..errors import ProtocolError
 from ._base_encoder import DONE, Chunk, StreamEncoder, sse
-from ._chat import ChatStream, error_chunk
 from ._chat_decoder import RULES, ChatStreamDecoder
-from ._messages import MessagesStream, error_event
-from ._ollama import Form, OllamaStream, ollama_error
+from ._chat_encoder import ChatStream, error_chunk
+from ._chat_repair import ChatRepair
+from ._choice_reader import ChoiceReader
+from ._event_reader import EventReader, LineReader
+from ._messages_encoder import MessagesStream, error_event
+from ._messages_repair import MessagesRepair
+from ._ollama_encoder import Form, OllamaStream, ollama_error
 from ._options import OPTION_VALUES, WireChoice, WireOptions
-from ._responses import CUSTOM_INPUT, ResponsesStream
+from ._output_delta import FINISH_REASONS, CallDelta, Delta, read_chat_choice
+from ._responses_encoder import CUSTOM_INPUT, ResponsesStream
 from ._sent_calls import SentCalls
+from ._surrogate_joiner import SurrogateJoiner
+from ._upstream_tool_calls import UpstreamCalls
 from ._usage import AnyUsage, Usage
 
 __all__ = [
     "CUSTOM_INPUT",
     "DONE",
+    "FINISH_REASONS",
     "MALFORMED",
     "OPTION_VALUES",
     "RULES",
     "AnyUsage",
+    "CallDelta",
+    "ChatRepair",
     "ChatStream",
     "ChatStreamDecoder",
+    "ChoiceReader",
     "Chunk",
+    "Delta",
+    "EventReader",
     "Form",
+    "LineReader",
+    "MessagesRepair",
     "MessagesStream",
     "OllamaStream",
     "ProtocolError",
     "ResponsesStream",
     "SentCalls",
     "StreamEncoder",
+    "SurrogateJoiner",
+    "UpstreamCalls",
     "Usage",
     "WireChoice",
     "WireOptions",
@@ -45,6 +62,7 @@ __all__ = [
     "is_poisoned_as_malformed",
     "make_poison",
     "ollama_error",
+    "read_chat_choice",
     "remove_poison",
     "sse",
     "unsendable_call",

@@ -18,7 +18,7 @@ from unspool._core.scan.character_runs import BOUND
 from unspool._core.scan.markers import MarkerSet
 from unspool._core.schema.tools import UNKNOWN, ValueType
 from unspool.errors import UsageError
-from unspool.testing._complexity import assert_linear
+from unspool.testing._linear_time_law import assert_linear
 
 GEMMA = '<|"|>'
 ESCAPE = "<escape>"

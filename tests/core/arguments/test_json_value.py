@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unspool import Policies, parse
 from unspool._core.arguments.json_value import JsonValue, duplicate_keys, object_members
-from unspool.testing._complexity import assert_linear
+from unspool.testing._linear_time_law import assert_linear
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

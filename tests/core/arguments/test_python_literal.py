@@ -17,7 +17,7 @@ from unspool._core.render.arguments import encode_python
 from unspool._core.scan.character_runs import BOUND
 from unspool._core.schema.tools import Tools
 from unspool.errors import UsageError
-from unspool.testing._complexity import assert_linear
+from unspool.testing._linear_time_law import assert_linear
 
 Make = Callable[[], PythonValue]
 

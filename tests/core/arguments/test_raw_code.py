@@ -13,7 +13,7 @@ from unspool._core.arguments.raw_code import RawCode
 from unspool._core.render.arguments import encode_code
 from unspool._core.scan.markers import ValueMarkerSet
 from unspool.errors import UsageError
-from unspool.testing._complexity import assert_linear
+from unspool.testing._linear_time_law import assert_linear
 
 STOPS = ("<|eom_id|>", "<|eot_id|>", "<|end_of_text|>", "\ud801")
 ENDS = ValueMarkerSet(STOPS)

@@ -13,8 +13,8 @@ from test_corpus import case_of, dialect_of
 import corpus_cases
 from standard_scenarios import callers
 from unspool import Dialect, Message, ToolCall, UsageError, get_dialect, list_dialects, parse, render
-from unspool.conformance.scenarios.capabilities import Capabilities
-from unspool.dialects.templates import split_marks
+from unspool.conformance.scenarios.dialect_capabilities import Capabilities
+from unspool.dialects.parse_templates import split_marks
 from unspool.events import Channel
 from unspool.message import Part, TextPart
 from unspool.templates import ChatTemplate, normalise_history

@@ -20,10 +20,9 @@ from unspool.gateway.apis.responses.encoder import ResponsesEncoder
 from unspool.gateway.generation.choice_reader import Reader
 from unspool.gateway.generation.request import ApiName, GenerationRequest
 from unspool.gateway.generation.response_encoder import ResponseEncoder
-from unspool.gateway.upstreams.base import CallDelta, Delta
 from unspool.planning import Plan
-from unspool.wire import WireOptions
-from unspool.wire._messages import STOP_REASONS
+from unspool.wire import CallDelta, Delta, WireOptions
+from unspool.wire._messages_encoder import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
 GOOD = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'

@@ -21,14 +21,14 @@ from gateways import CHATML, GatewayThread, events, get, post, send, serving, te
 from paths import ROOT
 from unspool import Policies, UsageError
 from unspool.cli import main
-from unspool.gateway import Settings, load_settings, progress
+from unspool.gateway import Settings, load_settings, spinner
 from unspool.gateway.apis.chat.request import read_chat_request
 from unspool.gateway.apis.messages.request import read_messages_request
 from unspool.gateway.apis.responses.request import read_responses_request
 from unspool.gateway.generation.request import GenerationRequest
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.telemetry.metrics import Metrics
-from unspool.gateway.upstreams.sse import EventReader
+from unspool.wire import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -464,19 +464,19 @@ class Terminal(io.StringIO):
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
-    assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
+    assert spinner.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
     shown = terminal.getvalue()
     assert "working" in shown
     assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the progress line is erased
 
 
 def test_progress_is_one_line_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
-    assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
+    assert spinner.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
     out, err = capfd.readouterr()
     assert re.fullmatch(r"working: \d+\.\d s\n", out)
     assert err == ""
 
 
 def test_progress_shows_all_output_of_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
-    assert progress.main("working", [sys.executable, "-c", "print('loud'); exit(3)"]) == 3
+    assert spinner.main("working", [sys.executable, "-c", "print('loud'); exit(3)"]) == 3
     assert capfd.readouterr().err == "loud\n"

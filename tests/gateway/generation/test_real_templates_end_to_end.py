@@ -22,10 +22,10 @@ from unspool.gateway.generation.load_model import load_model
 from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
-from unspool.gateway.upstreams.base import Delta, UpstreamRequest
+from unspool.gateway.upstreams.base import UpstreamRequest
 from unspool.gateway.upstreams.engines import ENGINES
 from unspool.message import TextPart
-from unspool.wire import ChatStreamDecoder, WireOptions
+from unspool.wire import ChatStreamDecoder, Delta, WireOptions
 
 NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
 OWN_VARIABLES = (

@@ -18,7 +18,7 @@ from unspool.gateway import load_settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.generation.prepare_request import prepare_request
 from unspool.gateway.http.failure import Failure
-from unspool.models.detect import template_probe as probe
+from unspool.models.detection import template_probe as probe
 from unspool.templates import ChatTemplate, NoRenderer
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"

@@ -25,8 +25,8 @@ from gateways import EngineProcess, GatewayThread, get, post, send, serving, unt
 from unspool import UsageError
 from unspool.events import normalise
 from unspool.gateway import Settings, create_app, load_settings
-from unspool.gateway.apis import parse as parsing
-from unspool.gateway.generation import body_to_request
+from unspool.gateway.apis import parse_endpoint as parsing
+from unspool.gateway.generation import check_converted_size
 from unspool.gateway.http import json_limits as limits
 from unspool.gateway.http import request_body as intake
 from unspool.gateway.http.exchange import Exchange
@@ -37,7 +37,7 @@ from unspool.gateway.telemetry.logs import MAX_MESSAGE
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.parser import Parser
 from unspool.planning import Plan
-from unspool.testing._complexity import count_lines
+from unspool.testing._linear_time_law import count_lines
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -347,7 +347,7 @@ def test_arguments_with_many_values_are_refused(gateway: GatewayThread, api: str
 
 
 def test_json_strings_have_a_length_limit(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_to_request, "MAX_WRITTEN", 1000)
+    monkeypatch.setattr(check_converted_size, "MAX_WRITTEN", 1000)
     long = "x" * 1000
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
     tool = {"name": "f", "description": long, "parameters": {"type": "object"}}

@@ -19,8 +19,8 @@ from gateways import EngineProcess
 from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
 from unspool._core.scan.character_runs import COMPILED
 from unspool.gateway import Settings, build
-from unspool.gateway.apis import parse as parsing
-from unspool.gateway.apis import tokenize
+from unspool.gateway.apis import parse_endpoint as parsing
+from unspool.gateway.apis import tokenize_endpoints
 from unspool.gateway.apis.chat import request as body
 from unspool.gateway.apis.chat.request import MAX_CHOICES
 from unspool.gateway.apis.messages import content_blocks as message_blocks
@@ -29,7 +29,7 @@ from unspool.gateway.apis.messages import tools as message_tools
 from unspool.gateway.apis.ollama import embed
 from unspool.gateway.apis.ollama import request as from_ollama
 from unspool.gateway.apis.responses import request as from_responses
-from unspool.gateway.apis.responses import stored_responses
+from unspool.gateway.apis.responses import stored_responses_and_conversations
 from unspool.gateway.apis.responses import tools as response_tools
 from unspool.gateway.conversation import media
 from unspool.gateway.http import request_body as intake
@@ -67,10 +67,10 @@ TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
     "ollama": ("/api/chat", from_ollama.ChatBody, {"messages": HELLO, "stream": False}),
     "ollama_generate": ("/api/generate", from_ollama.GenerateBody, {"prompt": "Hi", "stream": False}),
     "parse": ("/v1/parse", parsing.ParseBody, {"text": "Hi", "dialect": "hermes"}),
-    "tokenize": ("/tokenize", tokenize._Tokenize, {"prompt": "Hi"}),
-    "detokenize": ("/detokenize", tokenize._Detokenize, {"tokens": [1]}),
+    "tokenize": ("/tokenize", tokenize_endpoints._Tokenize, {"prompt": "Hi"}),
+    "detokenize": ("/detokenize", tokenize_endpoints._Detokenize, {"tokens": [1]}),
     "embed": ("/api/embed", embed._Embed, {"input": "Hi"}),
-    "conversation": ("/v1/conversations", stored_responses._NewConversation, {}),
+    "conversation": ("/v1/conversations", stored_responses_and_conversations._NewConversation, {}),
 }
 """By name: the path, the type of the body, and the smallest body."""
 

@@ -33,10 +33,11 @@ from unspool import plan
 from unspool.gateway import Settings
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.page import request_log as notes_module
-from unspool.gateway.page.request_json import parse_again
 from unspool.gateway.page.request_log import MAX_FIELD, MAX_OUTPUT, MAX_PROMPT, RequestLog, RequestRecord
+from unspool.gateway.page.request_record_json import parse_again
 from unspool.gateway.page.static_files import load_static_files
-from unspool.gateway.upstreams.base import Batch, CallDelta, Delta
+from unspool.gateway.upstreams.base import Batch
+from unspool.wire import CallDelta, Delta
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -423,8 +424,8 @@ _DELTAS = st.one_of(
 
 @given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
 def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], reason: Any) -> None:
+    from unspool.errors import ProtocolError
     from unspool.gateway.generation.choice_reader import Reader
-    from unspool.gateway.http.failure import Failure
 
     if reason is not None:
         batches = [*batches, [Delta(0, "", finish=reason)]]
@@ -437,7 +438,7 @@ def test_logged_text_reparses_to_the_same_result(batches: list[list[Delta]], rea
             note.on_batch(Batch(batch))
             for delta in batch:
                 fold.feed(reader.feed(delta))
-    except Failure:
+    except ProtocolError:
         return  # the upstream contradicts itself, and the client got an error
     text = "".join(delta.text for batch in batches for delta in batch)
     if not batches or not any(batches):

@@ -24,7 +24,7 @@ import openai
 
 from gateways import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
-from unspool.gateway.apis.responses import stored_responses
+from unspool.gateway.apis.responses import stored_responses_and_conversations
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.http.json_encoding import encode_json
 from unspool.gateway.http.json_limits import count_values
@@ -232,7 +232,7 @@ def test_large_entries_are_decoded_and_encoded_in_a_pool(
     for module, names in (
         (past, ("decoded", "encode_json", "pack_items")),
         (
-            stored_responses,
+            stored_responses_and_conversations,
             (
                 "decoded",
                 "encode_json",

@@ -14,13 +14,12 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 pytest.importorskip("gguf")
 
-from test_model_source import HERMES
+from test_model_argument import HERMES
 
 from gateways import GatewayThread, events, post, send, serving
 from gguf_files import write_gguf
 from scripted_server import answering
-from unspool.gateway.upstreams.sse import LineReader
-from unspool.wire import ChatStreamDecoder
+from unspool.wire import ChatStreamDecoder, LineReader
 
 WEATHER = {
     "type": "function",

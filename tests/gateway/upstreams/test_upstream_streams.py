@@ -18,6 +18,7 @@ from aiohttp.base_protocol import BaseProtocol
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool.errors import ProtocolError
 from unspool.gateway.http.failure import Failure
 from unspool.gateway.upstreams.failures import (
     connect_failure,
@@ -29,7 +30,7 @@ from unspool.gateway.upstreams.failures import (
     status_failure,
 )
 from unspool.gateway.upstreams.http_client import Connection, Events, ForwardedResponse
-from unspool.gateway.upstreams.sse import EventReader, LineReader
+from unspool.wire import EventReader, LineReader
 
 # -- events and lines
 
@@ -87,14 +88,14 @@ def test_stream_parts_are_bounded(what: str) -> None:
         for _ in range(1002):
             reader.feed(piece)
 
-    with pytest.raises(Failure, match="over the size limit"):
+    with pytest.raises(ProtocolError, match="over the size limit"):
         read()
 
 
 def test_complete_events_precede_an_error() -> None:
     reader = EventReader(10)
     assert reader.feed(b"data: 1\n\ndata: " + b"x" * 100) == [b"1"]
-    with pytest.raises(Failure, match="over the size limit"):
+    with pytest.raises(ProtocolError, match="over the size limit"):
         reader.feed(b"x")
 
 

@@ -34,7 +34,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from ..compiler.codec_base import Codec
+from ..compiler.argument_codec_base import Codec
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..schema.null_and_boolean_spellings import LOOSE_WORDS

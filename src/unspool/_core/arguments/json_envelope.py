@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.codec_base import Codec, NamedPayload, Value
+from ..compiler.argument_codec_base import Codec, NamedPayload, Value
 from ..scan.character_runs import BOUND, skip_whitespace
 from .json_value import NO_ARGUMENTS, JsonValue, arguments_in
 from .python_literal import PythonValue

@@ -32,7 +32,7 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn, TypeAlias
 
 from ...events import Status
-from ..compiler.codec_base import Codec, Value
+from ..compiler.argument_codec_base import Codec, Value
 from ..mypyc_types import i64
 from ..scan.character_runs import (
     COMPILED,

@@ -23,7 +23,7 @@ from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
 from ..scan.character_runs import BOUND, escaped, skip_whitespace
 from ..schema.text_to_value import Slot, is_text, quote
 from ..schema.tools import UNKNOWN
-from .parameters_base import Parameters, declared_type
+from .tagged_parameters_base import Parameters, declared_type
 
 if TYPE_CHECKING:
     from ...events import Status

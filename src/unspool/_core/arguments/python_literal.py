@@ -41,7 +41,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ...events import Status
-from ..compiler.codec_base import Value
+from ..compiler.argument_codec_base import Value
 from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..schema.null_and_boolean_spellings import WORDS

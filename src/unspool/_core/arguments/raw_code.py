@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...events import Status
-from ..compiler.codec_base import Codec
+from ..compiler.argument_codec_base import Codec
 from ..scan.character_runs import escaped
 from ..scan.markers import ValueMarkerSet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..compiler.template_forms import UNNAMED
+from ..compiler.split_templates import UNNAMED
 from .bare_key_object import BareKeyObject
 from .json_envelope import EnvelopeCodec, EnvelopeForm, UnnamedArguments
 from .json_value import JsonArguments
@@ -16,10 +16,10 @@ from .tagged_parameters import TaggedParameters
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from ...policies import Policies
-    from ..compiler.codec_base import Codec, NamedPayload
+    from ..compiler.argument_codec_base import Codec, NamedPayload
     from ..compiler.compiled_dialect import CompiledDialect
     from ..compiler.match_programs import EnvelopeFactory
-    from ..compiler.template_forms import CallForm
+    from ..compiler.split_templates import CallForm
     from ..schema.tools import Tools
 
 

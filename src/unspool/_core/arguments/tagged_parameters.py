@@ -33,13 +33,13 @@ from ..scan.character_runs import BOUND, MORE, escaped, match_literal, skip_whit
 from ..schema.text_to_value import Slot, quote
 from ..schema.tools import UNKNOWN
 from .json_value import JsonValue
-from .parameters_base import Parameters
+from .tagged_parameters_base import Parameters
 
 if TYPE_CHECKING:
     from ...events import Status
     from ...policies import Policies
     from ..compiler.compiled_dialect import CompiledDialect
-    from ..compiler.template_forms import ParamForm
+    from ..compiler.split_templates import ParamForm
     from ..schema.tools import Tools
 
 # States.  Plain integers, because compiled code keeps them in registers.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_token_pattern import is_control_token
-from ...dialects.templates import (
+from ...dialects.parse_templates import (
     PAYLOADS,
     is_marker,
     literals,
@@ -29,7 +29,6 @@ from .compiled_dialect import (
     TextStates,
 )
 from .follow_sets import FollowSets
-from .function_names import NameForms
 from .match_programs import (
     CALL,
     DROP,
@@ -44,9 +43,10 @@ from .match_programs import (
     Program,
     Step,
 )
-from .message_frames import FrameForm
-from .template_forms import CallForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
-from .text_states import TextState
+from .message_headers import FrameForm
+from .split_name_and_id import NameForms
+from .split_templates import CallForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
+from .states_outside_calls import TextState
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect

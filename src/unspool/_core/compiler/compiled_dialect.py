@@ -29,15 +29,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..scan.markers import MarkerSet
-from .text_states import StartState, TextState
+from .states_outside_calls import StartState, TextState
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from .follow_sets import FollowSets
-    from .function_names import NameForms
     from .match_programs import Program
-    from .message_frames import FrameForm
-    from .template_forms import CallForm, ParamForm, SectionForm, Wrapper
+    from .message_headers import FrameForm
+    from .split_name_and_id import NameForms
+    from .split_templates import CallForm, ParamForm, SectionForm, Wrapper
 
 
 class CompileOptions:
@@ -147,7 +147,7 @@ class TextStates:
 
 
 class PromptMarkers:
-    """Markers in a prompt that show where the output begins; see ``start_state.py``."""
+    """Markers in a prompt that show where the output begins; see ``output_start.py``."""
 
     __slots__ = (
         "_all_templates",
@@ -187,7 +187,7 @@ class PromptMarkers:
         self._all_templates: Final = all_templates
         # Caches.
         self.usual_tail: str | None = None
-        """Relevant tail (see ``start_state.py``) of the dialect's default prompt; None until it is needed."""
+        """Relevant tail (see ``output_start.py``) of the default prompt; None until it is needed."""
         self.saved_starts: Final[dict[str, StartState]] = {}
         """Saved start states, keyed by the relevant tail of the prompt."""
 

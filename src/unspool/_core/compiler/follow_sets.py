@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...dialects.templates import is_marker
+from ...dialects.parse_templates import is_marker
 from ..scan.markers import MarkerSet, ValueMarkerSet
 
 if TYPE_CHECKING:
-    from .message_frames import FrameForm
-    from .template_forms import CallForm, ParamForm, SectionForm
+    from .message_headers import FrameForm
+    from .split_templates import CallForm, ParamForm, SectionForm
 
 
 class FollowSets:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ...dialects._control_token_pattern import is_control_token
 from ..scan.character_runs import Alphabet
 from ..scan.markers import MarkerSet
-from .codec_base import NamedPayload
+from .argument_codec_base import NamedPayload
 
 if TYPE_CHECKING:
-    from .template_forms import CallForm, SectionForm, Wrapper
+    from .split_templates import CallForm, SectionForm, Wrapper
 
 # Kinds of step.
 LITERAL: Final = 0  # match exactly this text

@@ -37,7 +37,7 @@ from ...dialects._control_token_pattern import is_control_token
 from ..mypyc_types import i64
 from ..scan.character_runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
 from ..scan.markers import MarkerSet, agreement
-from .codec_base import NamedPayload
+from .argument_codec_base import NamedPayload
 from .match_programs import (
     ATTRIBUTES,
     CALL,

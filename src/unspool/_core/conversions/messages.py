@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from .calls import Broken, check_broken
 from .chat import message_of_parts
-from .poison import load_object, unsendable_call
+from .invalidate_broken_calls import load_object, unsendable_call
 from .text_content import as_json, mapping
 
 SIGNATURE: Final = "unspool"

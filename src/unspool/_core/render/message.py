@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ...dialects.templates import Attributes, Placeholder, parse_template, split_at, split_marks
+from ...dialects.parse_templates import Attributes, Placeholder, parse_template, split_at, split_marks
 from ...errors import UsageError
 from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..arguments.json_value import array_items, json_kind, object_members

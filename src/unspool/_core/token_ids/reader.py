@@ -13,12 +13,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._dialect_texts import dialect_texts
+from ...dialects._list_templates_and_markers import dialect_texts
 from ...errors import UsageError
 from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.character_runs import BOUND
-from .alignment import Alignment
 from .detokenizer import Detokenizer, restore
+from .mark_special_tokens import Alignment
 from .token_texts import TokenTexts
 from .tokenizer_adapters import (
     Tokenizer,

@@ -17,7 +17,7 @@ from ...dialects import get_dialect, list_dialects
 from ...errors import UsageError
 from ..case_format import TestCase
 from . import answers_like_calls, arguments, faulty_calls, markers, order, requests, standard, truncation
-from .capabilities import Capabilities
+from .dialect_capabilities import Capabilities
 from .scenario import Scenario
 
 GROUPS: Final[dict[str, str]] = {

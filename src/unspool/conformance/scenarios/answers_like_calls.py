@@ -11,7 +11,7 @@ from typing import Final
 from ...dialects import facts_of
 from ...testing import RenderedPiece
 from ..case_format import TextSegment
-from .capabilities import reasoning_markers
+from .dialect_capabilities import reasoning_markers
 from .sample_parts import REASONING, ScenarioPart
 from .scenario import Draft, Scenario
 

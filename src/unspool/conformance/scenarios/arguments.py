@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...testing import markers
-from .capabilities import Capabilities
+from .dialect_capabilities import Capabilities
 from .sample_parts import PING, Call, values, write
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario, make_draft
 

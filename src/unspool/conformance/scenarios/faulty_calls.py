@@ -16,7 +16,7 @@ from typing import Final
 
 from ...testing import RenderedPiece
 from ..case_format import TextSegment, Unfinished
-from .capabilities import reasoning_markers
+from .dialect_capabilities import reasoning_markers
 from .sample_parts import PARIS, PING, REASONING, Call, ScenarioPart, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
 from .standard import LONG, break_value

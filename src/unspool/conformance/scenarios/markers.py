@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ...dialects.templates import split_marks
+from ...dialects.parse_templates import split_marks
 from ...testing import RenderedPiece
 from ..case_format import TextSegment
-from .capabilities import Capabilities, call_markers, reasoning_markers, section_markers
+from .dialect_capabilities import Capabilities, call_markers, reasoning_markers, section_markers
 from .sample_parts import PARIS, PING, REASONING, ScenarioPart, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, ExpectedPart, Scenario
 

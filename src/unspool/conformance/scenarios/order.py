@@ -12,7 +12,7 @@ from typing import Final
 
 from ...testing import RenderedPiece
 from ..case_format import TextSegment
-from .capabilities import section_markers
+from .dialect_capabilities import section_markers
 from .sample_parts import PARIS, PING, REASONING, Call, Reasoning, ScenarioPart, weather, write
 from .scenario import Draft, DraftEdit, ExpectedCall, Scenario
 

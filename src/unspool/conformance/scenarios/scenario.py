@@ -36,7 +36,7 @@ from ..case_format import (
     ToolCall,
     Unfinished,
 )
-from .capabilities import Capabilities
+from .dialect_capabilities import Capabilities
 from .sample_parts import TOOLS, Call, Reasoning, ScenarioPart
 
 

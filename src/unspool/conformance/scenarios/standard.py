@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from ...dialects.templates import Placeholder, parse_template
+from ...dialects.parse_templates import Placeholder, parse_template
 from ...testing import RenderedPiece
 from ..case_format import Unfinished
 from .sample_parts import (

@@ -19,7 +19,7 @@ from typing import Final
 
 from ...testing import RenderedPiece
 from ..case_format import TextSegment, Unfinished
-from .capabilities import Capabilities
+from .dialect_capabilities import Capabilities
 from .sample_parts import PARIS, Call, Reasoning, weather
 from .scenario import Draft, DraftEdit, ExpectedCall, ExpectedPart, Scenario, expected_arguments
 

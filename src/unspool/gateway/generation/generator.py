@@ -16,16 +16,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from ...planning import ContentParsers
 from ...policies import Policies
-from ..conversation.poisoned_calls import count_malformed_calls, without_poisoned_arguments
+from ..conversation.broken_calls_in_history import count_malformed_calls, without_poisoned_arguments
 from ..http.active_requests import ActiveRequests
 from ..http.exchange import Exchange
 from ..http.request_body import BodyReader
-from ..http.worker_pools import WorkerPools
+from ..http.thread_pools import WorkerPools
 from ..telemetry.logs import log, log_once
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import UpstreamRequest
-from .choice_reader import ContentParsers, Reader
+from .choice_reader import Reader
 from .observer import Observe
 from .prepare_request import PreparedRequest
 from .relay import KeepResponse, Relay

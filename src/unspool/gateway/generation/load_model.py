@@ -12,8 +12,8 @@ from typing import Any
 from ..._core.token_ids.tokenizer_adapters import AnyTokenizer
 from ...dialects import Dialect, get_dialect
 from ...errors import UsageError
-from ...models.detect.detect_dialect import detect_dialect
-from ...models.detect.result import Detection
+from ...models.detection.detect_dialect import detect_dialect
+from ...models.detection.result import Detection
 from ...models.sources import Source, read_source
 from ...models.sources.tokenizer_file import find_tokenizer_file, load_tokenizer
 from ...planning import plan

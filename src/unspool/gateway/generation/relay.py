@@ -9,16 +9,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
-from ...errors import MalformedOutput
+from ...errors import MalformedOutput, ProtocolError
 from ...events import CallStart, Event, FinishReason, Text
 from ..http.exchange import Exchange
 from ..http.failure import Failure
 from ..http.json_encoding import encode_line
 from ..http.json_limits import SMALL
-from ..http.worker_pools import RunWork, WorkerPool
+from ..http.thread_pools import RunWork, WorkerPool
 from ..telemetry.logs import log
 from ..telemetry.metrics import Metrics
 from ..upstreams.base import Batch, Stream, Usage
+from ..upstreams.failures import protocol_failure
 from .choice_reader import Reader
 from .observer import GenerationObserver
 from .request import GenerationRequest
@@ -130,7 +131,10 @@ class Relay:
         events_of: dict[int, list[Event]] = {}
         readers = self._readers
         for delta in batch.deltas:
-            events = readers[delta.choice].feed(delta)
+            try:
+                events = readers[delta.choice].feed(delta)
+            except ProtocolError as error:
+                raise protocol_failure(error) from error
             if delta.choice in events_of:
                 events_of[delta.choice] += events
             else:

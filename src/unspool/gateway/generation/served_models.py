@@ -11,13 +11,13 @@ from ...errors import UsageError
 from ...policies import Policies
 from ..generation.request import GenerationRequest
 from ..http.failure import Failure
-from ..http.worker_pools import WorkerPool
+from ..http.thread_pools import WorkerPool
 from ..settings import Settings
 from ..telemetry.logs import log
 from ..upstreams.base import Upstream
+from .adapt_reasoning_options import prepare_with_reasoning_options
 from .model import Model
 from .prepare_request import PreparedRequest, prepare_request
-from .unsupported_reasoning_options import prepare_with_reasoning_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ LINES: Final = ((b"content-type", b"application/x-ndjson"), *EVENTS[1:])
 ABORT: Final = "unspool.abort"
 """Name of the ASGI scope extension with a function that closes the connection at once.
 
-``server/http_protocol.py`` provides the function.
+``server/connection_limits.py`` provides the function.
 """
 _PORTION: Final = 1 << 20
 """Maximum number of response bytes per send, which a client must read within ``client_timeout``."""

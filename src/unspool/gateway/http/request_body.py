@@ -20,7 +20,7 @@ from .exchange import Exchange, too_large
 from .failure import Failure, invalid
 from .json_decoding import VALUES
 from .json_limits import MOST_DEPTH, SMALL, Bounds, count_separators, is_deeper, too_deep, too_many
-from .worker_pools import WorkerPool
+from .thread_pools import WorkerPool
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")

@@ -22,13 +22,14 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from ...wire import Delta
 from ..http.active_requests import ActiveRequests
 from ..http.exchange import EVENTS, Exchange, Receive
 from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
-from ..upstreams.base import Batch, Delta
-from .request_json import plan_to_dict, summarize
+from ..upstreams.base import Batch
 from .request_log import LISTENER, RequestRecord
+from .request_record_json import plan_to_dict, summarize
 from .static_files import SECURITY_HEADERS
 
 PATHS: Final = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}

@@ -22,13 +22,14 @@ from typing import Any, Final, Protocol
 from ...events import FinishReason
 from ...planning import Plan
 from ...policies import Policies
+from ...wire import Delta
 from ..generation.prepare_request import PreparedRequest
 from ..generation.request import GenerationRequest
 from ..generation.served_models import ServedModel
 from ..http.exchange import Exchange
 from ..http.failure import Failure
 from ..http.json_encoding import encode_line
-from ..upstreams.base import Batch, Delta, Stream
+from ..upstreams.base import Batch, Stream
 
 MAX_OUTPUT: Final = 1 << 16
 """Maximum number of characters of raw output in a record."""

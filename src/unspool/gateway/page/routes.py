@@ -18,12 +18,12 @@ from ..http.exchange import JSON, Exchange
 from ..http.failure import Failure, invalid
 from ..http.json_encoding import encode_line
 from ..http.request_body import BodyReader
-from ..http.worker_pools import WorkerPool
+from ..http.thread_pools import WorkerPool
 from ..settings import Settings
 from .model_report import report_model
 from .raw_output_stream import PATHS, answer_with_events
-from .request_json import record_to_dict, summarize
 from .request_log import RequestLog
+from .request_record_json import record_to_dict, summarize
 from .static_files import INDEX, SECURITY_HEADERS, StaticFile, load_static_files
 
 _MAX_TEXT: Final = 1 << 18

@@ -15,10 +15,10 @@ from typing import cast
 import uvicorn
 
 from ..app import Gateway
-from ..factory import build
+from ..build_from_settings import build
 from ..settings import Settings
 from ..telemetry.logs import log, set_up
-from .http_protocol import ConnectionLimits, GatewayProtocol
+from .connection_limits import ConnectionLimits, GatewayProtocol
 from .sockets import bind, duplicate, url_of
 from .supervisor import supervise
 from .worker_link import WorkerLink

@@ -20,7 +20,7 @@ from .store import Packed, Row, Store, decoded, pack
 if TYPE_CHECKING:
     from ..http.exchange import Exchange
     from ..http.request_body import BodyReader
-    from ..http.worker_pools import RunWork
+    from ..http.thread_pools import RunWork
 
 _KIND: Final = "thread"
 _THREAD_FIELDS: Final = ("system", "tools")

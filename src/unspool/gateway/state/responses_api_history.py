@@ -22,7 +22,7 @@ from .store import Item, Packed, Row, Store, decoded, pack_items
 if TYPE_CHECKING:
     from ..http.exchange import Exchange
     from ..http.request_body import BodyReader
-    from ..http.worker_pools import RunWork
+    from ..http.thread_pools import RunWork
 
 RESPONSE: Final = "response"
 CONVERSATION: Final = "conversation"

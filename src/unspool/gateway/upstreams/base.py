@@ -12,76 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ...events import FinishReason
+from ...wire import Delta
 
 if TYPE_CHECKING:
     from ...planning import Plan
     from .http_client import ForwardedResponse
 
 T = TypeVar("T")
-
-
-class CallDelta:
-    """Part of a tool call that the upstream has parsed itself."""
-
-    __slots__ = ("arguments", "id", "index", "name")
-
-    def __init__(self, index: int, id: str, name: str, arguments: str) -> None:
-        self.index = index
-        """Index of the call, as numbered by the upstream."""
-        self.id = id
-        self.name = name
-        """Function name; empty if this delta continues a call."""
-        self.arguments = arguments
-
-
-class Delta:
-    """Output that one generation step adds to one choice."""
-
-    __slots__ = (
-        "calls",
-        "choice",
-        "finish",
-        "logprobs",
-        "reasoning",
-        "stopped_by",
-        "text",
-        "text_only",
-        "token_ids",
-    )
-
-    def __init__(
-        self,
-        choice: int,
-        text: str,
-        *,
-        finish: FinishReason | None = None,
-        stopped_by: str | None = None,
-        logprobs: list[dict[str, Any]] | None = None,
-        token_ids: Sequence[int] | None = None,
-        reasoning: str = "",
-        calls: Sequence[CallDelta] = (),
-    ) -> None:
-        self.choice = choice
-        """Index of the choice, from 0 to n - 1."""
-        self.text = text
-        """Raw output that the gateway must parse."""
-        self.finish = finish
-        """Finish reason of the choice; None while it continues."""
-        self.stopped_by = stopped_by
-        """Stop string that ended the choice, if the upstream reports it."""
-        self.logprobs = logprobs
-        """Log probabilities of the step's tokens, in the format of Chat Completions."""
-        self.token_ids = token_ids
-        """Token ids of the step."""
-        self.reasoning = reasoning
-        """Reasoning that the upstream has parsed itself."""
-        self.calls = calls
-        """Tool calls that the upstream has parsed itself."""
-        self.text_only = (
-            finish is None and logprobs is None and token_ids is None and not reasoning and not calls
-        )
-        """True if only ``text`` is set, which allows a fast path."""
 
 
 @dataclass(slots=True)

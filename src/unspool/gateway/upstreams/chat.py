@@ -6,19 +6,21 @@ that the server has already parsed are passed on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypedDict
 
 import msgspec
 
+from ...errors import ProtocolError
+from ...events import FinishReason
+from ...wire import Delta, read_chat_choice
+from ..conversation.broken_calls_in_history import with_json_arguments
 from ..conversation.media import IMAGES, has_media, move_media_to_user, without_media
-from ..conversation.poisoned_calls import with_json_arguments
 from ..http.failure import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
-from .base import Batch, CallDelta, Delta, Stream, UpstreamRequest
+from .base import Batch, Stream, UpstreamRequest
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
@@ -30,6 +32,7 @@ from .completions import (
     read_usage,
     single_choice,
 )
+from .failures import protocol_failure
 from .http_client import Events
 from .logprobs import Logprobs, convert_logprobs
 from .parallel_choices import ParallelStreams
@@ -51,33 +54,33 @@ _MEDIA_LEVELS: Final = (("image_url", "input_audio", "audio_url", "video_url", "
 """Kinds of media parts to send: all kinds in the first attempt, then only images, then none."""
 
 
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: Any = None
+class _Function(TypedDict, total=False):
+    name: str | None
+    arguments: Any
 
 
-class _ToolCall(msgspec.Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
+class _ToolCall(TypedDict, total=False):
+    index: int | None
+    id: str | None
+    function: _Function | None
 
 
-class _Delta(msgspec.Struct):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[_ToolCall] | None = None
+class _Delta(TypedDict, total=False):
+    content: str | None
+    reasoning_content: str | None
+    reasoning: str | None
+    tool_calls: list[_ToolCall] | None
 
 
-class _Choice(msgspec.Struct):
-    index: int = 0
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-    stop_reason: str | int | None = None
-    matched_stop: str | int | None = None
-    logprobs: Logprobs | None = None
-    token_ids: list[Count] | None = None
+class _Choice(TypedDict, total=False):
+    index: int
+    delta: _Delta | None
+    message: _Delta | None
+    finish_reason: str | None
+    stop_reason: str | int | None
+    matched_stop: str | int | None
+    logprobs: Logprobs | None
+    token_ids: list[Count] | None
 
 
 class _Chunk(msgspec.Struct):
@@ -201,44 +204,25 @@ class ChatCompletionStream(CompletionStream):
 
     def read_chunk(self, chunk: Any, batch: Batch) -> None:
         for choice in chunk.choices or ():
-            delta = choice.delta or choice.message or _Delta()
-            if choice.index not in self._open:
-                if delta.content or delta.reasoning_content or delta.reasoning or delta.tool_calls:
-                    raise choice_failure(choice.index)
+            index = choice.get("index", 0)
+            finish = None
+            if index in self._open:
+                finish = read_finish_reason(choice.get("finish_reason"))
+            delta = _read_delta(choice, finish, self._top)
+            if index not in self._open:
+                if delta.text or delta.reasoning or delta.calls:
+                    raise choice_failure(index)
                 continue
-            finish_reason = read_finish_reason(choice.finish_reason)
-            if finish_reason is not None:
-                self._open.discard(choice.index)
-            stopped = choice.stop_reason if choice.stop_reason is not None else choice.matched_stop
-            batch.deltas.append(
-                Delta(
-                    choice.index,
-                    delta.content or "",
-                    finish=finish_reason,
-                    stopped_by=stopped if isinstance(stopped, str) else None,
-                    logprobs=convert_logprobs(choice.logprobs, self._top),
-                    token_ids=choice.token_ids,
-                    reasoning=delta.reasoning_content or delta.reasoning or "",
-                    calls=_read_calls(delta.tool_calls or ()),
-                )
-            )
+            if finish is not None:
+                self._open.discard(index)
+            batch.deltas.append(delta)
         if chunk.usage is not None:
             batch.usage = read_usage(chunk.usage)
 
 
-def _read_calls(tool_calls: Sequence[_ToolCall]) -> list[CallDelta]:
-    deltas: list[CallDelta] = []
-    for position, call in enumerate(tool_calls):
-        function = call.function or _Function()
-        arguments = function.arguments
-        if arguments is None:
-            arguments = ""
-        elif not isinstance(arguments, str):
-            try:
-                arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-            except (ValueError, RecursionError) as error:
-                message = "the upstream sent arguments that are not JSON"
-                raise Failure("upstream", message, code="upstream_protocol") from error
-        index = position if call.index is None else call.index
-        deltas.append(CallDelta(index, call.id or "", function.name or "", arguments))
-    return deltas
+def _read_delta(choice: _Choice, finish: FinishReason | None, top: int | None) -> Delta:
+    logprobs = convert_logprobs(choice.get("logprobs"), top)
+    try:
+        return read_chat_choice(choice, finish, logprobs=logprobs)
+    except ProtocolError as error:
+        raise protocol_failure(error) from error

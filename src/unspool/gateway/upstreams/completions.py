@@ -14,10 +14,11 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 import msgspec
 
 from ...events import FinishReason
+from ...wire import FINISH_REASONS, Delta, SurrogateJoiner
 from ..http.failure import Failure
 from ..http.json_decoding import decoder_of
 from ..telemetry.logs import log_once
-from .base import Batch, Delta, Stream, UpstreamRequest, Usage
+from .base import Batch, Stream, UpstreamRequest, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .failures import error_object_failure, message_of, redact
 from .http_client import Connection, Events, ForwardedResponse
@@ -28,17 +29,6 @@ _CLOSE_TIMEOUT: Final = 5.0
 """Seconds to wait for the end of a stream after its last choice has finished."""
 _MAX_CONTAINERS: Final = 1 << 18
 """Maximum number of arrays and objects per event, because decoding them blocks the event loop."""
-_FINISH_REASONS: Final[dict[str, FinishReason]] = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
@@ -404,42 +394,6 @@ def decode_chunk(payload: bytes, decoder: msgspec.json.Decoder[Any], surrogates:
         raise Failure("upstream", f"the upstream sent {problem}", code="upstream_protocol") from error
 
 
-class SurrogateJoiner:
-    """Joiner of surrogate pairs whose halves a server has sent in two different chunks.
-
-    The first half is stored until a later chunk has the second half at the same path.
-    """
-
-    def __init__(self) -> None:
-        self._pending: dict[tuple[object, ...], str] = {}
-        """First halves of surrogate pairs, by their path in the chunk."""
-
-    def join(self, value: Any, path: tuple[object, ...] = ()) -> Any:
-        """Return a chunk with only complete characters; store the first half if a string ends with one."""
-        if isinstance(value, dict):
-            return {_merge_pairs(key): self.join(one, (*path, key)) for key, one in value.items()}
-        if isinstance(value, list):
-            return [self.join(one, (*path, _entry_index(one, i))) for i, one in enumerate(value)]
-        if not isinstance(value, str):
-            return value
-        text = self._pending.pop(path, "") + value
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._pending[path] = text[-1]
-            text = text[:-1]
-        return _merge_pairs(text)
-
-
-def _merge_pairs(text: str) -> str:
-    """Merge surrogate pairs into characters, and replace lone surrogates."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _entry_index(entry: object, position: int) -> object:
-    """Return the ``index`` field of a choice or tool call; for other list entries, return the position."""
-    index = entry.get("index") if isinstance(entry, dict) else None
-    return index if isinstance(index, int) else position
-
-
 def _is_utf8(payload: bytes) -> bool:
     try:
         payload.decode()
@@ -456,7 +410,7 @@ def read_finish_reason(reason: str | None) -> FinishReason | None:
     """Convert an engine's finish reason to the standard one; return None if there is none."""
     if reason is None or reason == "":
         return None
-    finish_reason = _FINISH_REASONS.get(reason)
+    finish_reason = FINISH_REASONS.get(reason)
     if finish_reason is None:
         message = f"the upstream aborted: {redact(reason)}"
         raise Failure("upstream", message, code="upstream_error")

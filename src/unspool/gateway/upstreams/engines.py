@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...dialects.templates import literals, parse_template, split_marks
 from ...errors import UsageError
 from ...grammar import GrammarTooLarge
-from ...planning.decide_special_tokens import markers
+from ...planning import special_token_fields
 from ..http.failure import invalid
 from ..settings import EngineName
 from ..telemetry.logs import log, log_once
@@ -153,10 +152,7 @@ class Vllm(Engine):
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
         plan = request.plan
-        body: dict[str, Any] = {
-            "skip_special_tokens": plan.skip_special_tokens,
-            "spaces_between_special_tokens": plan.spaces_between_special_tokens,
-        }
+        body = special_token_fields(plan, self.name)
         if plan.ignore_eos:
             body["ignore_eos"] = True
         ids = (*request.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
@@ -184,7 +180,7 @@ class Sglang(Engine):
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
         plan = request.plan
-        body: dict[str, Any] = {"skip_special_tokens": plan.skip_special_tokens}
+        body = special_token_fields(plan, self.name)
         if request.include_stop:
             body["no_stop_trim"] = True
         if plan.ignore_eos:
@@ -216,9 +212,7 @@ class LlamaCpp(Engine):
         return max(count, 1)  # for 0, llama.cpp returns no log probabilities at all
 
     def extra_fields(self, request: UpstreamRequest) -> dict[str, Any]:
-        body: dict[str, Any] = {}
-        if not request.plan.skip_special_tokens:
-            body["preserved_tokens"] = list(_marker_texts(request))
+        body = special_token_fields(request.plan, self.name)
         if request.plan.ignore_eos:
             body["ignore_eos"] = True
         return body
@@ -279,17 +273,3 @@ OWNERS: Final[dict[str, EngineName]] = {"vllm": "vllm", "sglang": "sglang", "lla
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _marker_texts(request: UpstreamRequest) -> Sequence[str]:
-    """Return the literal texts of the dialect's markers.
-
-    llama.cpp removes special tokens from the output unless they are in ``preserved_tokens``.  It ignores
-    entries that are not a single token.
-    """
-    texts: dict[str, None] = {}
-    for template in markers(request.plan.dialect, calls=True, reasoning=True):
-        for literal in literals(parse_template(split_marks(template)[1])):
-            if len(literal.strip()) > 1:
-                texts[literal.strip()] = None
-    return tuple(texts)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import aiohttp
 
+from ...errors import ProtocolError
 from ..http.failure import Failure, Kind
 
 _MAX_SHOWN: Final = 500
@@ -141,6 +142,11 @@ def connection_failure(error: Exception) -> Failure:
         return Failure("upstream", message, code="upstream_protocol", detail=detail)
     message = "the connection to the upstream broke"
     return Failure("upstream", message, code="upstream_lost", detail=detail)
+
+
+def protocol_failure(error: ProtocolError) -> Failure:
+    """Return the failure for an upstream that violates its protocol."""
+    return Failure("upstream", str(error), code="upstream_protocol")
 
 
 def timeout_failure() -> Failure:

@@ -16,6 +16,8 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
+from ...errors import ProtocolError
+from ...wire import EventReader, LineReader
 from ..http.failure import Failure
 from ..http.json_decoding import VALUES
 from .failures import (
@@ -24,13 +26,13 @@ from .failures import (
     error_object_failure,
     hide_key,
     message_of,
+    protocol_failure,
     redact_keys,
     redirect_failure,
     size_failure,
     status_failure,
     timeout_failure,
 )
-from .sse import EventReader, LineReader
 
 _DONE: Final = b"[DONE]"
 _DRAIN_TIMEOUT: Final = 0.2
@@ -329,7 +331,11 @@ class ForwardedResponse:
             if self._events is None:
                 self._idle_timer.check()
                 return portion
-            if data := self._encode_events(self._events.feed(portion)):
+            try:
+                events = self._events.feed(portion)
+            except ProtocolError as error:
+                raise protocol_failure(error) from error
+            if data := self._encode_events(events):
                 self._idle_timer.reset()
                 return data
             self._idle_timer.check()
@@ -418,7 +424,10 @@ class Events:
                 portion = await body.content.readany()
             except (TimeoutError, aiohttp.ClientError) as error:
                 portion = body.read_rest(error)
-            events = self._reader.feed(portion) if portion else self._reader.finish()
+            try:
+                events = self._reader.feed(portion) if portion else self._reader.finish()
+            except ProtocolError as error:
+                raise protocol_failure(error) from error
             if not portion:
                 self._finished = True
             if _DONE in events:  # ignore everything after the end marker

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ...wire import Delta
 from ..http.json_decoding import decoder_of
-from .base import Batch, Delta, Stream, UpstreamRequest, Usage
+from .base import Batch, Stream, UpstreamRequest, Usage
 from .completions import (
     CompletionStream,
     CompletionsUpstream,

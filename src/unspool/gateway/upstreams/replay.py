@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 
 from ...errors import UsageError
+from ...wire import Delta, EventReader
 from ..http.failure import Failure
-from .base import Batch, Delta, Stream, UpstreamRequest, Usage
+from .base import Batch, Stream, UpstreamRequest, Usage
 from .completions import read_finish_reason
 from .http_client import ForwardedResponse
-from .sse import EventReader
 
 
 class ReplayedOutput(msgspec.Struct, frozen=True):

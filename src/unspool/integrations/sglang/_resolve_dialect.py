@@ -10,8 +10,8 @@ from ...dialects import Dialect, combined, find, get_dialect
 from ...errors import UsageError
 from ...tokens import as_tokenizer
 from .. import _parser_names
+from .._detect_served_dialect import detect_served_dialect
 from .._parser_names import DETECTED
-from .._served_dialect import detect_served_dialect
 from ._compat import log
 
 _CHECKPOINT_DEFINED: Final = ("response_template",)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from ...dialects import get_dialect
 from ...errors import UnspoolError
-from ...models.doctor.engine_parsers import PARSERS
+from ...models.doctor.engine_parser_table import PARSERS
 from .._parser_names import DETECTED
 
 Kind = Literal["tools", "reasoning"]
@@ -41,7 +41,7 @@ def parser_class(attribute: str) -> Any:
     """Return the parser class for an attribute of the form ``KIND:DIALECT``."""
     kind, _, name = attribute.partition(":")
     try:
-        from ._split_parsers import UnspoolReasoningParser, UnspoolToolParser
+        from ._reasoning_and_tool_parsers import UnspoolReasoningParser, UnspoolToolParser
     except Exception as error:  # noqa: BLE001 - the engine must start, whatever an unknown release raises
         return _own_parser_class(kind, name, error)
     base: Any = UnspoolToolParser if kind == "tools" else UnspoolReasoningParser

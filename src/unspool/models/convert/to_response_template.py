@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ...dialects import Dialect, facts_of, find, split_at_control_tokens
-from ...dialects.templates import (
+from ...dialects.parse_templates import (
     PAYLOADS,
     Attributes,
     LineFeed,
@@ -41,9 +41,9 @@ from ...dialects.templates import (
     split_marks,
 )
 from ...errors import UsageError
-from ..detect.template_probe import QUESTION, TemplateProbe
+from ..detection.template_probe import QUESTION, TemplateProbe
 from ..sources import read_source
-from ..sources.text_files import read_json
+from ..sources.read_files import read_json
 from .from_response_template import CALLS, CONTENT, THINKING
 
 _CHATML_STOP: Final = "<|im_end|>"
@@ -59,7 +59,7 @@ _TYPED: Final = ("type", "string")
 class ExportError(UsageError):
     """Error for a dialect that a response template cannot express."""
 
-    __module__ = "unspool"
+    __module__ = "unspool.models"
 
     def __init__(self, dialect: str, reason: str) -> None:
         self.dialect = dialect

@@ -3,7 +3,7 @@
 A model directory contains a chat template, a tokenizer and a generation configuration, which often come from
 different people.  The doctor detects the dialect, and checks that the three files are consistent with the
 dialect and with each other.  It also plans typical requests.  Wrong server settings are tried on an example
-output (``server_settings.py``), so the findings report real results.
+output (``check_server_settings.py``), so the findings report real results.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Any
 from ..._core.render.example_output import EXAMPLE
 from ..._core.token_ids.tokenizer_adapters import substitute
 from ...dialects import CONTROL_TOKEN, SWITCHES, Dialect, RequestFacts, facts_of, get_dialect
-from ...dialects.templates import Literal as LiteralPiece
-from ...dialects.templates import parse_template, split_marks
+from ...dialects.parse_templates import Literal as LiteralPiece
+from ...dialects.parse_templates import parse_template, split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message
 from ...parser import parse
 from ...planning import Plan, plan, switch
-from ..detect.detect_dialect import WITHOUT_TOOLS, detect_dialect
-from ..detect.probe_messages import FLAT_TOOLS
-from ..detect.template_probe import TemplateProbe
+from ..detection.detect_dialect import WITHOUT_TOOLS, detect_dialect
+from ..detection.probe_tools import FLAT_TOOLS
+from ..detection.template_probe import TemplateProbe
 from ..sources import Source, read_source
 from ..sources.special_tokens import load_vocabulary
-from .engine_parsers import EngineName
+from .check_server_settings import ANSWER, SettingsCheck
+from .engine_parser_table import EngineName
 from .report import (
     LEVELS,
     Diagnosis,
@@ -38,7 +39,6 @@ from .report import (
     listed,
 )
 from .server_flags import ServerFlags, ServerModel, server_flags
-from .server_settings import ANSWER, SettingsCheck
 from .training_checks import check_training
 
 

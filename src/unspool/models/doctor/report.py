@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ...dialects import Dialect
 from ...planning import DECISIONS
-from ..detect.result import Detection
+from ..detection.result import Detection
 from ..sources import Source
 from ..sources.source import EngineName as ServerName
-from .engine_parsers import VERSIONS, EngineName
+from .engine_parser_table import VERSIONS, EngineName
 from .server_flags import ServerFlags
 from .training_checks import PREFIX_CASES, PrefixCase, Training
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .engine_parsers import CAVEATS, DEFECTS, PARSERS, EngineName, LlamaCppSupport, parsers_for
+from .engine_parser_table import CAVEATS, DEFECTS, PARSERS, EngineName, LlamaCppSupport, parsers_for
 
 
 class ServerFlags(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Final
 
 from ...errors import UsageError
 from .gguf import MAGIC, is_later_part, read_gguf
+from .read_files import read_json, read_text
 from .source import Source, is_template, token_texts
-from .text_files import read_json, read_text
 
 NO_TEMPLATE: Final = "not a chat template: it contains no {{ }} or {% %}"
 _DEFAULT_QUANTISATION: Final = "Q4_K_M"

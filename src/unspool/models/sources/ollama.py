@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from .gguf import read_gguf
 from .model_directory import from_directory
+from .read_files import is_directory, is_readable, read_json, read_text
 from .source import Source
-from .text_files import is_directory, is_readable, read_json, read_text
 
 _PART: Final = r"[A-Za-z0-9_][\w.-]*"
 _NAME: Final = re.compile(

@@ -19,9 +19,9 @@ from .ollama import (
     is_modelfile,
     models_directories,
 )
+from .read_files import json_object, read_text
 from .running_server import from_server, is_url
 from .source import Source, is_template
-from .text_files import json_object, read_text
 
 __all__ = ["Source", "find_source", "read_source", "read_template"]
 

@@ -35,8 +35,8 @@ from .gguf import model_name, read_gguf, source_of
 from .hub_cache import from_hub
 from .model_directory import from_config, from_directory
 from .ollama import from_modelfile
+from .read_files import is_directory, is_readable, read_text
 from .source import Source
-from .text_files import is_directory, is_readable, read_text
 
 _READ_TIMEOUT: Final = 5
 """Timeout for one read from the connection, in seconds."""

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .read_files import read_json, read_text
 from .source import Source, Vocabulary
-from .text_files import read_json, read_text
 
 
 def load_vocabulary(model: Source) -> Vocabulary | None:

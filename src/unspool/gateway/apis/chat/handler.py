@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from ...generation.body_to_request import convert_within_limits
+from ...generation.check_converted_size import convert_within_limits
 from ...generation.generator import Generator
 from ...generation.request import GenerationRequest
 from ...http.exchange import Exchange

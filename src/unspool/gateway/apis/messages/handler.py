@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from ...generation.body_to_request import convert_within_limits
+from ...generation.check_converted_size import convert_within_limits
 from ...generation.generator import Generator
 from ...generation.request import GenerationRequest
 from ...generation.served_models import ServedModels
@@ -13,7 +13,7 @@ from ...http.exchange import Exchange
 from ...http.failure import Failure
 from ...http.json_encoding import encode_line
 from ...http.request_body import BodyReader
-from ...http.worker_pools import RunWork, WorkerPools
+from ...http.thread_pools import RunWork, WorkerPools
 from ...state.messages_api_threads import MessageThread, keep_turn, resume
 from ...state.store import Store
 from .encoder import MessagesEncoder

@@ -12,7 +12,7 @@ from ...http.failure import Failure, invalid
 from ...http.json_encoding import encode_line
 from ...http.json_limits import SMALL
 from ...http.request_body import BodyReader
-from ...http.worker_pools import WorkerPool
+from ...http.thread_pools import WorkerPool
 from ...upstreams.completions import UsageChunk
 from ..validation import decode_body
 

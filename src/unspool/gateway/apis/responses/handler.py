@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from ...generation.body_to_request import convert_within_limits
+from ...generation.check_converted_size import convert_within_limits
 from ...generation.generator import Generator
 from ...generation.request import GenerationRequest
 from ...http.exchange import Exchange
 from ...http.request_body import BodyReader
-from ...http.worker_pools import RunWork
+from ...http.thread_pools import RunWork
 from ...state.responses_api_history import keep_response, load_context
 from ...state.sealed_reasoning import Seal
 from ...state.store import Store

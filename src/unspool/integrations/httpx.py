@@ -1,0 +1,51 @@
+"""Transports that put the parser between a client on httpx and a server that leaves markup in the text.
+
+Responses of ``*/chat/completions`` and ``*/messages`` then have reasoning and tool calls, streamed or not;
+everything else passes unchanged.  So an SDK that accepts a client of httpx needs no gateway.  For an SDK on
+httpx2, use ``unspool.integrations.httpx2``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import httpx
+
+from ._http_transport import (
+    AsyncRepairedStream,
+    AsyncRepairingTransport,
+    RepairedStream,
+    RepairingTransport,
+)
+
+__all__ = ["AsyncTransport", "Transport"]
+
+
+class _Stream(RepairedStream, httpx.SyncByteStream):
+    pass
+
+
+class _AsyncStream(AsyncRepairedStream, httpx.AsyncByteStream):
+    pass
+
+
+class Transport(RepairingTransport[httpx.BaseTransport], httpx.BaseTransport):
+    """Transport for ``httpx.Client``.
+
+    >>> client = httpx.Client(transport=Transport("hermes"))
+    """
+
+    _library: ClassVar[Any] = httpx
+    _default = httpx.HTTPTransport
+    _stream = _Stream
+
+
+class AsyncTransport(AsyncRepairingTransport[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport):
+    """Transport for ``httpx.AsyncClient``.
+
+    >>> client = httpx.AsyncClient(transport=AsyncTransport("hermes"))
+    """
+
+    _library: ClassVar[Any] = httpx
+    _default = httpx.AsyncHTTPTransport
+    _stream = _AsyncStream

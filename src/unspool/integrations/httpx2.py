@@ -1,0 +1,51 @@
+"""Transports that put the parser between a client on httpx2 and a server that leaves markup in the text.
+
+Responses of ``*/chat/completions`` and ``*/messages`` then have reasoning and tool calls, streamed or not;
+everything else passes unchanged.  So an SDK that accepts a client of httpx2 needs no gateway.  For an SDK on
+httpx, use ``unspool.integrations.httpx``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import httpx2
+
+from ._http_transport import (
+    AsyncRepairedStream,
+    AsyncRepairingTransport,
+    RepairedStream,
+    RepairingTransport,
+)
+
+__all__ = ["AsyncTransport", "Transport"]
+
+
+class _Stream(RepairedStream, httpx2.SyncByteStream):
+    pass
+
+
+class _AsyncStream(AsyncRepairedStream, httpx2.AsyncByteStream):
+    pass
+
+
+class Transport(RepairingTransport[httpx2.BaseTransport], httpx2.BaseTransport):
+    """Transport for ``httpx2.Client``.
+
+    >>> client = httpx2.Client(transport=Transport("hermes"))
+    """
+
+    _library: ClassVar[Any] = httpx2
+    _default = httpx2.HTTPTransport
+    _stream = _Stream
+
+
+class AsyncTransport(AsyncRepairingTransport[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
+    """Transport for ``httpx2.AsyncClient``.
+
+    >>> client = httpx2.AsyncClient(transport=AsyncTransport("hermes"))
+    """
+
+    _library: ClassVar[Any] = httpx2
+    _default = httpx2.AsyncHTTPTransport
+    _stream = _AsyncStream

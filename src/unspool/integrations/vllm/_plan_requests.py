@@ -1,0 +1,168 @@
+"""Planning of vLLM's requests: conversion for the planner, and changes to a request according to its plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ...planning import Constraint, Plan, tool_name
+from . import _compat as compat
+from ._model_dialect import ModelFormat, warn_once
+
+GRAMMAR_COVERS_REASONING: Final = "unspool_grammar_is_whole"
+"""Template variable that tells the engine core not to wait for the end of reasoning.
+
+If the variable is set, the engine core applies a grammar from the start of the output.  No template uses it.
+It is a template variable only because the engine core receives no other data from a request.
+"""
+
+
+def to_plan_request(
+    request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool
+) -> Any:
+    """Convert a request of vLLM to a body for the planner.
+
+    :param kwargs: the template variables with which the prompt was rendered.
+    :param calls: whether there is a tool parser; without one, the markup of calls stays in the content.
+    :param reasoning: whether there is a reasoning parser; without one, reasoning stays in the content.
+    :param strict: whether the server enforces the schemas of all tools.
+    """
+    body: dict[str, object] = {
+        "chat_template_kwargs": set_variables(kwargs),
+        "include_reasoning": getattr(request, "include_reasoning", True) is not False,
+        "separate_reasoning": reasoning,
+    }
+    messages = getattr(request, "messages", None)
+    if getattr(request, "continue_final_message", False) is True and messages:
+        last = messages[-1]
+        if isinstance(last, Mapping) and last.get("role") == "assistant":
+            body |= {"messages": [last], "continue_final_message": True}
+    if not calls:
+        return body
+    tools = [_function(tool, strict=strict) for tool in _functions(request.tools)]
+    choice = _choice(request.tool_choice)
+    if tools:
+        body["tools"] = tools
+        body["tool_choice"] = choice
+        body["parallel_tool_calls"] = getattr(request, "parallel_tool_calls", None) is not False
+    if isinstance(choice, Mapping) or choice == "required":
+        return body
+    if not has_structural_tag(request) and request.extract_structured_outputs() is not None:
+        body["structured_outputs"] = True
+    return body
+
+
+def set_variables(kwargs: Mapping[str, object]) -> dict[str, object]:
+    """Return the template variables that have a value, except for unspool's own variable."""
+    return {k: value for k, value in kwargs.items() if value is not None and k != GRAMMAR_COVERS_REASONING}
+
+
+def has_structural_tag(request: Any) -> bool:
+    """Return whether a structural tag from the client or from unspool constrains the answer.
+
+    Under a grammar, the model can write a marker with ordinary tokens instead of the special token.
+    Therefore such an answer is parsed as text, and not as token ids.
+    """
+    params = getattr(request, "structured_outputs", None)
+    return params is not None and getattr(params, "structural_tag", None) is not None
+
+
+def _functions(tools: Sequence[Any] | None) -> list[Any]:
+    if not tools:
+        return []
+    if compat.get_function_tools is not None:
+        return list(compat.get_function_tools(tools))
+    return [tool for tool in tools if getattr(tool, "type", "function") == "function"]
+
+
+def _function(tool: Any, *, strict: bool) -> dict[str, Any]:
+    fields: dict[str, Any] = tool.model_dump(exclude_none=True)
+    inner = fields.get("function")
+    if strict:
+        (inner if isinstance(inner, dict) else fields)["strict"] = True
+    return fields
+
+
+def _choice(value: Any) -> object:
+    """Convert a ``tool_choice`` from any API to the form that Chat Completions uses."""
+    if value is None or isinstance(value, str):
+        return value
+    fields: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
+    if fields.get("type") in ("function", "custom"):
+        return {"type": "function", "function": {"name": tool_name(fields)}}
+    return fields
+
+
+class Planner:
+    """Planner for the requests to one server."""
+
+    def __init__(self, model: ModelFormat, *, calls: bool, reasoning: bool, strict: bool) -> None:
+        self.model = model
+        self._calls = calls
+        self._reasoning = reasoning or model.dialect.frame is not None
+        self._has_reasoning_parser = reasoning
+        self._strict = strict
+
+    def plan(self, request: Any, kwargs: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
+        """Return the plan for a request.
+
+        :param prompt: the token ids of the prompt; None if they are unknown.
+        """
+        body = to_plan_request(
+            request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict
+        )
+        return self.model.plan(body, prompt)
+
+    def adjust(self, request: Any, kwargs: Mapping[str, object]) -> Any:
+        """Change the sampling options of a request according to its plan, and return the request."""
+        plan = self.plan(request, kwargs)
+        if not plan.skip_special_tokens:
+            request.skip_special_tokens = False
+        if plan.constraint.kind == "none" or (has_structural_tag(request) and not plan.forced):
+            return request
+        if request.extract_structured_outputs() is not None:
+            warn_once("unspool: the response format is ignored, because tool_choice forces a call")
+        if isinstance(request, compat.ResponsesRequest):
+            request.text = None
+        else:
+            request.response_format = None
+        if plan.constraint.kind == "guided_json":
+            schema = plan.constraint.json_schema()
+            request.structured_outputs = compat.StructuredOutputsParams(json=schema)
+        else:
+            tag = self._constraint(request, plan).grammar().structural_tag()
+            request.structured_outputs = compat.StructuredOutputsParams(structural_tag=json.dumps(tag))
+        return request
+
+    def _constraint(self, request: Any, plan: Plan) -> Constraint:
+        """Return the plan's constraint, for that part of the output to which the engine applies a grammar.
+
+        If there is a reasoning parser, the engine applies a grammar only after reasoning has ended, unless
+        the client asked not to see reasoning.  In two cases, the grammar has to cover reasoning as well:
+
+        * The model is free to skip reasoning, so the end of reasoning may never come.
+        * Reasoning is a separate message.  It ends with the header of the next message, but that header is
+          already part of the call.
+        """
+        constraint = plan.constraint
+        responses = isinstance(request, compat.ResponsesRequest)
+        waits = self._has_reasoning_parser and (responses or request.include_reasoning)
+        if not waits or not expects_reasoning(plan):
+            return constraint
+        if constraint.dialect.frame is None:
+            return replace(constraint, reasoning=False, start="message")
+        if responses:  # the prompt was already rendered, so only the engine core sees the variable
+            request.chat_template_kwargs = {
+                **(request.chat_template_kwargs or {}),
+                GRAMMAR_COVERS_REASONING: True,
+            }
+        else:
+            request._grammar_from_parser = True  # noqa: SLF001 - vLLM's own field for such grammars
+        return constraint
+
+
+def expects_reasoning(plan: Plan) -> bool:
+    """Return whether the output certainly has reasoning, so that a grammar can wait for its end."""
+    return plan.reasoning and (plan.start == "reasoning" or plan.facts.thinking.default != "model")

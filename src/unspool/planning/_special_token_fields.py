@@ -1,0 +1,36 @@
+"""Request fields that make an engine keep the special tokens of a dialect in the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dialects.parse_templates import literals, parse_template, split_marks
+from ._plan import Plan
+from .decide_special_tokens import markers
+
+
+def special_token_fields(plan: Plan, engine: str) -> dict[str, Any]:
+    """Return the request fields of an engine that keep the special tokens that the plan needs.
+
+    :param engine: the name of the engine, such as ``vllm``; other engines need no fields.
+
+    >>> from unspool import plan
+    >>> special_token_fields(plan("kimi_k2", {"messages": [{"role": "user", "content": "Hi"}]}), "sglang")
+    {'skip_special_tokens': False}
+    """
+    if engine == "vllm":
+        return {
+            "skip_special_tokens": plan.skip_special_tokens,
+            "spaces_between_special_tokens": plan.spaces_between_special_tokens,
+        }
+    if engine == "sglang":
+        return {"skip_special_tokens": plan.skip_special_tokens}
+    if engine == "llamacpp" and not plan.skip_special_tokens:
+        # llama.cpp removes special tokens unless they are listed.  It ignores entries that are not one token.
+        texts: dict[str, None] = {}
+        for template in markers(plan.dialect, calls=True, reasoning=True):
+            for literal in literals(parse_template(split_marks(template)[1])):
+                if len(literal.strip()) > 1:
+                    texts[literal.strip()] = None
+        return {"preserved_tokens": list(texts)}
+    return {}
