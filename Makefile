@@ -114,9 +114,12 @@ tokenizers: .tokenizers/.installed
 	@touch $@
 
 SITE := .peers/site
-site: $(SITE)/.installed ## build the site, into build/site; with the playground in it, where there is npm
+site: $(SITE)/.installed ## build the documentation into build/site, with the playground where there is npm
 	@if command -v npm > /dev/null; then $(MAKE) -s playground; else echo "without the playground: it needs npm"; fi
-	@$(SITE)/bin/python tools/website/build.py
+	@rm -rf build/site
+	@$(SITE)/bin/sphinx-build -W --keep-going -E -q -j auto -d build/doctrees docs build/site
+	@rm -rf docs/api  # autosummary's
+	@if test -d build/playground; then cp -r build/playground build/site/playground; fi
 	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
 
 $(SITE)/.installed: requirements/docs.txt
@@ -137,7 +140,8 @@ lock: $(DEV) ## pin what make run, make test and make site install, with hashes;
 	@$(COMPILE) --group uv -o requirements/uv.txt > /dev/null
 
 audit: $(RELEASE)/.installed .peers/gateway/.installed ## look for known vulnerabilities in what is pinned, and for licences
-	@$(PYTHON) tools/audit.py $(RELEASE)/bin .peers/gateway/bin/python
+	@$(RELEASE)/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps $(addprefix -r ,$(wildcard requirements/*.txt))
+	@$(RELEASE)/bin/pip-licenses --python .peers/gateway/bin/python
 
 $(RELEASE)/.installed: pyproject.toml | $(DEV)
 	@echo "installing twine, cyclonedx-bom, pip-audit and pip-licenses into $(RELEASE)"

@@ -1,4 +1,4 @@
-"""An agent: send the messages, run the calls of the model, and add their results, until it answers.
+"""An agent: typed arguments for its tools, and feedback to the model if a call cannot be run.
 
 make run            # or: unspool serve MODEL
 OPENAI_BASE_URL=http://127.0.0.1:8765/v1 OPENAI_API_KEY=x python examples/agent_loop.py "Who is at home?"
@@ -10,52 +10,59 @@ from pathlib import Path
 from typing import Any
 
 from openai import OpenAI
+from pydantic import BaseModel
+
+from unspool import Message
+from unspool.healing import feedback
+
+DIALECT = "hermes"
 
 
-def list_files(folder: str) -> list[str]:
+class ListFiles(BaseModel):
     """List the files in a folder."""
-    return sorted(path.name for path in Path(folder).iterdir())
+
+    folder: Path
+
+    def run(self) -> object:
+        return sorted(path.name for path in self.folder.iterdir())
 
 
-def read_file(path: str) -> str:
-    """Return the text of a file."""
-    return Path(path).read_text(encoding="utf-8")
+class ReadFile(BaseModel):
+    """Read a file."""
+
+    path: Path
+
+    def run(self) -> object:
+        return self.path.read_text(encoding="utf-8")
 
 
-TOOLS = {function.__name__: function for function in (list_files, read_file)}
-
-
-def schema(function: Any) -> dict[str, Any]:
-    """Return the declaration of a tool for the model."""
-    names = [name for name in function.__annotations__ if name != "return"]
-    parameters = {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in names},
-        "required": names,
+TOOLS: dict[str, type[ListFiles | ReadFile]] = {"list_files": ListFiles, "read_file": ReadFile}
+DECLARED: list[Any] = [
+    {
+        "type": "function",
+        "function": {"name": name, "description": tool.__doc__, "parameters": tool.model_json_schema()},
     }
-    declaration = {"name": function.__name__, "description": function.__doc__, "parameters": parameters}
-    return {"type": "function", "function": declaration}
-
-
-def run(name: str, arguments: str) -> str:
-    """Run a call, and return its result as text."""
-    try:
-        return json.dumps(TOOLS[name](**json.loads(arguments)))
-    except Exception as error:  # noqa: BLE001 - the model can correct its call
-        return f"error: {error!r}"
-
+    for name, tool in TOOLS.items()
+]
 
 client = OpenAI()
 messages: list[Any] = [{"role": "user", "content": sys.argv[1]}]
 for _ in range(10):
-    answer = client.chat.completions.create(
-        model="local", messages=messages, tools=[schema(function) for function in TOOLS.values()]
-    ).choices[0]
-    messages.append(answer.message)
-    if not answer.message.tool_calls:
-        print(answer.message.content)
-        break
-    for call in answer.message.tool_calls:
-        result = run(call.function.name, call.function.arguments)
-        print(f"{call.function.name} {call.function.arguments} -> {result}")
+    response = client.chat.completions.create(model="local", messages=messages, tools=DECLARED)
+    message = Message.from_chat(response.choices[0].message.model_dump())
+    retry = feedback(message, DIALECT, DECLARED)
+    if retry:  # a call is malformed, names an unknown tool or does not fit its schema: nothing has run
+        print("retry:", retry[-1]["content"])
+        messages += retry
+        continue
+    messages.append(message.to_chat())
+    for call in message.tool_calls:
+        try:
+            result = json.dumps(call.parse_as(TOOLS[call.name]).run())
+        except Exception as error:  # noqa: BLE001 - the model can correct its call
+            result = f"error: {error!r}"
+        print(f"{call.name} {call.arguments} -> {result}")
         messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    if not message.tool_calls:
+        print(message.content)
+        break

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import unspool
-from unspool.wire import ChatStream, sse
+from unspool.wire import ChatStream
 
 DIALECT = "hermes"
 
@@ -31,19 +31,13 @@ async def chat(request: Request) -> Response:
     body = await request.json()
     parser = unspool.Parser(DIALECT, tools=body.get("tools"))
     wire = ChatStream(parser, model=body.get("model", "local"))
-    if not body.get("stream"):
-        events = [event async for piece in generate(body) for event in parser.feed(piece)]
-        return JSONResponse(wire.response(parser.message(events + parser.finish("stop"))))
-
-    async def lines() -> AsyncIterator[str]:
-        async for piece in generate(body):
-            for chunk in wire.feed(parser.feed(piece)):
-                yield sse(chunk)
-        for chunk in wire.feed(parser.finish("stop")):
-            yield sse(chunk)
-        yield "data: [DONE]\n\n"
-
-    return StreamingResponse(lines(), media_type="text/event-stream")
+    events = unspool.astream(generate(body), parser, finish_reason="stop")
+    if body.get("stream"):
+        lines = (wire.sse([event]) async for event in events)  # the last one ends with "data: [DONE]"
+        return StreamingResponse(lines, media_type="text/event-stream")
+    async for _ in events:
+        pass
+    return JSONResponse(wire.response(events.message))
 
 
 app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])

@@ -38,6 +38,7 @@ from .streaming import astream, stream
 
 if TYPE_CHECKING:
     from ._core.render.message import render
+    from ._core.stages.partial_arguments import PartialArguments
     from .models import detect
     from .planning import plan
 
@@ -54,6 +55,7 @@ __all__ = [
     "Markup",
     "Message",
     "Parser",
+    "PartialArguments",
     "Policies",
     "SpecError",
     "Text",
@@ -73,7 +75,12 @@ __all__ = [
     "stream",
 ]
 
-_LATER = {"detect": ".models", "plan": ".planning", "render": "._core.render.message"}
+_LATER = {
+    "PartialArguments": "._core.stages.partial_arguments",
+    "detect": ".models",
+    "plan": ".planning",
+    "render": "._core.render.message",
+}
 """Module of each name that parsing does not need.  It is imported when the name is first used."""
 
 if not TYPE_CHECKING:  # with this function, a type checker would accept misspelt names

@@ -403,7 +403,10 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "extra_call": "another call was removed because the request allows only one",
     "unclosed_reasoning": "the output ended inside reasoning",
 }
-"""Meaning of each kind of :class:`Diagnostic`."""
+"""Meaning of each kind of :class:`Diagnostic`.
+
+:meta hide-value:
+"""
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":

@@ -61,6 +61,7 @@ from unspool.testing import (
     assert_laws,
     assert_never_raises,
     assert_order,
+    assert_partial_arguments,
     assert_places,
     assert_policy,
     assert_quotations,
@@ -233,6 +234,17 @@ def truncate(case: ModelOutput, step: int) -> Iterator[ModelOutput]:
     """Yield the case truncated in many places."""
     for end in range(len(case.text), 0, -step):
         yield replace(case, text=case.text[:end], finish_reason="length")
+
+
+@each_dialect
+def test_partial_arguments_grow_into_the_final_ones(name: str) -> None:
+    policies = list(POLICIES.values())
+    for case in cases(name):
+        for chunks in chunkings(case.text, splits=0, random=2):
+            assert_partial_arguments(run_parser(name, case, chunks))
+    for number, case in enumerate(break_cases(name, 60)):
+        changed = replace(case, policies=policies[number % len(policies)])
+        assert_partial_arguments(run_parser(name, changed, list(case.text)))
 
 
 @each_dialect

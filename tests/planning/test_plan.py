@@ -1299,3 +1299,17 @@ def test_start_state_follows_the_prompt() -> None:
     assert start_state(dialect, "<tool_call>\n") == "content"
     assert start_state(dialect, "<tool_call>\n", continues=True) == "call"
     assert start_state(get_dialect("harmony"), "<|start|>assistant") == "header"
+
+
+def test_whole_prompt_without_tools_is_reported() -> None:
+    tools = [{"type": "function", "function": {"name": "get_weather"}}]
+    request = {"messages": [{"role": "user", "content": "What is the weather?"}], "tools": tools}
+    turns = "<|im_start|>user\nWhat is the weather?<|im_end|>\n"
+    end = "<|im_start|>assistant\n"
+    planned = plan("hermes", request)
+    (warning,) = planned.with_prompt(turns + end).warnings
+    assert warning.startswith("the prompt does not show the tools (get_weather): ")
+    for prompt in (end, f"Tools: get_weather. {turns}{end}"):
+        assert planned.with_prompt(prompt).warnings == ()
+    assert plan("hermes", request | {"tools": []}, prompt=turns + end).warnings == ()
+    assert plan("hermes", request | {"tool_choice": "none"}, prompt=turns + end).warnings == ()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -30,10 +30,19 @@ pytestmark = [
 sync_api = pytest.importorskip("playwright.sync_api")
 
 
+PYTHON_MAY_LOAD = Event()
+PYTHON_MAY_LOAD.set()
+
+
 class Files(SimpleHTTPRequestHandler):
-    """A plain file server."""
+    """A file server that holds Python back until it may load."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {".mjs": "text/javascript"}
+
+    def do_GET(self) -> None:
+        if self.path.endswith(".wasm"):
+            PYTHON_MAY_LOAD.wait()
+        super().do_GET()
 
     def log_message(self, *_: object) -> None: ...
 
@@ -101,6 +110,49 @@ def test_sample_output_is_shown_before_python_loads(opened: Opened) -> None:
     assert text(page, "#python").startswith("Python runs here")
 
 
+PAINTED = "[...CSS.highlights].filter(([, ranges]) => ranges.size).map(([name]) => name)"
+
+
+def test_new_text_is_never_shown_with_the_reading_of_the_previous_one(opened: Opened) -> None:
+    PYTHON_MAY_LOAD.clear()
+    try:
+        page = opened(ready=False)
+        page.wait_for_selector(".part.k-call")
+        assert page.evaluate(PAINTED)
+        page.fill("#raw", "Plain text.")
+        assert page.evaluate(PAINTED) == []
+        assert text(page, "#message") == "Waiting for Python…"
+        assert text(page, "#view") == ""
+        assert text(page, "#finish") == ""
+        page.click("text=A broken call")
+        assert page.evaluate(PAINTED) == []
+        assert text(page, "#message") == "Waiting for Python…"
+    finally:
+        PYTHON_MAY_LOAD.set()
+    page.wait_for_selector(".caret", timeout=120_000)
+    page.wait_for_selector("html[data-ready]", timeout=120_000)
+    assert page.evaluate(PAINTED)
+
+
+def test_late_answer_for_an_earlier_text_is_not_shown(opened: Opened) -> None:
+    page = opened()
+    shown = page.evaluate(
+        """async () => {
+            const shown = [];
+            const message = document.getElementById("message");
+            new MutationObserver(() => shown.push(message.textContent)).observe(message, { childList: true });
+            for (const text of ["The first text.", "The second text."]) {
+                raw.value = text;
+                raw.dispatchEvent(new Event("input"));
+            }
+            while (playground.dataset.asking !== undefined) await new Promise(requestAnimationFrame);
+            return shown;
+        }"""
+    )
+    assert any("The second text." in one for one in shown)
+    assert not any("The first text." in one for one in shown)
+
+
 def test_every_control_works(opened: Opened) -> None:
     page = opened()
     picture(page, "desktop-light")
@@ -138,7 +190,7 @@ def test_every_control_works(opened: Opened) -> None:
         assert_shows(page, "#view", content)
     page.click("#view-events")
     page.select_option("[data-policy=commit]", "call")
-    page.select_option("[data-policy=like]", "vllm")
+    page.select_option("[data-policy=preset]", "vllm")
     page.select_option("#reason", "length")
     page.fill("#prompt", "<think>\\n")
     wait_until_settled(page)

@@ -1,7 +1,7 @@
 """The programs in ``examples`` run and print what they should.
 
-``python -m lab.examples`` runs those for other data libraries, ``test_notebooks.py`` the notebook, and
-``test_plugins.py`` the package with a dialect.
+``python -m lab.examples`` runs those for other data libraries, and ``test_plugins.py``
+the package with a dialect.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ EXAMPLES = ROOT / "examples"
 RUN_HERE = {
     "agent_loop",
     "batch_parquet",
+    "completions_to_chat",
     "mask_for_training",
     "parse_an_output",
     "starlette_endpoint",
@@ -115,15 +116,44 @@ def test_agent_example_runs_its_tools(
 ) -> None:
     (tmp_path / "guests.txt").write_text("Ada")
     folder, file = json.dumps(str(tmp_path)), json.dumps(str(tmp_path / "guests.txt"))
+    engine.script(call_text("list_file", f'{{"folder": {folder}}}'))
     engine.script(call_text("list_files", f'{{"folder": {folder}}}'))
+    engine.script(call_text("read_file", '{"file": 1}'))
     engine.script(call_text("read_file", f'{{"path": {file}}}'))
     engine.script("Ada is at home.")
     run("agent_loop", "Who is at home?")
+    mismatch = (
+        "The arguments of \"read_file\" do not fit its schema. The required argument 'path' is missing. "
+        "Write the call again with corrected arguments."
+    )
     assert capsys.readouterr().out.splitlines() == [
+        'retry: There is no tool named "list_file". Did you mean "list_files"?',
         f'list_files {{"folder": {folder}}} -> ["guests.txt"]',
+        f"retry: {mismatch}",
         f'read_file {{"path": {file}}} -> "Ada"',
         "Ada is at home.",
     ]
+
+
+def test_completions_example_writes_chat_chunks(
+    engine: EngineProcess, template: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("jinja2")
+    from unspool.wire import ChatStreamDecoder
+
+    engine.script("One mo", "ment.\n", call_text("get_weather", '{"city": "Oslo"}'))
+    run("completions_to_chat", engine.url, template, "hermes", "What is the weather?")
+    printed = capsys.readouterr()
+    lines = [line.removeprefix("data: ") for line in printed.out.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    reader = ChatStreamDecoder()
+    for line in lines:
+        reader.feed(json.loads(line))
+    message = reader.message()
+    assert (message.content, message.finish_reason) == ("One moment.", "tool_calls")
+    assert message.tool_calls[0].args == {"city": "Oslo"}
+    assert not printed.err
+    assert "get_weather" in engine.last()["prompt"]
 
 
 def test_endpoint_example_streams_and_returns_whole() -> None:

@@ -102,7 +102,7 @@ USES = {
     "template": Use(
         ("template",),
         """
-        from unspool.chat_templates import ChatTemplate
+        from unspool.templates import ChatTemplate
 
         template = ChatTemplate("{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}")
         print(template.render([{"role": "user", "content": "Hello"}]))

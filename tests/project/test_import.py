@@ -60,7 +60,7 @@ PARSING = {
     "streaming",
 }
 """The packages and modules that parsing an output loads."""
-NOT_FOR_PARSING = {"_core.explain", "_core.render.message"}
+NOT_FOR_PARSING = {"_core.explain_dialect", "_core.render.message"}
 """Modules of these packages that parsing does not load."""
 
 
@@ -83,7 +83,7 @@ def test_lazy_names_are_loaded_on_demand() -> None:
         "unspool.plan": "planning._build_plan",
         "unspool.detect": "models.detection.detect_dialect",
         "unspool.render": "_core.render.message",
-        "unspool.dialects.explain": "_core.explain",
+        "unspool.dialects.explain": "_core.explain_dialect",
         "unspool.dialects.dialect_from_json": "dialects._dialect_json",
         "unspool.models.Detection": "models.detection.result",
         "unspool.models.from_response_template": "models.convert.from_response_template",

@@ -45,8 +45,8 @@ def test_module_imports_no_private_name_of_another_package(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("from ..wire._chat import ChatStream", ["unspool.wire._chat_encoder.ChatStream"]),
-        ("from ..wire import ChatStream, _chat", ["unspool.wire._chat_encoder"]),
+        ("from ..wire._chat_encoder import ChatStream", ["unspool.wire._chat_encoder.ChatStream"]),
+        ("from ..wire import ChatStream, _chat_encoder", ["unspool.wire._chat_encoder"]),
         ("from unspool.wire._chat_encoder import ChatStream", ["unspool.wire._chat_encoder.ChatStream"]),
         ("from ._plan import Plan", []),
         ("from .._core.machine import Machine", []),

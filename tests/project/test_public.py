@@ -42,6 +42,11 @@ def test_docs_name_every_public_module() -> None:
     assert {f"unspool.{name}" for name in files - private} | {"unspool", "unspool.batch.ray"} == set(MODULES)
 
 
+def test_reference_lists_every_public_module() -> None:
+    reference = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    assert re.findall(r"^   (unspool[\w.]*)$", reference, re.MULTILINE) == MODULES
+
+
 def _modules() -> Iterable[Any]:
     source = ROOT / "src" / "unspool"
     yield from (path for path in source.glob("[!_]*.py"))

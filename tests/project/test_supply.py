@@ -11,11 +11,11 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import audit
 from paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
+LOCKS = sorted(path.stem for path in (ROOT / "requirements").glob("*.txt"))
 GATEWAY = ("cli", "gateway", "tokenizers")
 
 
@@ -60,7 +60,7 @@ def test_pins_satisfy_the_requirements(name: str, requirements: list[str]) -> No
         assert all(version in requirement.specifier for version in versions), f"{requirement}: run make lock"
 
 
-@pytest.mark.parametrize("name", audit.LOCKS)
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_pin_has_hashes_and_no_index_address(name: str) -> None:
     text = lock(name)
     for pin in re.split(r"\n(?=\S)", text):
@@ -68,10 +68,6 @@ def test_every_pin_has_hashes_and_no_index_address(name: str) -> None:
             assert "--hash=sha256:" in pin, pin
     assert "://" not in text
     assert "--index" not in text
-
-
-def test_all_locks_are_checked() -> None:
-    assert {path.stem for path in (ROOT / "requirements").glob("*.txt")} == set(audit.LOCKS)
 
 
 def test_gateway_pins_equal_test_pins() -> None:
@@ -133,36 +129,3 @@ def test_install_falls_back_to_pip(
     calls = log.read_text(encoding="utf-8").splitlines()
     assert [call.partition(" ")[0] for call in calls] == used
     assert calls[-1].endswith("--require-hashes -r x.txt")
-
-
-# -- audit
-
-
-@pytest.mark.parametrize(
-    ("licence", "free"),
-    [
-        ("MIT", True),
-        ("Apache-2.0 AND MIT", True),
-        ("MPL-2.0 AND (Apache-2.0 OR MIT)", True),
-        ("Apache Software License; MIT License", True),
-        ("MIT License\n\nCopyright (c) somebody", True),
-        ("GPL-3.0-only OR MIT", True),
-        ("GPL-3.0-only AND MIT", False),
-        ("LGPL-2.1-only", False),
-        ("UNKNOWN", False),
-    ],
-)
-def test_licences_are_judged_by_every_part(licence: str, free: bool) -> None:
-    assert audit.free(licence) is free
-
-
-def test_audit_reports_known_and_unchecked_packages() -> None:
-    vulnerability = {"id": "PYSEC-1", "fix_versions": ["2.1"], "aliases": [], "description": "x"}
-    report = {
-        "dependencies": [
-            {"name": "a", "version": "2.0", "vulns": [vulnerability]},
-            {"name": "b", "version": "1.0", "vulns": []},
-            {"name": "c", "skip_reason": "not found"},
-        ]
-    }
-    assert audit.vulnerable(report) == (["a 2.0: PYSEC-1, fixed in 2.1"], ["c"])

@@ -26,6 +26,7 @@ from unspool import (
     Markup,
     Message,
     Parser,
+    PartialArguments,
     Policies,
     Text,
     ToolCall,
@@ -296,6 +297,9 @@ async def read_asynchronously(chunks: AsyncIterator[str]) -> None:
         assert_type(event, Event)
     assert_type(events.message, Message)
     assert_type(stream(["a"], "hermes").message, Message)
+    partial = PartialArguments()
+    assert_type(partial.feed(Parser("hermes").feed("a")), list[Event])
+    assert_type(partial.value(0), dict[str, Any])
 
 
 def read_arguments(call: ToolCall) -> None:

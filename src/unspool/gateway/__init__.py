@@ -23,7 +23,7 @@ __all__ = ["Gateway", "Settings", "build", "create_app", "load_settings", "quick
 
 _MODULES: Final = {
     "Gateway": "app",
-    "build": "factory",
+    "build": "build_from_settings",
     "create_app": "asgi",
     "quickstart": "quickstart_demo",
     "serve": "server.run",

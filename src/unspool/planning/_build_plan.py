@@ -39,7 +39,7 @@ from ._decide_tool_output import (
 )
 from ._plan import Inputs, Plan, ToolContinuation
 from .decide_special_tokens import decide_skip_special_tokens
-from .prompt_end import check_prompt
+from .prompt_end import check_prompt, check_tools_shown
 
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}
@@ -147,6 +147,7 @@ def build_plan(inputs: Inputs) -> Plan:
         context.warnings += check_prompt(
             context.family, context.dialect, context.facts, context.prompt, continues=context.continues
         )
+        context.warnings += check_tools_shown(inputs.prompt, request.tools, inputs.request)
     switched_on = decide_switch(context)
     start = decide_start(context, switched_on=switched_on)
     reasoning = decide_reasoning(context, switched_on=switched_on, start=start)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from .._core.compile_cache import compiled_dialect
 from .._core.machine import OutputStart
 from .._core.output_start import output_start, relevant_tail
+from .._core.schema.tools import tool_name
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizer_adapters import AnyTokenizer, as_tokenizer
 from ..dialects import Dialect, RequestFacts, role_markers
 from ..errors import UsageError
 from .derived_dialects import closer, opener
 
+_TOOLS_ADVICE: Final = "pass tools to the chat template, or describe them in the system message"
 _MAX_COMPARED: Final = 65536
 """Maximum number of characters that are compared at the end of a message and of the prompt."""
 
@@ -135,6 +137,29 @@ def check_prompt(
     if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):
         return [f"the prompt ends with '<think>', which is not a marker of {family}"]
     return []
+
+
+def check_tools_shown(
+    prompt: object, tools: Iterable[Mapping[str, object]], request: Mapping[str, object]
+) -> list[str]:
+    """Return a warning if a whole prompt contains the name of no tool, although the request has tools.
+
+    A prompt that lacks the first message of the request is only the end of a prompt, so it is not checked.
+    """
+    if not isinstance(prompt, str) or any(str(tool_name(tool)) in prompt for tool in tools):
+        return []
+    names = [str(tool_name(tool)) for tool in tools]
+    messages = request.get("messages")
+    contents = [
+        message.get("content")
+        for message in (messages if isinstance(messages, Sequence) else ())
+        if isinstance(message, Mapping)
+    ]
+    first = next((text.strip() for text in contents if isinstance(text, str) and text.strip()), "")
+    if not names or not first or first not in prompt:
+        return []
+    shown = ", ".join(names[:3])
+    return [f"the prompt does not show the tools ({shown}): {_TOOLS_ADVICE}"]
 
 
 def _without_seed(text: str, dialect: Dialect) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
+from os import PathLike, fspath
 from typing import Any, Final
 
 from ..errors import UnspoolError, UsageError
@@ -143,6 +144,32 @@ class ChatTemplate:
         self._capabilities: TemplateCapabilities | None = None
         self._spent = 0.0
         self._run(None)
+
+    @classmethod
+    def load(cls, source: str | PathLike[str], **options: Any) -> ChatTemplate:
+        """Load the template of a model, together with its special tokens.
+
+        Nothing is downloaded, and no server is asked.
+
+        :param source: a model directory, a file with a template, a ``tokenizer_config.json``, a GGUF file, or
+            the name of a model in the Hugging Face cache, such as ``Qwen/Qwen3-8B``.
+        :param options: options of ``ChatTemplate``, such as ``max_length``, and variables for renderings.
+        """
+        from ..models.sources import find_source
+        from ..models.sources.running_server import is_url
+        from ..models.sources.source import is_template
+
+        name = fspath(source)
+        if is_template(name):
+            raise UsageError("this is the text of a template: pass it to ChatTemplate() itself")
+        if is_url(name) or name == "-":
+            raise UsageError(f"{name} is not a file: pass a path, or the name of a downloaded model")
+        found = find_source(name)
+        if not found.template:
+            raise UsageError(
+                f"{found.origin} has no Jinja template: load the chat template of the original model instead"
+            )
+        return cls(found.template, **{**found.tokens, **options})
 
     def _mode(self, *, probing: bool) -> RenderMode:
         return "probing" if probing else "plain"

@@ -17,6 +17,7 @@ The laws::
         hold-back      the parser holds back at most ``Parser.max_pending`` characters
         cuts           if an output stops early, its open call is truncated, and no markup becomes text
         arguments      the arguments sent so far are a prefix of the final arguments
+        partial        ``PartialArguments`` shows only what the final arguments contain
         complexity     the work for an output grows linearly with its length, even for hostile outputs
         no error       ``feed`` and ``finish`` never raise an error, whatever the model wrote
         quotations     text that the prompt quotes does not change how the output is parsed
@@ -59,6 +60,7 @@ from ._parsing_laws import (
     assert_laws,
     assert_never_raises,
     assert_order,
+    assert_partial_arguments,
     assert_places,
     assert_tiles,
 )
@@ -84,6 +86,7 @@ __all__ = [
     "assert_laws",
     "assert_never_raises",
     "assert_order",
+    "assert_partial_arguments",
     "assert_places",
     "assert_policy",
     "assert_quotations",
@@ -130,6 +133,8 @@ def check_dialect(
         assert_never_raises(spec, case)
         _assert_wires_under_policies(spec, case)
         assert_cuts(spec, case)
+        for chunks in chunkings(case.text, seed=seed, splits=0):
+            assert_partial_arguments(run_parser(spec, case, chunks))
         for _ in range(mutations):
             broken = replace(case, text=mutate(case.text, rng, dialect_markers))
             assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))

@@ -1,15 +1,18 @@
-"""Laws that parser runs must obey: chunking, tiling, places, order, hold-back, cuts, arguments, no error."""
+"""Laws of parser runs: chunking, tiling, places, order, hold-back, cuts, arguments, no error."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from os.path import commonprefix
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from .._core.compiler.match_programs import PUNCTUATION
+from .._core.stages.partial_arguments import PartialArguments
 from ..dialects import Dialect, find
 from ..events import (
     CallArgs,
@@ -170,6 +173,68 @@ def assert_argument_prefixes(run: ParseRun, whole: ParseRun | None = None) -> No
             arguments = sent.get(event.index, "")
             if arguments != final.get(event.index, "") or not is_json(arguments):
                 run.fail("arguments", f"call {event.index} is complete with the arguments {arguments!r}")
+
+
+def assert_partial_arguments(run: ParseRun) -> None:
+    """Assert that ``PartialArguments`` shows only what the final arguments contain, and all of it at the end.
+
+    The values of a call must grow: strings and lists at their ends, and objects by new keys.  Repeated keys
+    are an exception, because the last value replaces the others.
+    """
+    arguments = _arguments(run.events)
+    repeats = {index for index, text in arguments.items() if _repeats_key(text)}
+    partial = PartialArguments()
+    before: dict[int, Any] = {}
+    for event in run.events:
+        partial.feed([event])
+        if not isinstance(event, CallStart | CallArgs | CallEnd):
+            continue
+        index = event.index
+        value = partial.value(index)
+        if index not in repeats and not _grows(before.get(index, {}), value):
+            run.fail("partial arguments", f"{before[index]!r} became {value!r} at {event}")
+        before[index] = deepcopy(value)
+        status = event.status if isinstance(event, CallEnd) else "open"
+        if partial.status(index) != status:
+            run.fail("partial arguments", f"the status is {partial.status(index)} at {event}")
+        if status == "complete" and value != json.loads(arguments.get(index) or "{}"):
+            run.fail("partial arguments", f"{arguments[index]} became {value!r}")
+
+
+def _repeats_key(text: str) -> bool:
+    repeated = False
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        repeated |= len({key for key, _ in pairs}) < len(pairs)
+        return dict(pairs)
+
+    with suppress(ValueError):
+        json.loads(text, object_pairs_hook=read)
+    return repeated
+
+
+def _grows(before: object, after: object) -> bool:
+    """Return whether a value contains all of an earlier value, at the same places."""
+    pairs = [(before, after)]
+    while pairs:
+        small, large = pairs.pop()
+        if type(small) is not type(large):
+            return False
+        if isinstance(small, dict) and isinstance(large, dict):
+            if list(large)[: len(small)] != list(small):
+                return False
+            pairs += [(value, large[key]) for key, value in small.items()]
+        elif isinstance(small, list) and isinstance(large, list):
+            if len(large) < len(small):
+                return False
+            pairs += zip(small, large, strict=False)
+        elif isinstance(small, str) and isinstance(large, str):
+            if not large.startswith(small):
+                return False
+        elif small != large:
+            return False
+    return True
 
 
 def _arguments(events: Iterable[Event]) -> dict[int, str]:

@@ -57,7 +57,7 @@ def assert_quotations(
 
     :param text: the output after the prompt.
     :param policies: policies to try for each quotation; by default, each quotation is tried with
-        the next one of :func:`every_policy`.
+        the next one of ``every_policy``.
     """
     spec = find(dialect)
     quoted = list(quotations(spec))

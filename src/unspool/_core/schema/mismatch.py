@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from .tools import Tools, json_type
 
 
 def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
-    """Return a description of the first argument that does not fit its schema; empty if all fit.
+    """Return a description of the first argument that does not fit its schema; empty if all fit."""
+    return next(find_mismatches(tools, function, arguments), "")
+
+
+def find_mismatches(tools: Tools, function: str, arguments: str) -> Iterator[str]:
+    """Yield a description of each argument that does not fit its schema.
 
     Only required arguments and the types of the arguments are checked, so the check takes little time and
     never rejects arguments that a full validation would accept.
@@ -19,20 +25,20 @@ def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
     ("argument 'n' is a string, expected an integer", "the required argument 'n' is missing")
     """
     if not tools.declares(function):
-        return ""
+        return
     parameters = tools.parameters(function)
     required = parameters.required()
     if not required and not parameters.keys():
-        return ""
+        return
     try:
         values = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
-        return ""
+        return
     if not isinstance(values, dict):
-        return ""
+        return
     for key in sorted(required):
         if key not in values:
-            return f"the required argument {key!r} is missing"
+            yield f"the required argument {key!r} is missing"
     for key, value in values.items():
         expected = parameters.member(key)
         if not expected.types or expected.is_any:
@@ -45,8 +51,7 @@ def find_mismatch(tools: Tools, function: str, arguments: str) -> str:
         ):
             continue
         wanted = " or ".join(_with_article(name) for name in sorted(expected.types))
-        return f"argument {key!r} is {_with_article(found)}, expected {wanted}"
-    return ""
+        yield f"argument {key!r} is {_with_article(found)}, expected {wanted}"
 
 
 def _with_article(name: str) -> str:

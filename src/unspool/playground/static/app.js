@@ -33,7 +33,8 @@ const state = {
   view: "events",
 };
 let start;
-let seen = null;
+let seen = null;  // the answer that is shown; null if there is none for this text
+let loading = !served;
 let playing = false;
 let tokenizer = null;
 
@@ -51,7 +52,7 @@ function refresh(extra = {}) {
       asked = null;
       const began = performance.now();
       const answer = await ask(question);
-      show(answer);
+      if (isCurrent(question)) show(answer);
       $("playground").dataset.milliseconds = (performance.now() - began).toFixed(1);
     }
     asking = null;
@@ -60,11 +61,23 @@ function refresh(extra = {}) {
   return asking;
 }
 
+const isCurrent = (question) => question.text === state.text && question.dialect === state.dialect;
+
+/** Sets the text, and removes what is shown of the previous one. */
+function setText(text) {
+  state.text = text;
+  seen = null;
+  for (const id of ["message", "diagnostics", "view", "mode", "held", "finish", "position-told"]) $(id).replaceChildren();
+  $("diagnostics").hidden = $("error").hidden = true;
+  if (loading) showMessage($("message"), null, "Waiting for Python…");
+}
+
 const apis = () => (state.view in { chat: 1, messages: 1, responses: 1 } ? [state.view] : []);
 
 function show(answer) {
   $("error").hidden = !answer.error;
   $("error").textContent = answer.error ?? "";
+  if (answer.error && !seen) $("message").replaceChildren();
   if (answer.error) return;
   seen = answer;
   const end = answer.steps + 1;
@@ -103,7 +116,8 @@ async function showLabels() {
   if (state.view !== "tokens") return;
   if (!tokenizer) return showTokens($("view"), { error: "Drop the model's tokenizer.json to see what every token is." });
   const question = { ask: "labels", ...state, view: undefined, tokenizer_json: tokenizer };
-  showTokens($("view"), await ask(question));
+  const answer = await ask(question);
+  if (isCurrent(question) && state.view === "tokens") showTokens($("view"), answer);
 }
 
 // -- the URL
@@ -134,7 +148,7 @@ export function open(other) {
   const known = { dialect: "hermes", text: "", tools: start.tools, policies: {}, prompt: null };
   Object.assign(state, known, { finish_reason: "stop", chunk: 0, position: null, view: "events" });
   for (const key of Object.keys(state)) if (key in other) state[key] = other[key];
-  if (typeof state.text !== "string") state.text = "";
+  setText(typeof state.text === "string" ? state.text : "");
   if (!(state.view in VIEWS)) state.view = "events";
   raw.setText(state.text);
   showOptions(state);
@@ -155,7 +169,7 @@ addEventListener("hashchange", async () => {
 // -- playback controls
 
 function go(position, announce = false) {
-  const end = (seen?.steps ?? 0) + 1;
+  const end = (seen?.steps ?? Infinity) + 1;
   state.position = Math.max(0, Math.min(position, end));
   const done = refresh();
   if (announce) done.then(tell);
@@ -165,6 +179,7 @@ function go(position, announce = false) {
 const here = () => seen?.position ?? 0;
 
 function tell() {
+  if (!seen) return;
   const fresh = seen.events.filter((event) => event.step === seen.position && seen.position);
   const told = fresh.map((event) => `${event.event} ${event.text ?? event.name ?? event.json ?? event.status ?? ""}`);
   $("announce").textContent = `${$("position-told").value}, ${$("mode").textContent}, ${$("held").textContent}. ${told.join(". ")}`;
@@ -182,6 +197,7 @@ async function play() {
   $("play").firstElementChild.textContent = "❚❚";
   $("play").lastChild.data = " Pause";
   if (here() > (seen?.steps ?? 0)) await go(0);
+  if (!seen) return pause();
   const stride = Math.max(1, Math.ceil((seen.steps * PACE) / LONGEST));
   while (playing && here() <= seen.steps) {
     const began = performance.now();
@@ -222,7 +238,7 @@ function transport() {
     pause();
     state.chunk = Number($("chunk").value);
     showChunk();
-    const at = state.position === null ? {} : { position: null, at: seen.fed };
+    const at = state.position === null || !seen ? {} : { position: null, at: seen.fed };
     refresh(at);
   };
   document.addEventListener("keydown", (event) => {
@@ -349,7 +365,7 @@ async function begin() {
   });
   raw.onEdit((text) => {
     pause();
-    state.text = text;
+    setText(text);
     state.position = null;
     $("example").value = "";
     $("shows").textContent = "";
@@ -380,6 +396,7 @@ async function begin() {
     gatewayPage.begin({ addPanel, open }, linked !== null);
   } else {
     const seconds = await ready.catch((error) => error);
+    loading = false;
     $("python").textContent = typeof seconds === "number" ? `Python runs here (${seconds.toFixed(1)} s)` : String(seconds);
   }
   await opened;

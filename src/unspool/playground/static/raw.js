@@ -38,6 +38,12 @@ export function setText(text) {
 function write(text) {
   node.data = `${text}\n`;  // so that an empty last line has a height
   units = measure(text);
+  unpaint();
+}
+
+/** Removes all colours and diagnostics: those of another text have no meaning. */
+function unpaint() {
+  for (const highlight of highlights.values()) highlight.clear();
   marks.replaceChildren();
 }
 
@@ -66,7 +72,7 @@ function range(start, end) {
 
 /** Paints the spans and diagnostics of an answer; `follow` keeps the current position in view. */
 export function paint(answer, follow) {
-  for (const highlight of highlights.values()) highlight.clear();
+  unpaint();
   for (const [start, end, kind, broken] of answer.spans) {
     highlights.get(kind)?.add(range(start, end));
     if (broken) highlights.get("broken")?.add(range(start, end));

@@ -35,10 +35,10 @@ function put(element, kind, text) {
   if (cells[kind].told !== text) cells[kind].textContent = cells[kind].told = text;
 }
 
-/** Shows the parts of the message. */
-export function showMessage(root, message) {
+/** Shows the parts of the message, or the reason why there is no message. */
+export function showMessage(root, message, reason = "The policies treat this output as an error.") {
   const parts = message?.parts ?? [];
-  const empty = { kind: "nothing", text: message ? "Nothing yet." : "The policies treat this output as an error." };
+  const empty = { kind: "nothing", text: message ? "Nothing yet." : reason };
   sync(
     root,
     parts.length ? parts : [empty],

@@ -1,0 +1,60 @@
+"""Quotation of model output in a prompt, without control tokens and markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from .._core.compiler.match_programs import PUNCTUATION
+from ..dialects import CONTROL_TOKEN, Dialect, find
+from ..dialects.parse_templates import literals, parse_template, split_marks
+
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def neutralise(text: str, dialect: str | Dialect) -> str:
+    """Return a text in which no control token and no marker of the dialect is left.
+
+    A space after its first character breaks each marker, so that people and models can still read the text,
+    but tokenizers and parsers read it as plain text.  Markers that are only words, such as ``now``, stay.
+
+    >>> neutralise('I wrote <tool_call>{"name": ""}', "hermes")
+    'I wrote < tool_call>{"name": ""}'
+    """
+    pattern = _pattern(find(dialect))
+    text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+    while True:
+        broken = pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
+        if broken == text:
+            return text
+        text = broken
+
+
+@lru_cache(maxsize=256)
+def _pattern(dialect: Dialect) -> re.Pattern[str]:
+    markers = sorted(set(_markers(dialect)), key=lambda marker: (-len(marker), marker))
+    return re.compile("|".join([*map(re.escape, markers), CONTROL_TOKEN.pattern]))
+
+
+def _markers(dialect: Dialect) -> Iterator[str]:
+    """Yield the markers that are longer than one character, without the whitespace around them."""
+    templates = [
+        *dialect.call,
+        *dialect.section,
+        *dialect.param,
+        *dialect.reasoning,
+        *dialect.content,
+        *dialect.drop,
+        *dialect.stop,
+        *dialect.prompt.turn,
+    ]
+    if dialect.frame is not None:
+        templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends, *dialect.frame.fields]
+    for template in templates:
+        for literal in literals(parse_template(split_marks(template)[1])):
+            # Models may omit the bracket of a list next to a marker.
+            for marker in (literal, literal.strip().removesuffix("[").removeprefix("]")):
+                if len(marker.strip()) > 1 and PUNCTUATION.search(marker):
+                    yield marker.strip()
