@@ -16,6 +16,8 @@ WATCH := $(PYTHON) -I $(STEP)
 GROUP = $(BIN)/uv pip install -q --python $(BIN)/python --group
 BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
+# Tests start hundreds of interpreters, none of which should compile all packages again.
+unexport PYTHONDONTWRITEBYTECODE
 # A worker starts with neighbouring tests, which share engines and gateways.
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 # Tests of what is never compiled, and takes long.

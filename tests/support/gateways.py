@@ -301,8 +301,14 @@ class GatewayThread:
     def _run(self) -> None:
         from unspool.gateway.server.run import loop_factory
 
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(self._main())
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._main())
+        except BaseException as error:
+            if self._ready.is_set():
+                raise
+            self._error = error  # __init__ raises it
+            self._ready.set()
 
     async def _main(self) -> None:
         from unspool.gateway import build
