@@ -52,7 +52,22 @@ TOKENIZER = """
     tokenizer.train_from_iterator(["Hello"], trainer)
     tokenizer.save("tokenizer.json")
 """
+TRANSPORT = """
+import LIBRARY
+from unspool.integrations.LIBRARY import Transport
+
+call = '<tool_call>{"name": "get_weather", "arguments": {}}</tool_call>'
+choice = {"index": 0, "message": {"role": "assistant", "content": call}, "finish_reason": "stop"}
+server = LIBRARY.MockTransport(lambda request: LIBRARY.Response(200, json={"choices": [choice]}))
+client = LIBRARY.Client(transport=Transport("hermes", server))
+tool = {"type": "function", "function": {"name": "get_weather"}}
+body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [tool]}
+answer = client.post("http://server/v1/chat/completions", json=body).json()
+print(answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"])
+"""
 USES = {
+    "httpx": Use(("httpx",), TRANSPORT.replace("LIBRARY", "httpx"), "get_weather"),
+    "httpx2": Use(("httpx2",), TRANSPORT.replace("LIBRARY", "httpx2"), "get_weather"),
     "none": Use((), "from unspool.cli import main; main(['demo', 'hermes'])", "get_weather"),
     "cli": Use(
         ("cli",),
