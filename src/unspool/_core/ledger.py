@@ -9,8 +9,8 @@ piece of input is to emit an event whose span is this piece.  The ledger does no
 calls the machine.
 
 A *silent* call is not reported as a call: its input becomes markup or text.  Depending on the policies, a
-call is silent if the request did not offer the called tool, or offered no tools at all.  A call that means
-"no call" is always silent.
+call is silent if the request did not offer the called tool, or offered no tools at all.  A call to a
+name in ``null_calls``, which the model uses in order to call nothing, is always silent.
 
 ====================  ==================================================================
 ``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
@@ -115,7 +115,7 @@ class Ledger:
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
-        self._join_at: i64 = BLOCK  # output offset at which the text parts are joined again
+        self._join_at: i64 = BLOCK  # output offset at which the next block is full
         self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
 
     # -- input and output
@@ -316,10 +316,13 @@ class Ledger:
 
     def mark_arguments_start(self, at: int) -> None:
         """Record that the arguments start at index ``at`` of the buffer."""
-        self._args_start = max(self._base + at, 0)  # 0 if they start in the prompt
+        self._args_start = max(self._base + at, 0)  # 0 if the arguments start in the prompt
 
     def mark_arguments_end(self, at: int) -> None:
-        """Record that the arguments end before index ``at`` of the buffer.  Later records are ignored."""
+        """Record that the arguments end before index ``at`` of the buffer.
+
+        If their end is already known, do nothing.
+        """
         if self._args_end < 0:
             self._args_end = max(self._base + at, 0)
 
@@ -377,7 +380,7 @@ class Ledger:
     def defer_diagnostics(self, diagnostics: list[tuple[str, str, int]]) -> None:
         """Store the diagnostics of a codec until the call ends, and empty ``diagnostics``.
 
-        Each note is a tuple of a diagnostic's kind, its detail and an index in the buffer.
+        Each element is a tuple of a diagnostic's kind, its detail and an index in the buffer.
         """
         for kind, detail, at in diagnostics:
             self.defer_diagnostic(kind, detail, max(at, self.position))

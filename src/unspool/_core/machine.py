@@ -199,8 +199,8 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # Even a complete marker may have to stay in the buffer until the next characters arrive.  There is no
-        # matcher then.
+        # There may be no matcher, although the buffer contains a complete marker: the machine may need the
+        # next characters before it creates one.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -440,7 +440,7 @@ class Machine:
     # -- text outside calls
 
     def _read_text(self, at: int, final: bool) -> bool:
-        """Read text up to a marker that begins or ends something; search for markers from ``at`` on.
+        """Read text up to a marker that begins or ends an element.  The search for markers starts at ``at``.
 
         The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
         that text with many false markers in it still becomes a single event.
@@ -452,9 +452,9 @@ class Machine:
             at, literal = markers.seek(buffer, at, False)
             if at < 0:
                 break
-            # There are three cases.  Either a complete literal was found.  Or the buffer ends with the
-            # beginning of a literal, so more input is needed.  Or this buffer is also the end of the input;
-            # the beginning of the literal is then text, unless it looks like a marker that was cut off.
+            # There are three cases: (1) A complete literal was found. (2) The buffer ends with the beginning
+            # of a literal, and more input may follow; then wait for it. (3) The input ends with the beginning
+            # of a literal, which is then text, unless it looks like a marker that was cut off.
             if final and not literal:
                 if CONTROL_TOKEN.match(buffer, at):  # a control token of another family
                     self._show_text(at)
@@ -682,7 +682,7 @@ class Machine:
 
     @property
     def _calls_unannounced(self) -> bool:
-        """True unless the opening marker of a section has announced that calls follow here."""
+        """True unless the machine is between the calls of a section that has an opening marker."""
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
@@ -717,7 +717,10 @@ class Machine:
         return matcher.fields.get("name", "") or self._compiled.dialect.names.fixed or default
 
     def _suspend(self, matcher: Matcher) -> None:
-        """Keep a matcher until more input arrives.  Set aside a long beginning of an envelope."""
+        """Keep a matcher until more input arrives.
+
+        If it has read a long part of an envelope, set this input aside.
+        """
         self._matcher = matcher
         if matcher.envelope is not None and matcher.offset > BOUND:
             self.ledger.set_aside(matcher.offset)

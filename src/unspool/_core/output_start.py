@@ -1,4 +1,4 @@
-"""Start of the output: where it begins, according to the end of the prompt.
+"""Reader of the end of a prompt, which determines where the output begins.
 
 A chat template may already have opened reasoning, written the header of a message, or written an empty
 reasoning block.  The machine therefore reads the *relevant tail*, the last part of the prompt, before the
@@ -38,7 +38,7 @@ _NEAR: Final = 256
 _FAR: Final = 65536
 """Number of characters at the end of a prompt to search if the first search has found no turn."""
 _SAVED: Final = 64
-"""Maximum length of a tail whose start state is saved, and maximum number of saved states per dialect."""
+"""Maximum number of saved start states per dialect, and maximum length of a tail whose state is saved."""
 _FRAMING: Final = frozenset(
     {"reasoning_open", "reasoning_close", "content_open", "content_close", "message_boundary", "dropped"}
 )
@@ -93,7 +93,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
-        return "content"  # the output begins with the echoed text
+        return "content"  # text from the prompt is added at the start of the output
     compiled = compiled_dialect(dialect)
     machine = Machine(
         compiled, as_tools(None), DEFAULTS, base=-len(tail), keep_raw=False, new_id=None, remove_calls=False
@@ -112,7 +112,7 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         if isinstance(event, CallEnd):
-            return []  # the open call is silent (see ledger.py), so it has no events
+            return []  # the open call is silent (see ledger.py): it has no events to repeat
         if isinstance(event, (CallStart, CallArgs)):
             event.index = 0
         if isinstance(event, CallStart):
@@ -121,7 +121,10 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
 
 
 def _reasoning_close() -> Markup:
-    """Return an empty closing reasoning marker, which makes later stages remove the whitespace after it."""
+    """Return a ``reasoning_close`` event without text.
+
+    Because of this event, later stages remove the whitespace at the start of the output.
+    """
     return Markup("reasoning_close", "", 0, 0)
 
 

@@ -35,7 +35,7 @@ class Codec:
         self.error: str = ""
         """Description of what ``step`` expected at the position of the error; empty if there is no error."""
         self.dropped_member: bool = False
-        """True if the object had an unknown member after the arguments, which was removed."""
+        """True if an unknown member after the arguments was removed from the object."""
         self.diagnostics: list[tuple[str, str, int]] = []
         """Diagnostics to report, each with its kind, its detail and an index in the buffer of the last
         step."""
@@ -107,7 +107,8 @@ class Value(Codec):
 class NamedPayload(Codec):
     """Codec of an object that contains the call's name as well as its arguments.
 
-    A ``Matcher`` steps this codec while the head of the call is read, up to the commit point.
+    A ``Matcher`` steps this codec until it is certain that the object is a call and its name is known (the
+    commit point).
     """
 
     __slots__ = (

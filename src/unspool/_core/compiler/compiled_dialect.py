@@ -92,7 +92,10 @@ class ParameterTable:
         self.forms: Final = forms
         """Ways to write a parameter: as the dialect declares, and without the tag that opens the value."""
         self.head_programs: Final = head_programs
-        """Programs for the heads of parameters, those with the longest literals first."""
+        """Programs for the text before a parameter's value, which includes its key.
+
+        Programs with longer literals come first.
+        """
         self.nested_programs: Final = nested_programs
         """Programs for the start and the end of nested parameters."""
         self.call_programs: Final = call_programs

@@ -55,14 +55,14 @@ class FollowSets:
         openers += [section.opener for section in sections if section.opener]
         call_closers = [form.closers[0] for form in calls if form.closers]
         call_closers += [form.unended for form in calls if form.unended]
-        # A single bracket is a marker only inside its section.
+        # A closing literal that consists of a single bracket is a marker only inside its section.
         section_closers = [
             literal for section in sections for literal in section.closers if is_marker(literal)
         ]
         after_params = [*call_closers, *section_closers, *openers, *message_ends, *stops]
 
         self.heads: Final = MarkerSet(heads)
-        """Literals that a parameter may start with."""
+        """Literals with which a parameter may start."""
         self.call_closers: Final = MarkerSet([*call_closers, *message_ends])
         """Literals that close a call."""
         self.first_param: Final = MarkerSet([*heads, *call_closers])

@@ -34,7 +34,7 @@ FOLLOWED: Final = 9  # check that one of these literals follows, but do not cons
 LINE_FEED: Final = 10  # skip a newline if there is one
 UNLESS: Final = 11  # check that the input continues, but not with one of these literals
 
-# Actions: what begins or ends at the position where a program has matched.
+# Actions: the kind of element that begins or ends when a program has matched.
 CALL: Final = 0
 EMPTY_SECTION: Final = 1
 SECTION_CLOSE: Final = 2
@@ -158,7 +158,7 @@ class Program:
                 *(section.closers if section is not None else ()),
             )
         )
-        """Literals that close the call or the section that begins here."""
+        """Literals that close the call or the section whose beginning this program matches."""
         self.trigger: Final = _trigger(self.steps)
         """Literal to search for in the text outside calls."""
         self.control: Final = is_control_token(self.trigger)

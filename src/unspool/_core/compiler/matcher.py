@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 
-At a marker, the programs of everything that may begin there are tried in order.  ``run`` executes the steps
-of the current program on a window of the buffer, and returns one of these answers:
+Several kinds of markup may begin with the same marker, each described by a program.  The matcher tries these
+programs in order.  ``run`` executes the steps of the current program on a window of the buffer, and returns
+one of these answers:
 
 =============  ======================================================================
 ``NEED_MORE``  the input ends before the current program has matched or failed
@@ -15,12 +16,12 @@ of the current program on a window of the buffer, and returns one of these answe
 ``RESTART``    the next program needs input that was set aside (see below)
 =============  ======================================================================
 
-Results do not depend on chunking because of the *monotone law*: if a matcher has an answer for some input, it
+Results do not depend on chunking, because answers are final: if a matcher has an answer for some input, it
 has the same answer for every continuation of this input.  Otherwise the matcher asks for more input.  If a
 program needs more input, ``run`` therefore returns, although a later program may already match.  A matcher
 continues at the step where it stopped, and never reads the same input twice.
 
-A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, with whitespace.
+A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, including whitespace.
 Only an *envelope*, an object with the function's name in it, may be longer, if its arguments precede the
 name.  The machine then sets aside the input that the envelope has consumed, so that the buffer stays short
 and feeding takes linear time.  If the envelope fails, the next program must start again from the beginning,
@@ -179,8 +180,8 @@ class Matcher:
                 return RESTART
             answer = self._run_steps(buf, pos, final)
             if answer == MATCH:
-                # A marker to drop may be a prefix of a call's opening marker.  If a call was cut off there,
-                # the call takes precedence.
+                # A marker to drop may be a prefix of a call's opening marker.  If the input ends inside such
+                # an opening marker, the incomplete call takes precedence over the marker to drop.
                 cut = self._has_begun or (self.cut_in_head and not self._ambiguous)
                 return CUT if cut and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED_MORE:
@@ -218,7 +219,7 @@ class Matcher:
         self._has_begun = self._has_begun or in_literal or bool(self.cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
-        """Record where a parameter fails to match after its key."""
+        """Record the position at which a parameter whose key has matched fails to match."""
         step = self.program.steps[self._step_index]
         fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
         if self.offset + fits > self.reach:
@@ -410,7 +411,7 @@ class Matcher:
         return MATCH
 
     def _take_places(self, envelope: NamedPayload, shift: int) -> None:
-        """Take the offsets of the name and the arguments from the envelope, and reset the envelope's."""
+        """Move the offsets of the name and the arguments from the envelope's codec to this matcher."""
         if envelope.name_start >= 0:
             self.name_start = envelope.name_start + shift
         if envelope.name_end >= 0:

@@ -1,8 +1,9 @@
 """Form of framed messages.  Such a message has a header, which determines what the body is.
 
 In Harmony, for example, ``<|channel|>commentary to=functions.now<|message|>`` is a header.  Its fields
-(``channel``, ``to``) are compared with the routes of the dialect.  The first route that matches determines
-whether the body is text of a channel, is dropped, or contains the arguments of a call.
+(``channel``, ``to``) are compared with the dialect's *routes*, which are conditions on header fields.  The
+first route that matches determines whether the body is text of a channel, is dropped, or contains the
+arguments of a call.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class FrameForm:
     def _program(self, opener: str) -> Program:
         text = opener.lstrip("^")
         steps = [Step(LITERAL, text)]
-        if text != self.sep:  # otherwise the header is empty
+        if text != self.sep:  # if the message starts with the separator, its header is empty
             token = text if is_control_token(text) else ""
             steps.append(Step(HEADER, token, stop=self.sep, markers=self.stops))
         return Program(FRAME, steps, anchored=opener.startswith("^"))

@@ -92,7 +92,7 @@ ESCAPED_NEWLINE: Final = "\\n"
 
 
 def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list[Step]:
-    """Return steps that match these pieces of a template.
+    """Return steps that match these elements of a template.
 
     :param escaped_newlines: true if whitespace may contain a backslash and an ``n`` in place of a newline.
     """
@@ -185,8 +185,8 @@ class ParamForm:
 
         :param escaped_newlines: as for ``steps_of``.
         :param never_followed_by: None for the template as declared.  Otherwise, create a form for parameters
-            that lack the tag that opens the value.  This form matches only if none of these literals follows
-            where the tag is missing.
+            that lack the tag that opens the value.  This form matches only if the text in place of the
+            missing tag begins with none of these literals.
         """
         # The whitespace in front of a parameter is skipped before its head is matched.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")

@@ -1,4 +1,4 @@
-"""States outside calls: for each state, the literals with a meaning and the markup that each may begin.
+"""Parser states outside calls, each with its markers and the markup that each marker may begin.
 
 A state consists of a channel (content, reasoning, or none) and a table with an ``Entry`` for each literal
 that has a meaning in this state.  ``compile_dialect`` creates the states; the machine only reads them.
@@ -78,7 +78,7 @@ class Entry:
         self.mid_line_programs: Final = [program for program in programs if program.wrapper not in wrappers]
         """Programs to try in the middle of a line."""
         self.reasoning_closers: Final = frozenset[str]().union(*(wrapper.closers for wrapper in wrappers))
-        """Closing markers of reasoning whose opening marker is ignored in the middle of a line."""
+        """Closing reasoning markers whose opening markers are ignored in the middle of a line."""
         self._quick_matches: Final[dict[str, int]] = {}
         self.is_control: Final = is_control_token(literal)
         self.only_at_start: Final = not (self.is_control or closes or stray) and all(

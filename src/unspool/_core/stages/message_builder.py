@@ -150,7 +150,7 @@ class MessageBuilder:
                 if diagnostic.kind in UNFINISHED:
                     raise self._error(diagnostic)
         parts: list[Part] = []
-        kept: list[ToolCall] = []  # all calls, if broken calls are among them
+        kept: list[ToolCall] = []  # complete calls, and broken calls that a policy keeps
         has_kept = False
         for part in self._parts:
             made = part.to_part(policies)
