@@ -322,7 +322,7 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def event_from_dict(fields: Mapping[str, Any]) -> "Event":
-    """Return the event that its method ``to_dict`` has converted.
+    """Restore an event from the result of its method ``to_dict``.
 
     >>> event_from_dict(Text("content", "Hi.", 0, 3).to_dict())
     Text('content', 'Hi.', 0:3)
@@ -410,7 +410,7 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
-    """Return the events, after joining those that are separate only because of chunk boundaries.
+    """Join the events that are separate only because of chunk boundaries, and return all events.
 
     >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
