@@ -35,7 +35,7 @@ class CallIds:
         return free
 
     def new(self, name: str, index: int) -> str:
-        """Return a generated id that no other call of this output has."""
+        """Generate an id that no other call of this output has."""
         while True:
             fresh = self._make(name, index)
             if fresh not in self._taken:

@@ -1,4 +1,4 @@
-"""Ledger: the input buffer, and the events that account for the input.
+"""Ledger: the input buffer, and the events whose spans cover the input.
 
 Theory of operation
 -------------------
@@ -91,7 +91,7 @@ class Ledger:
         self.buffer = ""
         """Input that was read.  Events already account for the part before ``position``."""
         self.position: i64 = 0
-        """Index in ``buffer`` of the first character that no event accounts for yet."""
+        """Index in ``buffer`` of the first character that is not in the span of any event yet."""
         self.cut_short = False
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
@@ -103,7 +103,7 @@ class Ledger:
         self.index: i64 = -1
         """Index of the last call; -1 before the first call."""
         self.silent_channel: Channel | None = None
-        """Channel in which a silent call is shown as text; None if silent calls become markup."""
+        """Channel in which a call that is not reported is shown as text; None if such calls become markup."""
         self.call_is_silent = False
         """True while the open call is not reported as a call: its input becomes markup or text."""
         self._args_start: i64 = -1  # offset at which the open call's arguments start; -1: not known yet
@@ -180,7 +180,7 @@ class Ledger:
 
     @property
     def accounted_to(self) -> int:
-        """Offset in the output up to which events account for every character."""
+        """Offset in the output before which every character is in the span of an event."""
         return self._base + self.position - self._set_aside_length
 
     @property
@@ -263,7 +263,7 @@ class Ledger:
     # -- calls
 
     def start_call(self, name: str, id: str, length: int, name_start: int, name_end: int) -> None:
-        """Account for the head of a call: the next ``length`` characters.
+        """Start a call; its beginning up to the commit point is the next ``length`` characters.
 
         :param name_start: index of the name in the head.
         :param name_end: index just past the name in the head.
@@ -284,7 +284,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for part of a silent call, as markup or as text."""
+        """Account for part of a call that is not reported, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:

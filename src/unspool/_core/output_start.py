@@ -104,7 +104,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
 
 def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
-    """Return the events of the prompt that must be repeated as the first events of the output."""
+    """Return the events of the prompt that must also be the first events of the output."""
     if not machine.call_open:
         visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = visible[-1] if visible else None
@@ -129,7 +129,7 @@ def _reasoning_close() -> Markup:
 
 
 def _is_format_markup(event: Event) -> bool:
-    """Return whether an event is independent of the tools that the request declares."""
+    """Return whether an event would be the same for all sets of tools in the request."""
     if isinstance(event, Markup):
         return event.kind in _FRAMING
     return isinstance(event, Text) and not event.text.strip()
@@ -228,12 +228,12 @@ def _last_header(text: str, compiled: CompiledDialect) -> str:
 
 
 def begins_turn(text: str, compiled: CompiledDialect) -> bool:
-    """Return whether the last turn, or message with a header, certainly begins within this text."""
+    """Return whether the text, the end of a prompt, certainly contains the beginning of the last turn."""
     return (_last_turn if compiled.frame is None else _last_message)(text, compiled)[0]
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return whether the last turn certainly begins within this text, and the text of this turn.
+    """Return whether the text certainly contains the beginning of the last turn, and the turn's text.
 
     The text of the turn includes its first marker.
     """

@@ -1,4 +1,4 @@
-"""Codec for nested parameters: tagged parameters whose values may consist of further parameters.
+"""Codec for nested parameters: tagged parameters whose values may contain further tagged parameters.
 
 ``<value name="to"><value name="city">Paris</value></value>`` becomes ``{"to": {"city": "Paris"}}``.
 

@@ -164,7 +164,7 @@ class TaggedParameters(Parameters):
         return self._skip_head(buf, pos, matcher, final)
 
     def _end_params(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Process text between parameters that does not begin a parameter.
+        """Process the text between parameters if it is not the beginning of a parameter.
 
         The text either ends the arguments, or is an error, or is a marker that is incomplete at the end of
         the input.
@@ -198,7 +198,7 @@ class TaggedParameters(Parameters):
         return self._all_arguments is None and self._lacks(self._seen)
 
     def _stop_at_cut(self, pos: int) -> int:
-        """Stop at a marker that is incomplete at the end of the input, and return its position."""
+        """Mark the call as cut off, because the input ends inside a marker at ``pos``; return ``pos``."""
         self._cut = True
         self._held = True
         return pos
@@ -225,7 +225,7 @@ class TaggedParameters(Parameters):
         return at
 
     def _after_gap(self, buf: str, pos: int) -> int:
-        """Return the position after whitespace and after line breaks written as a backslash and an n."""
+        """Return the position after whitespace and line breaks spelled as a backslash and an n."""
         pos = skip_whitespace(buf, pos)
         while self._escaped_newline and buf.startswith(self._escaped_newline, pos):
             pos = skip_whitespace(buf, pos + len(self._escaped_newline))

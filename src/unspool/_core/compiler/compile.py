@@ -392,7 +392,7 @@ def _stray_closers(
 
 
 def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
-    """Return a map from each route target, such as ``content``, to the state inside such message bodies.
+    """Return a map from the target of a message header, such as ``content``, to the state inside its body.
 
     In a body, the markers that end it and the next header are recognised.  Calls are recognised only if the
     target is ``{calls}``.  All other markup is text.

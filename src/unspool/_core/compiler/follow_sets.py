@@ -82,9 +82,9 @@ class FollowSets:
         """Literals to search for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
         """Literals that end raw code.  A newline in front of a closing marker is part of the marker."""
-        # The literals at which a malformed call ends.  A closing literal that is not a marker, such as a code
-        # fence, may occur in arguments, so it is used only if the call has no other closing literal.  A
-        # literal that is part of a parameter's tags never ends a call.
+        # The literals at which a malformed call ends.  A closing literal that ordinary text may contain, such
+        # as a code fence, may also occur in arguments.  It is used only if the call has no other closing
+        # literal.  A literal that is part of a parameter's tags never ends a call.
         of_params = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}
         closers = [
             literal

@@ -1,8 +1,8 @@
-"""Programs: descriptions of the input with which a call or other markup begins.
+"""Programs.  A program describes the text with which a call or other markup begins.
 
 A program is a sequence of steps.  The first one is the *trigger*, the literal that the machine searches for.
-After the last one comes the commit point, where it is certain that a call or other markup has begun.  For a
-call in the dialect ``hermes``, the steps are: the literal ``<tool_call>``, whitespace, and an object up to
+When the last step has matched (the *commit point*), it is certain that a call or other markup has begun.  For
+a call in the dialect ``hermes``, the steps are: the literal ``<tool_call>``, whitespace, and an object up to
 the function's name.  Steps and programs are constant data.  ``Matcher`` runs them.
 """
 
@@ -167,8 +167,7 @@ class Program:
         self.marked: Final = (
             first is not None and first.kind == LITERAL and PUNCTUATION.search(first.text) is not None
         )
-        """True if the program starts with a literal that contains punctuation, so that it is not just a
-        word."""
+        """True if the program starts with a literal that contains punctuation, not with an ordinary word."""
         self.may_follow: Final = _may_follow(self.steps)
         """ASCII characters that may follow the trigger; None if any character may."""
         self.has_call_opener: Final = (call is not None and bool(call.opener)) or (
@@ -181,7 +180,7 @@ class Program:
         self.free_name: Final = any(
             step.unmarked or (step.kind == CAPTURE and step.text == "name") for step in self.steps
         )
-        """True if no markup shows where the name is, so that ordinary text could be mistaken for a name."""
+        """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
     def fits(self, at_start: bool, quoted: bool) -> bool:
         """Return whether to try the program at the current position of the input.

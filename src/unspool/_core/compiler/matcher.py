@@ -92,30 +92,32 @@ _NO_LETTER: Final = Alphabet(r"[\W\d]*")
 
 
 class Matcher:
-    """Executor of programs at one position of the input."""
+    """Executor of programs, which finds out whether one of them matches at a position of the input."""
 
     # Most matchers never change these attributes, so their defaults are class attributes, to save time.
     envelope: NamedPayload | None = None
-    """Codec of the envelope that is being read, if the program has one."""
+    """Codec of the object with the function's name that is being read, if the program has such an object."""
     set_aside: int = 0
     """Number of characters at the start of the window that were set aside."""
     cut_in_head: bool = False
-    """True if the input ended inside the head of a call."""
+    """True if the input ended inside the beginning of a call, before the commit point."""
     cut_needs_declared: bool = False
-    """True if the head that was cut off could only have become a call to a declared tool."""
+    """True if the incomplete beginning of a call could only have become a call to a declared tool."""
     cut_short: bool = False
-    """True if generation was stopped, so that a name at the end of the input may be incomplete."""
+    """True if generation was stopped.  A name at the end of the input may then be incomplete."""
     confirmed_by_end: bool = False
     """True if the program matches only because the input has ended."""
     overlong: bool = False
-    """True if a program has failed because the head of its call was too long."""
+    """True if a program has failed because the text before the commit point of a call was too long."""
     name: str = ""
-    """Name of the function.  The machine sets it when it accepts a head."""
+    """Name of the function.  The machine sets it when it accepts a call."""
     native_id: str = ""
-    """Id that the model wrote as part of the name, as in ``functions.now:0``.  The machine sets it when it
-    accepts a head."""
+    """Id that the model wrote as part of the name, as in ``functions.now:0``.
+
+    The machine sets it when it accepts a call.
+    """
     cut_name: str = ""
-    """Part of the name that was read, if the input ended inside a head."""
+    """Part of the function's name that was read, if the input ended inside the beginning of a call."""
     # Offsets from the start of the window, counting input that was set aside; -1 if unknown.
     name_start: i64 = -1
     """Start of the name."""
@@ -130,8 +132,8 @@ class Matcher:
     """Offset in the window at which the failed step started."""
     reach: int = 0
     """Offset in the window at which the failed step and the input begin to differ."""
-    _ambiguous: bool = False  # true if something other than a call was also possible at the input's end
-    _has_begun: bool = False  # true if the input ended inside what can only be a head
+    _ambiguous: bool = False  # true if markup other than a call could also have followed
+    _has_begun: bool = False  # true if the input ended inside text that can only begin a call
     _searched: int = 0  # number of characters already searched for the end of a header
 
     def __init__(self, programs: list[Program], unescape: bool) -> None:
@@ -194,13 +196,13 @@ class Matcher:
         return CUT if final and self.cut_in_head else FAIL
 
     def cut_off(self, buf: str, pos: int) -> int:
-        """Record the head that was cut off because generation was stopped, and return ``CUT``."""
+        """Record the incomplete beginning of a call after generation was stopped, and return ``CUT``."""
         self._remember_cut(buf, pos)
         self.cut_in_head = self.cut_in_head or self.program.action == CALL
         return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
-        """Record the head of a call that might have matched if the input had continued."""
+        """Record the incomplete beginning of a call, which might have matched if the input had continued."""
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return

@@ -150,7 +150,7 @@ class _Writer:
 
     def name(self, call: ToolCall) -> str:
         form = self.dialect.names.forms[0]
-        if form.count("{name}") > 1:  # a form that repeats the name is only for parsing
+        if form.count("{name}") > 1:  # templates that repeat the name are only for parsing
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 

@@ -169,7 +169,7 @@ def _listed(tools: object) -> list[object]:
 
 
 def tool_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of a tool, or of a tool choice, that contains its name and schema.
+    """Return the object that contains the name and schema of a tool, or the name in a tool choice.
 
     In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages it is
     the tool itself.
@@ -241,7 +241,7 @@ class ValueType:
         return found
 
     def items(self, index: int = 0) -> ValueType:
-        """Return the type of the item at ``index``.  Each leading item may have its own schema."""
+        """Return the type of the item at ``index``.  Each of the first items may have its own schema."""
         if self._known_items is None:
             self._known_items = _Items(self._parts(), self._root)
         items = self._known_items
@@ -299,7 +299,7 @@ class ValueType:
 
 
 class _Items:
-    """Types of an array's items: one type for each leading item, and one for all others."""
+    """Types of an array's items: one type for each of the first items, and one type for all other items."""
 
     __slots__ = ("prefix", "rest")
 

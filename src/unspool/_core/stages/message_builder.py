@@ -186,7 +186,7 @@ class _Run:
 
 
 class _OpenCall:
-    """Call that may still be incomplete, as collected from its events."""
+    """Collector of a call's events; the call may still be incomplete."""
 
     __slots__ = (
         "args_end",

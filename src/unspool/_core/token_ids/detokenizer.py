@@ -54,7 +54,7 @@ class OffsetMap:
         self._shift: i64 = 0  # Shift in characters after the last code point.
 
     def note(self, position: int, extra: int) -> None:
-        """Add a code point that represents ``1 + extra`` characters, after all earlier code points."""
+        """Record a code point after all earlier ones; its special token has ``1 + extra`` characters."""
         self._last = position
         self._shift += extra
         self._places.append(position)
