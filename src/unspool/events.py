@@ -82,11 +82,11 @@ class _Event:
         return fields
 
     def _key(self) -> tuple[object, ...]:
-        """Return the values of the fields that are not offsets."""
+        """Return the values of those fields of the event that are not offsets."""
         return ()
 
     def _places(self) -> tuple[int, ...]:
-        """Return the event's other offsets, besides ``start`` and ``end``."""
+        """Return the event's offsets except ``start`` and ``end``."""
         return ()
 
     def __eq__(self, other: object) -> bool:

@@ -320,7 +320,7 @@ class Message(_Value):
 
 
 def _parts(content: str | None, reasoning: str | None, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
-    """Return the parts of a message whose order is not known."""
+    """Return the parts of a message in the default order: reasoning, content, calls."""
     parts: list[Part] = []
     if reasoning is not None:
         parts.append(TextPart("reasoning", reasoning))
@@ -332,7 +332,10 @@ def _parts(content: str | None, reasoning: str | None, calls: tuple[ToolCall, ..
 def _agree(
     parts: tuple[Part, ...], content: str | None, reasoning: str | None, calls: tuple[ToolCall, ...]
 ) -> bool:
-    """Return whether the parts of a message fit its other fields.  Calls may contain broken calls, too."""
+    """Return whether the parts of a message agree with its other fields.
+
+    The calls may include broken calls.
+    """
     complete = [part for part in parts if isinstance(part, ToolCall)]
     broken = len([part for part in parts if isinstance(part, BrokenCall)])
     return (

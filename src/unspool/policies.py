@@ -45,15 +45,14 @@ class Policies:
     repairs it if possible, and treats it as text otherwise; ``call`` keeps it among the calls; ``drop``
     removes it; ``error`` raises ``MalformedOutput``."""
     truncated_call: Literal["text", "call", "drop", "error"] = "drop"
-    """A call that the end of the output cuts off: ``drop`` removes it, with a diagnostic; ``text``, ``call``
-    and ``error`` do the same as for a malformed call."""
+    """A call that is incomplete at the end of the output: ``drop`` removes it, with a diagnostic; ``text``,
+    ``call`` and ``error`` do the same as for a malformed call."""
     schema_mismatch: Literal["call", "error"] = "call"
-    """A complete call whose arguments do not fit the declared tool, because one has a wrong type or a
-    required one is missing: ``call`` reports the call, with a diagnostic; ``error`` raises
-    ``MalformedOutput``."""
+    """A complete call in which an argument has the wrong type for the declared tool, or a required argument
+    is missing: ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
     commit: Literal["name", "call"] = "name"
-    """Time at which a call is reported: ``name`` reports it as soon as its name is known, so that its
-    arguments are streamed; ``call`` reports it once it is complete and valid."""
+    """Time at which a call is reported: ``name`` reports it as soon as its name is known, and then streams
+    its arguments; ``call`` reports it once it is complete and valid."""
     arguments: Literal["verbatim", "canonical"] = "verbatim"
     """Arguments in a message: ``verbatim`` keeps them as the model wrote them, if the dialect uses JSON;
     ``canonical`` parses and serialises them again."""

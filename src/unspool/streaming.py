@@ -1,4 +1,4 @@
-"""Iterators over the events of an output that arrives in chunks.
+"""Iterators that parse an output which arrives in chunks, and yield its events.
 
 The parser itself does no input or output: ``Parser.feed`` takes text and returns events.  ``stream`` and
 ``astream`` call it for every chunk of an iterable.  This module is not compiled, because mypyc does not
@@ -35,7 +35,7 @@ Reason: TypeAlias = FinishReason | Callable[[], FinishReason | None] | None
 
 
 class _EventSource:
-    """State that both iterators share."""
+    """Base class of both iterators, with their parser and message."""
 
     def __init__(self, parser: Parser, finish_reason: Reason) -> None:
         self.parser = parser
