@@ -44,7 +44,7 @@ class FinishRule:
         self._backend_reason: FinishReason | None = None
 
     def feed(self, event: Event) -> None:
-        """Take the next event into account."""
+        """Read the next event of the stream."""
         if isinstance(event, CallEnd):
             if event.status == "complete":
                 self._complete = True

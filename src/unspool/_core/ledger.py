@@ -163,7 +163,7 @@ class Ledger:
 
         This method does the work of a whole feed, for input from the middle of the arguments.
 
-        :param json: the JSON text into which the codec has translated ``text``.
+        :param json: the JSON text to which the codec has converted ``text``.
         """
         start = self._base
         self._base = end = start + len(text)
@@ -292,13 +292,16 @@ class Ledger:
             self._events.append(Text(self.silent_channel, raw, start, start + len(raw)))
 
     def set_last_index(self, index: int) -> None:
-        """Set the index of the last call, so that calls in the prompt are not counted."""
+        """Set the index of the last call.
+
+        The machine uses this to leave out calls in the prompt from the count.
+        """
         self.index = index
 
     def emit_arguments(self, json: str, length: int) -> None:
         """Account for the next ``length`` characters as arguments.
 
-        :param json: the JSON text into which the codec has translated them.
+        :param json: the JSON text to which the codec has converted these characters.
         """
         if not length and not json:
             return

@@ -1014,7 +1014,7 @@ class Machine:
         """Start reading the arguments of a call.
 
         :param opened: the section that this call opened, or None.
-        :param frame: the form of framed messages, if the call is the body of such a message; else None.
+        :param frame: the form of messages with headers, if the call is the body of such a message; else None.
         """
         if self._section is None:
             resync = self._compiled.follow.resync

@@ -79,9 +79,10 @@ class OpenCall:
         """Create a reader that starts after the head of the call.
 
         :param codec: the codec for the arguments; None if the call has no arguments.
-        :param section: the section that the head of this call opened, or None.  If such a call is broken, it
-            ends with the closing markers of the section.
-        :param frame: the form of framed messages, if this call is the body of such a message; else None.
+        :param section: the section that began with this call, or None.  If such a call is broken, it ends
+            with the closing markers of the section.
+        :param frame: the form of messages with headers, if this call is the body of such a message; else
+            None.
         :param resync: markers at which a malformed call ends.
         :param repair: true under the policy ``malformed_call="repair"``: add missing closing brackets.
         """

@@ -666,7 +666,7 @@ def arguments_in(text: str, diagnostics: list[tuple[str, str, int]], at: int) ->
     A string may contain the object, and null represents an empty object.
 
     :param text: a JSON value that is not an object.
-    :param diagnostics: list to which a note is added for each repeated key, with the position ``at``.
+    :param diagnostics: list to which a diagnostic is added for each repeated key, with the position ``at``.
     """
     if text == "null":
         return "{}"
@@ -710,8 +710,11 @@ _WHOLE: Final = json.JSONDecoder(
     parse_int=_check_number,
     parse_constant=_reject_constant,
 )
-"""Decoder that rejects invalid JSON and out-of-range numbers.  It also rejects repeated keys, so that the
-scanner reads the value instead and reports the repetition."""
+"""Decoder that rejects invalid JSON and out-of-range numbers.
+
+It also rejects objects with repeated keys.  The scanner then reads the value again, and reports the
+repetition.
+"""
 _SHORT: Final = 64
 """Maximum length of a value for which only the scanner is used.
 

@@ -68,7 +68,7 @@ class Codec:
     def finish(self, cut: bool) -> Status:  # noqa: ARG002 - subclasses use it
         """End the input: set ``text`` to the rest of the JSON text, and return the status of the arguments.
 
-        :param cut: true if generation was stopped, so that a value such as a number may be incomplete.
+        :param cut: true if generation was stopped.  A value such as a number may then be incomplete.
         """
         self.text = ""
         return "complete" if self.done else "truncated"

@@ -106,7 +106,7 @@ _NO_MARKERS: Final = MarkerSet(())
 
 
 class Program:
-    """Steps from a trigger to a commit point, with the action to take there.
+    """Steps from a trigger to a commit point, with the action to take at the commit point.
 
     ``call``, ``section`` and ``wrapper`` are the forms from which the program was compiled.
     """

@@ -71,7 +71,8 @@ def render_checked(
     text = writer.write(parts)
     if not prove:
         return text, ""
-    # By default the parser turns a malformed call into text, so the check expects text in place of the call.
+    # By default the parser turns a malformed call into text, so the check expects this text instead of the
+    # call.
     read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
     return text, difference(spec, text, read, writer.ids, tools)
 

@@ -20,7 +20,7 @@ from ...policies import Policies
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
 
-# Calls are reported when they are complete, so that an id after the arguments is used.
+# Each call is reported only when it is complete, because its id may follow its arguments.
 _POLICIES = Policies(commit="call")
 
 

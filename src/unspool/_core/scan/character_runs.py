@@ -32,9 +32,9 @@ _FEW: Final = 8
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
 """Characters that must be escaped in JSON strings."""
 MORE: Final = -1
-"""Return value in place of an index: more input is needed."""
+"""Value that is returned instead of an index if more input is needed."""
 NO: Final = -2
-"""Return value in place of an index: the text does not match."""
+"""Value that is returned instead of an index if the text does not match."""
 
 ASCII: Final = 128
 """Index of the entry for all characters outside ASCII in the tables that ``flags_of`` returns."""

@@ -137,7 +137,7 @@ class MarkerSet:
         return ""
 
     def pending(self, text: str, at: int) -> bool:
-        """Return whether the rest of the text is one of ``prefixes``, so that more input is needed."""
+        """Return whether the rest of the text is one of ``prefixes``.  If so, more input is needed."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _possible(self, text: str, at: int) -> list[str]:

@@ -231,8 +231,8 @@ class _OpenCall:
         arguments = part.arguments
         if part.status == "malformed":
             # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the
-            # arguments that were read; start at their first character.  In other notations, start after the
-            # head.
+            # arguments that were read; show the text from their first character on.  In other notations, show
+            # the text after the beginning of the call.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
         return ToolCall(self.id, self.name, arguments, *self.args_span)

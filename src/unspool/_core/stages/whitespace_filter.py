@@ -11,7 +11,7 @@ the following changes:
 * Whitespace before a call, between calls and after the last call is removed.
 * After reasoning or a call, whitespace at the very beginning of the content is removed.  Newlines around
   reasoning are removed as well.
-* If an output has two messages of the same channel, a newline is inserted between them.
+* If an output has two messages of the same channel, a newline is inserted between the texts of the messages.
 
 Under the policy ``whitespace_around_calls="text"``, whitespace between text and a call belongs to the
 text.  Whitespace without text next to it is still removed.
@@ -58,11 +58,11 @@ class _Channel:
         self.shown = False
         """True if some text has been passed on."""
         self.blanks: list[str] = []
-        """Pieces of whitespace that is held back."""
+        """Whitespace that is held back, as a list of strings."""
         self.only_breaks = True
         """True if ``blanks`` contains only newlines."""
         self.start = 0
-        """Offset of the first piece in ``blanks``."""
+        """Offset of the first string in ``blanks``."""
         self.sure: int | None = None
         """Number of strings in ``blanks`` to show if no text follows; None: all of them."""
         self.lead = ""

@@ -26,7 +26,7 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
 
 
 def _is_code_point(text: str) -> bool:
-    """Return whether the text of a token is a private code point, so that the token is a special token."""
+    """Return whether a token is special, which is so if its text is a private code point."""
     return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
 
 

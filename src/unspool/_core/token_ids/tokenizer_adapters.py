@@ -84,8 +84,8 @@ def as_tokenizer(obj: object) -> Tokenizer:
         ``mistral_common``, an object that holds one of these (a processor, an engine's wrapper), or a
         :class:`Tokenizer`.
 
-    Facts about the vocabulary are cached for as long as ``obj`` lives, so that one parser per
-    request is cheap.  Add tokens to the vocabulary before its first use here.
+    Facts about the vocabulary are cached for as long as ``obj`` lives.  A new parser for each request is
+    therefore cheap.  Add tokens to the vocabulary before its first use here.
     """
     adapter = _ADAPTERS.get(type(obj))
     if adapter is not None:
