@@ -65,7 +65,7 @@ class ArgumentsError(UnspoolError, ValueError):
         self.name = name
         """Name of the function."""
         self.arguments = arguments
-        """Arguments as the model wrote them, or as JSON."""
+        """Arguments of the call, as the model wrote them or as JSON."""
         self.detail = detail
         """Description of what is wrong."""
         self.start = start

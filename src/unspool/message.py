@@ -224,7 +224,7 @@ class Message(_Value):
         self.finish_reason: Final[FinishReason] = finish_reason or ("tool_calls" if calls else "stop")
         """Finish reason of the response, such as ``tool_calls`` if all calls are complete."""
         self.parts: Final[tuple[Part, ...]] = order
-        """Text, reasoning and calls in their original order, which the other fields do not show.
+        """Text, reasoning and calls in their original order; the other fields do not show this order.
 
         Broken calls are among them under every policy."""
 

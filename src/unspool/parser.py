@@ -54,8 +54,8 @@ _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 class Parser:
     """Streaming parser for one output of a model.
 
-    Stages that process the events further are created from the parser, so that they apply the same policies.
-    These are ``tidy``, ``fold`` and the encoders of ``unspool.wire``.
+    Later stages process the parser's events further.  They are created from the parser, by ``tidy``, ``fold``
+    and the encoders of ``unspool.wire``, and apply the same policies.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -410,7 +410,7 @@ def parse(
 ) -> Message:
     """Parse a complete output and return the message.
 
-    The output is fed to a streaming parser in one piece.  The options are those of ``Parser``.
+    The whole output is fed to a streaming parser at once.  The options are those of ``Parser``.
 
     :param finish_reason: the reason why generation stopped, as for ``Parser.finish``.
 

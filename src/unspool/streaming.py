@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Chunk: TypeAlias = str | Iterable[int]
-"""Piece of an output: text, or token ids if there is a tokenizer."""
+"""Chunk of an output: text, or token ids if there is a tokenizer."""
 Reason: TypeAlias = FinishReason | Callable[[], FinishReason | None] | None
 """Reason why generation stopped, or a function that returns it after the last chunk."""
 
@@ -212,7 +212,7 @@ def _parser(
         if continues or any(
             option is not None for option in (tools, prompt, start_channel, tokenizer, policies, new_id)
         ):
-            raise UsageError("pass these options to the Parser: it is already created")
+            raise UsageError("a Parser keeps the options it was created with: pass these options to Parser()")
         return dialect
     return Parser(
         dialect,
