@@ -146,7 +146,7 @@ def test_parser_may_be_passed_with_its_options() -> None:
     events = stream(["Hm.</think>Hi."], Parser("hermes", start_channel="reasoning"))
     list(events)
     assert (events.message.reasoning, events.message.content) == ("Hm.", "Hi.")
-    with pytest.raises(UsageError, match="pass these options to the Parser"):
+    with pytest.raises(UsageError, match="pass these options to Parser"):
         stream(["a"], Parser("hermes"), tools=[])
 
 

@@ -33,14 +33,15 @@ class UnspoolError(Exception):
 class UsageError(UnspoolError, ValueError, TypeError):
     """Error for incorrect use of the library; its message explains what to do.
 
-    Code that catches ``ValueError`` or ``TypeError`` catches it, too.
+    It is also a ``ValueError`` and a ``TypeError``, so code that catches one of these catches this error,
+    too.
     """
 
     __module__ = _PUBLIC
 
 
 class SpecError(UnspoolError, ValueError):
-    """Error for a contradiction in the declaration of a dialect; its message shows the template."""
+    """Error for a contradiction in the declaration of a dialect.  The error message shows the template."""
 
     __module__ = _PUBLIC
 
@@ -64,11 +65,11 @@ class ArgumentsError(UnspoolError, ValueError):
         self.name = name
         """Name of the function."""
         self.arguments = arguments
-        """Arguments as the model wrote them, or as JSON."""
+        """Arguments of the call, as the model wrote them or as JSON."""
         self.detail = detail
         """Description of what is wrong."""
         self.start = start
-        """Offset of the arguments in the output; equal to ``end`` if it is not known."""
+        """Offset of the arguments in the output; equal to ``end`` if the offset is not known."""
         self.end = end
         """Offset just past the arguments in the output."""
         place = f" (characters {start} to {end})" if end > start else ""

@@ -82,11 +82,11 @@ class _Event:
         return fields
 
     def _key(self) -> tuple[object, ...]:
-        """Return the values of the fields that are not offsets."""
+        """Return the values of those fields of the event that are not offsets."""
         return ()
 
     def _places(self) -> tuple[int, ...]:
-        """Return the event's other offsets, besides ``start`` and ``end``."""
+        """Return the event's offsets except ``start`` and ``end``."""
         return ()
 
     def __eq__(self, other: object) -> bool:
@@ -322,7 +322,7 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def event_from_dict(fields: Mapping[str, Any]) -> "Event":
-    """Return the event that its method ``to_dict`` has converted.
+    """Restore an event from the result of its method ``to_dict``.
 
     >>> event_from_dict(Text("content", "Hi.", 0, 3).to_dict())
     Text('content', 'Hi.', 0:3)
@@ -410,13 +410,13 @@ DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
-    """Return the events, after joining those that are separate only because of chunk boundaries.
+    """Join the events that are separate only because of chunk boundaries, and return all events.
 
     >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
     """
     out: list[Event] = []
-    run: list[Event] = []  # consecutive events to join; joining them all at once takes linear time
+    run: list[Event] = []  # consecutive events to join; joining all events of a run at once takes linear time
     for event in events:
         if run and not _continues(run[-1], event):
             out.append(_joined(run))

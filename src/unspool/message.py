@@ -84,7 +84,7 @@ class ToolCall(_Value):
         self.arguments: Final = arguments
         """Arguments as JSON text, exactly as the model wrote them if the dialect uses JSON."""
         self.args_start: Final = args_start
-        """Offset of the arguments in the output; equal to ``args_end`` if it is not known.
+        """Offset of the arguments in the output; equal to ``args_end`` if the offset is not known.
 
         Comparisons ignore the offsets."""
         self.args_end: Final = args_end
@@ -202,7 +202,8 @@ class Message(_Value):
         :param finish_reason: by default, ``tool_calls`` if there are calls, and ``stop`` otherwise.
         :param parts: by default, the reasoning, the content and the calls, in this order.  If content,
             reasoning and calls are not passed, the parts determine them.  If they are passed, parts that do
-            not agree with them are ignored, so that ``dataclasses.replace`` can change a message.
+            not agree with them are ignored.  This lets ``dataclasses.replace`` change, for example, only the
+            content.
         """
         calls = tuple(tool_calls)
         order = tuple(parts)
@@ -223,7 +224,7 @@ class Message(_Value):
         self.finish_reason: Final[FinishReason] = finish_reason or ("tool_calls" if calls else "stop")
         """Finish reason of the response, such as ``tool_calls`` if all calls are complete."""
         self.parts: Final[tuple[Part, ...]] = order
-        """Text, reasoning and calls in their original order, which the other fields do not show.
+        """Text, reasoning and calls in their original order; the other fields do not show this order.
 
         Broken calls are among them under every policy."""
 
@@ -246,11 +247,11 @@ class Message(_Value):
         broken: Literal["omit", "poison"] = "omit",
         reasoning_field: Literal["both", "reasoning_content", "reasoning"] = "both",
     ) -> dict[str, Any]:
-        """Return the assistant message for a conversation in the format of Chat Completions.
+        """Convert the message to an assistant message for requests of Chat Completions.
 
         The order of reasoning, content and calls is lost, because this format has one field for each.
 
-        :param broken: ``omit`` leaves out calls that must not be executed; ``poison`` contains them with
+        :param broken: ``omit`` leaves out calls that must not be executed.  ``poison`` includes them with
             arguments that no client can read, as the encoders of ``unspool.wire`` do.
         :param reasoning_field: name of the field for reasoning, or both names.
 
@@ -263,18 +264,19 @@ class Message(_Value):
 
     @staticmethod
     def from_chat(message: Mapping[str, Any]) -> Message:
-        """Return the message for an assistant message of Chat Completions."""
+        """Convert an assistant message of Chat Completions to a ``Message``."""
         from ._core.conversions.chat import message_from_chat
 
         return message_from_chat(message)
 
     def to_messages(self, *, broken: Literal["omit", "poison"] = "omit") -> list[dict[str, Any]]:
-        """Return the content blocks for a conversation in the format of Anthropic's Messages API.
+        """Convert the message to content blocks for requests of Anthropic's Messages API.
 
         The JSON spelling of arguments is lost, because they are objects in this format.
 
-        :param broken: as for :meth:`to_chat`; ``poison`` raises ``MalformedOutput`` for a malformed call and
-            leaves out a truncated one, because objects cannot be poisoned.
+        :param broken: as for :meth:`to_chat`; but arguments that are objects cannot be made unreadable.
+            ``poison`` therefore raises ``MalformedOutput`` for a malformed call and leaves out a truncated
+            one.
         """
         from ._core.conversions.messages import message_to_blocks
 
@@ -282,13 +284,13 @@ class Message(_Value):
 
     @staticmethod
     def from_messages(content: str | Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Message:
-        """Return the message for an assistant message of the Messages API, or for its content."""
+        """Convert an assistant message of the Messages API, or only its content, to a ``Message``."""
         from ._core.conversions.messages import message_from_blocks
 
         return message_from_blocks(content)
 
     def to_responses(self, *, broken: Literal["omit", "poison"] = "omit") -> list[dict[str, Any]]:
-        """Return the items for a conversation in the format of OpenAI's Responses API.
+        """Convert the message to items of OpenAI's Responses API, for the next request of a conversation.
 
         :param broken: as for :meth:`to_chat`.
         """
@@ -298,7 +300,7 @@ class Message(_Value):
 
     @staticmethod
     def from_responses(items: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Message:
-        """Return the message for a response of the Responses API, or for output items."""
+        """Convert a response of the Responses API, or only its output items, to a ``Message``."""
         from ._core.conversions.responses import message_from_items
 
         return message_from_items(items)
@@ -311,14 +313,14 @@ class Message(_Value):
 
     @staticmethod
     def from_dict(fields: Mapping[str, Any]) -> Message:
-        """Return the message that :meth:`to_dict` has converted."""
+        """Restore a message from the result of :meth:`to_dict`."""
         from ._core.conversions.plain_data import message_from_dict
 
         return message_from_dict(fields)
 
 
 def _parts(content: str | None, reasoning: str | None, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
-    """Return the parts of a message whose order is not known."""
+    """Return the parts of a message in the default order: reasoning, content, calls."""
     parts: list[Part] = []
     if reasoning is not None:
         parts.append(TextPart("reasoning", reasoning))
@@ -330,7 +332,10 @@ def _parts(content: str | None, reasoning: str | None, calls: tuple[ToolCall, ..
 def _agree(
     parts: tuple[Part, ...], content: str | None, reasoning: str | None, calls: tuple[ToolCall, ...]
 ) -> bool:
-    """Return whether the parts of a message fit its other fields.  Calls may contain broken calls, too."""
+    """Return whether the parts of a message agree with its other fields.
+
+    The calls may include broken calls.
+    """
     complete = [part for part in parts if isinstance(part, ToolCall)]
     broken = len([part for part in parts if isinstance(part, BrokenCall)])
     return (

@@ -1,4 +1,4 @@
-"""Parser: text or token ids in, events out.
+"""Streaming parser, which converts text or token ids to events.
 
 ``Parser`` connects the parts of the core, in this order, for one output:
 
@@ -54,8 +54,8 @@ _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 class Parser:
     """Streaming parser for one output of a model.
 
-    Stages that process the events further are created from the parser, so that they apply the same policies.
-    These are ``tidy``, ``fold`` and the encoders of ``unspool.wire``.
+    Later stages process the parser's events further.  They are created from the parser, by ``tidy``, ``fold``
+    and the encoders of ``unspool.wire``, and apply the same policies.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -81,24 +81,25 @@ class Parser:
         """Create a parser for one output.
 
         :param dialect: name or alias of a dialect, or a ``Dialect``.
-        :param tools: the tools of the request.  None means that they are unknown.  An empty list means that
-            the request offered no tools, so markup of calls is treated as text.
+        :param tools: the tools of the request.  None means that the tools are unknown.  An empty list means
+            that the request offered no tools; markup of calls is then treated as text.
         :param prompt: the rendered prompt, or the end of it, as text; or as token ids if ``tokenizer`` is
             passed.  The markers at the end of the prompt show whether the output begins inside reasoning,
             content or the header of a message.
-        :param continues: the prompt ends inside a turn of the model, and the output continues this turn, even
-            in the middle of reasoning or of a call.  A turn begins after the last control token that does not
-            belong to the dialect.  If turns begin with ordinary words instead, pass only the unfinished turn
-            as the prompt.
+        :param continues: whether the prompt ends inside a turn of the model, and the output continues this
+            turn, even in the middle of reasoning or of a call.  A turn begins after the last control token
+            that does not belong to the dialect.  If turns begin with ordinary words instead, pass only the
+            unfinished turn as the prompt.
         :param start_channel: the channel in which the output begins, as an alternative to ``prompt``:
             ``reasoning``, or ``content`` if the reasoning is already over.
         :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
             also selects the variant of the dialect that fits its vocabulary.
         :param policies: choices for cases without a single right answer: a :class:`Policies` object, the name
             of a preset such as ``strict`` or ``vllm``, or a mapping.
-        :param forced: the request forced a call; see ``unspool.wire.WireOptions.forced_finish_reason``.
-        :param keep_raw: keep the text of the open call, so that ``CallEnd.raw`` contains this text if the
-            call ends malformed or truncated.  Always on under the policy ``commit="call"``.
+        :param forced: whether the request forced a call; see
+            ``unspool.wire.WireOptions.forced_finish_reason``.
+        :param keep_raw: whether to keep the text of the open call.  ``CallEnd.raw`` contains this text if the
+            call turns out to be malformed or truncated.  Always on under the policy ``commit="call"``.
         :param new_id: a function that returns an id for a call to which the model gave no id.  Its arguments
             are the name of the function and the index of the call.  By default, ids have the format of the
             model family.  ``seeded_ids`` returns a function for reproducible ids.
@@ -200,7 +201,7 @@ class Parser:
         return self._machine.mode
 
     def feed(self, text: Unchecked[str]) -> "list[Event]":
-        """Read the next piece of output, of any length, and return the events that are now certain."""
+        """Read the next chunk of the output, of any length, and return the events that are now certain."""
         # This line runs for every delta; `isinstance` would take twice as long.
         if self._is_direct and type(text) is str:
             return self._machine.feed(text)
@@ -296,7 +297,7 @@ class Parser:
     def _relevant_tail(
         self, prompt: "str | Iterable[int]", compiled: CompiledDialect, *, continues: bool
     ) -> str:
-        """Return the end of the prompt that the machine must read, in the form of the machine's input.
+        """Return the part of the prompt that the machine must read, converted like the machine's input.
 
         :param compiled: the dialect, compiled with special tokens as text, as they are in a prompt.
         """
@@ -336,7 +337,7 @@ class Parser:
 
 
 class Outputs:
-    """Factory of parsers for many outputs; it reuses the last parser if the options stay the same."""
+    """Factory of parsers for many outputs.  It reuses the last parser if the options stay the same."""
 
     def __init__(self, policies: PolicyChoice | None) -> None:
         self._policies = policies
@@ -409,7 +410,7 @@ def parse(
 ) -> Message:
     """Parse a complete output and return the message.
 
-    The output is fed to a streaming parser in one piece.  The options are those of ``Parser``.
+    The whole output is fed to a streaming parser at once.  The options are those of ``Parser``.
 
     :param finish_reason: the reason why generation stopped, as for ``Parser.finish``.
 

@@ -1,4 +1,4 @@
-"""Policies: named choices of behaviour on which users disagree.  They apply to every dialect."""
+"""Policies: choices for cases in which users want different behaviour.  They apply to every dialect."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ __all__ = [
 class Policies:
     """Choices of behaviour where there is no single right answer.
 
-    In all policies, ``text`` leaves something in the text, ``drop`` removes it, ``call`` reports it as a
-    call, and ``error`` raises ``MalformedOutput``.  Functions with the parameter ``policies`` accept a
-    ``Policies`` object, the name of a preset, or a mapping such as ``{"preset": "vllm", "commit": "call"}``.
+    In all policies, ``text`` treats the affected part of the output as text, ``drop`` removes this part,
+    ``call`` reports it as a call, and ``error`` raises ``MalformedOutput``.  Functions with the parameter
+    ``policies`` accept a ``Policies`` object, the name of a preset, or a mapping such as
+    ``{"preset": "vllm", "commit": "call"}``.
 
     >>> Policies(malformed_call="repair").malformed_call
     'repair'
@@ -44,15 +45,14 @@ class Policies:
     repairs it if possible, and treats it as text otherwise; ``call`` keeps it among the calls; ``drop``
     removes it; ``error`` raises ``MalformedOutput``."""
     truncated_call: Literal["text", "call", "drop", "error"] = "drop"
-    """A call that the end of the output cuts off: ``drop`` removes it, with a diagnostic; ``text``, ``call``
-    and ``error`` do the same as for a malformed call."""
+    """A call that is incomplete at the end of the output: ``drop`` removes it, with a diagnostic; ``text``,
+    ``call`` and ``error`` do the same as for a malformed call."""
     schema_mismatch: Literal["call", "error"] = "call"
-    """A complete call whose arguments do not fit the declared tool, because one has a wrong type or a
-    required one is missing: ``call`` reports the call, with a diagnostic; ``error`` raises
-    ``MalformedOutput``."""
+    """A complete call in which an argument has the wrong type for the declared tool, or a required argument
+    is missing: ``call`` reports the call, with a diagnostic; ``error`` raises ``MalformedOutput``."""
     commit: Literal["name", "call"] = "name"
-    """Time at which a call is reported: ``name`` reports it as soon as its name is known, so that its
-    arguments are streamed; ``call`` reports it once it is complete and valid."""
+    """Time at which a call is reported: ``name`` reports it as soon as its name is known, and then streams
+    its arguments; ``call`` reports it once it is complete and valid."""
     arguments: Literal["verbatim", "canonical"] = "verbatim"
     """Arguments in a message: ``verbatim`` keeps them as the model wrote them, if the dialect uses JSON;
     ``canonical`` parses and serialises them again."""
@@ -62,9 +62,9 @@ class Policies:
     """Whitespace between text and a call: ``drop`` removes it as part of the format, ``text`` keeps it as
     part of the text.  Whitespace between two calls is always removed."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
-    """A closing tag, after which the value of an argument may or may not continue: ``confirmed`` ends the
-    value at this tag only if the next text can follow a value; ``first`` always ends the value at this
-    tag."""
+    """End of a value between tags, which may contain the text of its own closing tag: ``confirmed`` ends the
+    value at a closing tag only if the text after the tag can follow a value; ``first`` ends the value at the
+    first closing tag."""
     no_tools: Literal["text", "drop"] = "text"
     """Calls in the output of a request without tools: ``text`` leaves them in the text, ``drop`` removes
     them."""
@@ -83,11 +83,11 @@ class Policies:
 
     @staticmethod
     def preset(name: str, **changes: str) -> Policies:
-        """Return the policies of a preset: ``strict``, or those closest to the behaviour of another engine.
+        """Return the policies of a preset, which is ``strict`` or imitates another engine.
 
         ``strict`` raises an error for every broken call, undeclared tool and argument that does not fit its
-        schema.  The differences that remain between the others and the engines are documented in "Coming
-        from another engine".
+        schema.  Each other preset imitates an engine.  The page "Coming from another engine" lists the
+        differences that remain.
 
         >>> Policies.preset("vllm").after_calls
         'drop'
@@ -121,7 +121,7 @@ class Policies:
 
 @cache
 def policy_choices() -> dict[str, tuple[str, ...]]:
-    """Return the allowed values of each policy, by the name of the policy."""
+    """Return a map from the name of each policy to its allowed values."""
     hints = get_type_hints(Policies)
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
 
@@ -152,7 +152,7 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
         "schema_mismatch": "error",
     },
 }
-"""Policies of each engine, where they differ from the defaults; ``lab/coming_from.py`` checks them."""
+"""Map from each preset to its policies that differ from the defaults; ``lab/coming_from.py`` checks them."""
 
 PRESETS: Final = tuple(_PRESETS)
 """Names of the presets: the engines and ``strict``."""
@@ -182,7 +182,7 @@ def as_policies(choice: PolicyChoice | None) -> Policies:
 
 
 def policies_from_text(text: str) -> Policies:
-    """Return the policies in the form of the command line: a preset, policies, or both, joined by commas.
+    """Read policies as on the command line: a preset, ``name=value`` pairs, or both, separated by commas.
 
     >>> policies_from_text("vllm,commit=call") == Policies.preset("vllm", commit="call")
     True

@@ -1,4 +1,4 @@
-"""Stages after the parser, which turn its events into other events, text or a message.
+"""Stages after the parser, which convert the parser's events to other events, text or a message.
 
 ``parser.tidy()`` and ``parser.fold()`` create the first two with the parser's policies.
 """

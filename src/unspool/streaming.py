@@ -1,4 +1,4 @@
-"""Iterators over the events of an output that arrives in chunks.
+"""Iterators that parse an output which arrives in chunks, and yield its events.
 
 The parser itself does no input or output: ``Parser.feed`` takes text and returns events.  ``stream`` and
 ``astream`` call it for every chunk of an iterable.  This module is not compiled, because mypyc does not
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 Chunk: TypeAlias = str | Iterable[int]
-"""Piece of an output: text, or token ids if there is a tokenizer."""
+"""Chunk of an output: text, or token ids if there is a tokenizer."""
 Reason: TypeAlias = FinishReason | Callable[[], FinishReason | None] | None
 """Reason why generation stopped, or a function that returns it after the last chunk."""
 
 
 class _EventSource:
-    """State that both iterators share."""
+    """Base class of both iterators, with their parser and message."""
 
     def __init__(self, parser: Parser, finish_reason: Reason) -> None:
         self.parser = parser
@@ -212,7 +212,7 @@ def _parser(
         if continues or any(
             option is not None for option in (tools, prompt, start_channel, tokenizer, policies, new_id)
         ):
-            raise UsageError("pass these options to the Parser: it is already created")
+            raise UsageError("a Parser keeps the options it was created with: pass these options to Parser()")
         return dialect
     return Parser(
         dialect,

@@ -1,1 +1,4 @@
-"""Core: text or token ids in, events and messages out.  It imports nothing outside the standard library."""
+"""Core of the library, which converts text or token ids to events and messages.
+
+It imports nothing outside the standard library.
+"""

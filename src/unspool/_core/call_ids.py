@@ -19,7 +19,7 @@ class CallIds:
         :param form: the format of ids in the model's family.
         :param make: a function that returns a new id, given the function's name and an index; None: generate
             ids in the format ``form``.
-        :param native: use the ids that the model writes.
+        :param native: whether to use the ids that the model writes.
         """
         self._accepts: Final = form.accepts
         self._make: Final = form.new if make is None else make
@@ -35,7 +35,7 @@ class CallIds:
         return free
 
     def new(self, name: str, index: int) -> str:
-        """Return a generated id that no other call of this output has."""
+        """Generate an id that no other call of this output has."""
         while True:
             fresh = self._make(name, index)
             if fresh not in self._taken:

@@ -25,7 +25,7 @@ def compiled_dialect(
     calls_in_reasoning: bool = True,
     repair: bool = False,
 ) -> CompiledDialect:
-    """Return the compiled form of a dialect; the other arguments are those of ``CompileOptions``.
+    """Return the compiled form of a dialect.  The other arguments are the options of ``CompileOptions``.
 
     A compiled dialect takes hundreds of kilobytes, and requests may combine dialects in thousands of ways.
     Combined dialects therefore have a small cache of their own, so that they never evict other dialects.

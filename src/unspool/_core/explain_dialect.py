@@ -43,7 +43,7 @@ def explain(dialect: str | Dialect) -> str:
 
 
 def state_diagram(dialect: str | Dialect) -> str:
-    """Return a Mermaid diagram of the states outside calls and the markers that lead between them."""
+    """Return a Mermaid diagram of the states outside calls, with the markers that lead between states."""
     return "\n".join(_Explanation(find(dialect)).diagram())
 
 

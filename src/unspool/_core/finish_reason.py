@@ -7,11 +7,11 @@ from typing import Final
 from ..events import CallEnd, Diagnostic, Event, Finish, FinishReason
 
 _CUT: Final = ("cut_head", "truncated_call")
-"""Diagnostics that report a call that was cut off, even if a commit buffer has removed the call's events."""
+"""Diagnostics that report an incomplete call, even if a commit buffer has removed the events of this call."""
 
 
 class FinishRule:
-    """Observer of a stream that determines the finish reason.
+    """Rule that determines the finish reason of a response from the events of a stream.
 
     The first row that applies determines the finish reason:
 
@@ -44,7 +44,7 @@ class FinishRule:
         self._backend_reason: FinishReason | None = None
 
     def feed(self, event: Event) -> None:
-        """Take the next event into account."""
+        """Read the next event of the stream."""
         if isinstance(event, CallEnd):
             if event.status == "complete":
                 self._complete = True

@@ -1,4 +1,4 @@
-"""Ledger: the input buffer, and the events that account for the input.
+"""Ledger: the input buffer, and the events whose spans cover the input.
 
 Theory of operation
 -------------------
@@ -9,8 +9,8 @@ piece of input is to emit an event whose span is this piece.  The ledger does no
 calls the machine.
 
 A *silent* call is not reported as a call: its input becomes markup or text.  Depending on the policies, a
-call is silent if the request did not offer the called tool, or offered no tools at all.  A call that means
-"no call" is always silent.
+call is silent if the request did not offer the called tool, or offered no tools at all.  A call to a
+name in ``null_calls``, which the model uses in order to call nothing, is always silent.
 
 ====================  ==================================================================
 ``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
@@ -91,7 +91,7 @@ class Ledger:
         self.buffer = ""
         """Input that was read.  Events already account for the part before ``position``."""
         self.position: i64 = 0
-        """Index in ``buffer`` of the first character that no event accounts for yet."""
+        """Index in ``buffer`` of the first character that is not in the span of any event yet."""
         self.cut_short = False
         """True once the input has ended because generation was stopped, not because the model finished."""
         self._base: i64 = base
@@ -103,7 +103,7 @@ class Ledger:
         self.index: i64 = -1
         """Index of the last call; -1 before the first call."""
         self.silent_channel: Channel | None = None
-        """Channel in which a silent call is shown as text; None if silent calls become markup."""
+        """Channel in which a call that is not reported is shown as text; None if such calls become markup."""
         self.call_is_silent = False
         """True while the open call is not reported as a call: its input becomes markup or text."""
         self._args_start: i64 = -1  # offset at which the open call's arguments start; -1: not known yet
@@ -115,7 +115,7 @@ class Ledger:
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []
         self._blocks: list[str] = []
-        self._join_at: i64 = BLOCK  # output offset at which the text parts are joined again
+        self._join_at: i64 = BLOCK  # output offset at which the next block is full
         self._deferred: list[Event] = []  # diagnostics that are emitted when the call ends
 
     # -- input and output
@@ -163,7 +163,7 @@ class Ledger:
 
         This method does the work of a whole feed, for input from the middle of the arguments.
 
-        :param json: the JSON text into which the codec has translated ``text``.
+        :param json: the JSON text to which the codec has converted ``text``.
         """
         start = self._base
         self._base = end = start + len(text)
@@ -180,7 +180,7 @@ class Ledger:
 
     @property
     def accounted_to(self) -> int:
-        """Offset in the output up to which events account for every character."""
+        """Offset in the output before which every character is in the span of an event."""
         return self._base + self.position - self._set_aside_length
 
     @property
@@ -263,7 +263,7 @@ class Ledger:
     # -- calls
 
     def start_call(self, name: str, id: str, length: int, name_start: int, name_end: int) -> None:
-        """Account for the head of a call: the next ``length`` characters.
+        """Start a call; its beginning up to the commit point is the next ``length`` characters.
 
         :param name_start: index of the name in the head.
         :param name_end: index just past the name in the head.
@@ -284,7 +284,7 @@ class Ledger:
             )
 
     def _emit_silently(self, raw: str, start: int) -> None:
-        """Account for part of a silent call, as markup or as text."""
+        """Account for part of a call that is not reported, as markup or as text."""
         if self.silent_channel is None:
             self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:
@@ -292,13 +292,16 @@ class Ledger:
             self._events.append(Text(self.silent_channel, raw, start, start + len(raw)))
 
     def set_last_index(self, index: int) -> None:
-        """Set the index of the last call, so that calls in the prompt are not counted."""
+        """Set the index of the last call.
+
+        The machine uses this to leave out calls in the prompt from the count.
+        """
         self.index = index
 
     def emit_arguments(self, json: str, length: int) -> None:
         """Account for the next ``length`` characters as arguments.
 
-        :param json: the JSON text into which the codec has translated them.
+        :param json: the JSON text to which the codec has converted these characters.
         """
         if not length and not json:
             return
@@ -316,10 +319,13 @@ class Ledger:
 
     def mark_arguments_start(self, at: int) -> None:
         """Record that the arguments start at index ``at`` of the buffer."""
-        self._args_start = max(self._base + at, 0)  # 0 if they start in the prompt
+        self._args_start = max(self._base + at, 0)  # 0 if the arguments start in the prompt
 
     def mark_arguments_end(self, at: int) -> None:
-        """Record that the arguments end before index ``at`` of the buffer.  Later records are ignored."""
+        """Record that the arguments end before index ``at`` of the buffer.
+
+        If their end is already known, do nothing.
+        """
         if self._args_end < 0:
             self._args_end = max(self._base + at, 0)
 
@@ -377,7 +383,7 @@ class Ledger:
     def defer_diagnostics(self, diagnostics: list[tuple[str, str, int]]) -> None:
         """Store the diagnostics of a codec until the call ends, and empty ``diagnostics``.
 
-        Each note is a tuple of a diagnostic's kind, its detail and an index in the buffer.
+        Each element is a tuple of a diagnostic's kind, its detail and an index in the buffer.
         """
         for kind, detail, at in diagnostics:
             self.defer_diagnostic(kind, detail, max(at, self.position))

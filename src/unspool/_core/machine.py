@@ -194,13 +194,13 @@ class Machine:
 
     @property
     def mode(self) -> str:
-        """Name of the mode, for display."""
+        """Name of the machine's mode, for display."""
         if self._call is not None:
             return PHASE_NAMES[self._call.phase]
         buffer = self.ledger.buffer
         in_section = self._between_calls or self._repetitions
-        # Even a complete marker may have to stay in the buffer until the next characters arrive.  There is no
-        # matcher then.
+        # There may be no matcher, although the buffer contains a complete marker: the machine may need the
+        # next characters before it creates one.
         if self._matcher is not None or (
             buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
@@ -440,7 +440,7 @@ class Machine:
     # -- text outside calls
 
     def _read_text(self, at: int, final: bool) -> bool:
-        """Read text up to a marker that begins or ends something; search for markers from ``at`` on.
+        """Read text up to a marker that begins or ends an element.  The search for markers starts at ``at``.
 
         The input from the current position up to ``at`` is certainly text.  It is not emitted at once, so
         that text with many false markers in it still becomes a single event.
@@ -452,9 +452,9 @@ class Machine:
             at, literal = markers.seek(buffer, at, False)
             if at < 0:
                 break
-            # There are three cases.  Either a complete literal was found.  Or the buffer ends with the
-            # beginning of a literal, so more input is needed.  Or this buffer is also the end of the input;
-            # the beginning of the literal is then text, unless it looks like a marker that was cut off.
+            # There are three cases: (1) A complete literal was found. (2) The buffer ends with the beginning
+            # of a literal, and more input may follow; then wait for it. (3) The input ends with the beginning
+            # of a literal, which is then text, unless it looks like a marker that was cut off.
             if final and not literal:
                 if CONTROL_TOKEN.match(buffer, at):  # a control token of another family
                     self._show_text(at)
@@ -669,24 +669,24 @@ class Machine:
         return answer
 
     def _rejects(self, matcher: Matcher, answer: int, cut: bool) -> bool:
-        """Return whether to reject a match or an incomplete head, given the tools of the request."""
+        """Return whether to reject a match or the incomplete beginning of a call, given the tools."""
         if answer == MATCH:
             return not self._accepts(matcher)
         return answer == CUT and cut and matcher.program.declared and not self._could_become_call(matcher)
 
     def _could_become_call(self, matcher: Matcher) -> bool:
-        """Return whether the incomplete head at the end of the input could have become a call."""
+        """Return whether the incomplete markup at the end of the input could have become a call."""
         if matcher.cut_needs_declared and not self._tools.known:
             return False
         return self._compiled.names.could_become(matcher.cut_name, self._tools)
 
     @property
     def _calls_unannounced(self) -> bool:
-        """True unless the opening marker of a section has announced that calls follow here."""
+        """True unless the machine is between the calls of a section that has an opening marker."""
         return not self._between_calls or self._section is None or self._section.bare
 
     def _accepts(self, matcher: Matcher) -> bool:
-        """Return whether to accept a head that matched, given the tools of the request."""
+        """Return whether to accept the beginning of a call that matched, given the tools of the request."""
         program = matcher.program
         if program.action != CALL:
             return self._is_header(matcher) if program.action == FRAME else not matcher.confirmed_by_end
@@ -708,7 +708,7 @@ class Machine:
         return not (program.free_name and not tools.could_be(matcher.name))
 
     def _name_in_head(self, matcher: Matcher) -> str:
-        """Return the function's name from the head, or else from the dialect or the keys of the arguments."""
+        """Return the function's name from the matched text, the dialect, or the keys of the arguments."""
         if matcher.envelope is not None:
             keys = matcher.envelope.keys
             return matcher.envelope.name if keys is None else self._tools.fitting(keys)
@@ -717,7 +717,10 @@ class Machine:
         return matcher.fields.get("name", "") or self._compiled.dialect.names.fixed or default
 
     def _suspend(self, matcher: Matcher) -> None:
-        """Keep a matcher until more input arrives.  Set aside a long beginning of an envelope."""
+        """Keep a matcher until more input arrives.
+
+        If it has read a long part of an envelope, set this input aside.
+        """
         self._matcher = matcher
         if matcher.envelope is not None and matcher.offset > BOUND:
             self.ledger.set_aside(matcher.offset)
@@ -748,7 +751,7 @@ class Machine:
         return self._read_text(self.ledger.position + 1, final)
 
     def _commit(self, matcher: Matcher, answer: int) -> None:
-        """Process the result of a matcher at the current position."""
+        """Process the answer ``MATCH`` or ``CUT`` of a matcher at the current position."""
         ledger = self.ledger
         if answer == CUT:
             if matcher.cut_in_head:
@@ -780,7 +783,7 @@ class Machine:
             ledger.emit_markup("dropped", matcher.offset)
 
     def _report_cut_head(self, detail: str, end: int) -> None:
-        """Remove an incomplete head at the end of the input, up to index ``end``."""
+        """Remove an incomplete beginning of a call at the end of the input, up to index ``end``."""
         self.ledger.diagnose("cut_head", detail)
         self.ledger.emit_markup("cut", end - self.ledger.position)
 
@@ -904,7 +907,7 @@ class Machine:
         self._open_call(form, self._new_codec(form, name), frame=frame)
 
     def _start_call(self, matcher: Matcher) -> None:
-        """Start the call whose head a matcher has found."""
+        """Start the call whose beginning a matcher has found."""
         program = matcher.program
         form = program.call
         assert form is not None  # noqa: S101 - every program for a call has a form
@@ -949,7 +952,7 @@ class Machine:
         self._open_call(form, codec, opened=opened)
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
-        """Return the start and end of the name in a head; an empty span at the end if there is no name."""
+        """Return the start and end of the name in the matched text; an empty span if there is no name."""
         if matcher.name_start < 0:
             return matcher.offset, matcher.offset
         if matcher.name_end - matcher.name_start == len(name):
@@ -957,19 +960,19 @@ class Machine:
         ledger = self.ledger
         start = ledger.position
         at = ledger.buffer.find(name, start + matcher.name_start, start + matcher.name_end)
-        if at < 0:  # the head contains the name with escapes
+        if at < 0:  # the matched text contains the name with escapes
             return matcher.name_start, matcher.name_end
         return at - start, at - start + len(name)
 
     def _show_call_as_text(self, program: Program) -> None:
-        """Make the new call a silent one, so that its whole input is shown as text."""
+        """Show all text of the new call as text of the channel, and do not report the call."""
         self.ledger.silent_channel = self._state.channel or "content"
         entry = self._state.entries.get(program.trigger)
         if entry is not None:
             self._text_closers |= entry.closers - program.closers
 
     def _announce_call(self, name: str, native_id: str, length: int, name_start: int, name_end: int) -> None:
-        """Choose the id of a call, and emit its start, for a head of ``length`` characters."""
+        """Choose the id of a call, and emit its start, whose span is the next ``length`` characters."""
         ledger = self.ledger
         is_null = name in self._null_calls
         is_unknown = self._checks_names and not is_null and not self._tools.declares(name)
@@ -1011,7 +1014,7 @@ class Machine:
         """Start reading the arguments of a call.
 
         :param opened: the section that this call opened, or None.
-        :param frame: the form of framed messages, if the call is the body of such a message; else None.
+        :param frame: the form of messages with headers, if the call is the body of such a message; else None.
         """
         if self._section is None:
             resync = self._compiled.follow.resync

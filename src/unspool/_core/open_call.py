@@ -79,9 +79,10 @@ class OpenCall:
         """Create a reader that starts after the head of the call.
 
         :param codec: the codec for the arguments; None if the call has no arguments.
-        :param section: the section that the head of this call opened, or None.  If such a call is broken, it
-            ends with the closing markers of the section.
-        :param frame: the form of framed messages, if this call is the body of such a message; else None.
+        :param section: the section that began with this call, or None.  If such a call is broken, it ends
+            with the closing markers of the section.
+        :param frame: the form of messages with headers, if this call is the body of such a message; else
+            None.
         :param resync: markers at which a malformed call ends.
         :param repair: true under the policy ``malformed_call="repair"``: add missing closing brackets.
         """
@@ -98,9 +99,9 @@ class OpenCall:
         self._trailing_data_reported = False
         self.phase = ARGUMENTS
         self.has_ended = False
-        """True once ``CallEnd`` was emitted."""
+        """True once the event ``CallEnd`` was emitted."""
         self.closes_section = False
-        """True if the call was broken and ended with the closing markers of its section."""
+        """True if the call was broken, and the closing markers of its section ended it."""
         self.source: Codec | None = None
         """Codec that the machine may step directly; None if the machine must call ``read``."""
         if codec is None:
@@ -287,7 +288,7 @@ class OpenCall:
         return True
 
     def _closed_early(self, final: bool) -> int:
-        """Check whether the call's object continues after its closing brace; ``MATCH`` means that it does.
+        """Return ``MATCH`` if the call's object continues after its closing brace.
 
         The model has closed the object too early, as in ``{...}, "id": 1}``.  The members after the brace
         would be lost, so the call is malformed.
@@ -359,7 +360,7 @@ def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -
     end = at
     matched = ""
     for closer in closers:
-        if matched.startswith(closer):  # a shorter form of the closer that was just read
+        if matched.startswith(closer):  # a prefix of the closing marker that was just read
             continue
         start = skip_whitespace(buffer, at)
         if start - at > BOUND:

@@ -1,4 +1,4 @@
-"""Start of the output: where it begins, according to the end of the prompt.
+"""Reader of the end of a prompt, which determines where the output begins.
 
 A chat template may already have opened reasoning, written the header of a message, or written an empty
 reasoning block.  The machine therefore reads the *relevant tail*, the last part of the prompt, before the
@@ -38,7 +38,7 @@ _NEAR: Final = 256
 _FAR: Final = 65536
 """Number of characters at the end of a prompt to search if the first search has found no turn."""
 _SAVED: Final = 64
-"""Maximum length of a tail whose start state is saved, and maximum number of saved states per dialect."""
+"""Maximum number of saved start states per dialect, and maximum length of a tail whose state is saved."""
 _FRAMING: Final = frozenset(
     {"reasoning_open", "reasoning_close", "content_open", "content_close", "message_boundary", "dropped"}
 )
@@ -93,7 +93,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
     Return None if the output begins in dropped text, or if the output itself determines where it begins.
     """
     if dialect.prompt.echo:
-        return "content"  # the output begins with the echoed text
+        return "content"  # text from the prompt is added at the start of the output
     compiled = compiled_dialect(dialect)
     machine = Machine(
         compiled, as_tools(None), DEFAULTS, base=-len(tail), keep_raw=False, new_id=None, remove_calls=False
@@ -104,7 +104,7 @@ def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
 
 
 def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
-    """Return the events of the prompt that must be repeated as the first events of the output."""
+    """Return the events of the prompt that must also be the first events of the output."""
     if not machine.call_open:
         visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = visible[-1] if visible else None
@@ -112,7 +112,7 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         if isinstance(event, CallEnd):
-            return []  # the open call is silent (see ledger.py), so it has no events
+            return []  # the open call is silent (see ledger.py): it has no events to repeat
         if isinstance(event, (CallStart, CallArgs)):
             event.index = 0
         if isinstance(event, CallStart):
@@ -121,12 +121,15 @@ def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
 
 
 def _reasoning_close() -> Markup:
-    """Return an empty closing reasoning marker, which makes later stages remove the whitespace after it."""
+    """Return a ``reasoning_close`` event without text.
+
+    Because of this event, later stages remove the whitespace at the start of the output.
+    """
     return Markup("reasoning_close", "", 0, 0)
 
 
 def _is_format_markup(event: Event) -> bool:
-    """Return whether an event is independent of the tools that the request declares."""
+    """Return whether an event would be the same for all sets of tools in the request."""
     if isinstance(event, Markup):
         return event.kind in _FRAMING
     return isinstance(event, Text) and not event.text.strip()
@@ -225,12 +228,12 @@ def _last_header(text: str, compiled: CompiledDialect) -> str:
 
 
 def begins_turn(text: str, compiled: CompiledDialect) -> bool:
-    """Return whether the last turn, or message with a header, certainly begins within this text."""
+    """Return whether the text, the end of a prompt, certainly contains the beginning of the last turn."""
     return (_last_turn if compiled.frame is None else _last_message)(text, compiled)[0]
 
 
 def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
-    """Return whether the last turn certainly begins within this text, and the text of this turn.
+    """Return whether the text certainly contains the beginning of the last turn, and the turn's text.
 
     The text of the turn includes its first marker.
     """

@@ -6,12 +6,14 @@ A bare object has unquoted keys, and a special delimiter around each string, suc
 
 Theory of operation:
 
-* The codec is a state machine.  ``_levels`` is a stack of the open objects and arrays, so that only
-  memory limits the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
+* The codec is a state machine.  ``_levels`` is a list of the open objects and arrays.  The codec does not
+  call itself for nested values, so only memory limits the nesting.  Each character is read once, apart from
+  look-aheads of at most ``BOUND``.
 * Strings have no escapes, so a string may contain the delimiter itself.  A delimiter closes the
   string only if the text after the delimiter can follow a string (``_closes_string``): the closing
-  brackets of the open levels, or a comma and, in an object, the next key.  Templates write no
-  whitespace there.  If there is whitespace, the next key must be one that rarely occurs in prose or code.
+  brackets of the open levels, or a comma and, in an object, the next key.  Templates write no whitespace
+  between this comma and the key.  If the model wrote whitespace there, the key must also be one that rarely
+  occurs in prose or code.
 * The contents of a string are output as they arrive.  Numbers and words are held back until the
   next separator.  Any other text without delimiters is a string, and is output as soon as the
   codec can rule out a number or a word.
@@ -57,8 +59,8 @@ _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in rang
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
-# States, each named after the input that the codec expects next.  Plain integers, because compiled code keeps
-# them in registers.
+# States, each named after the input that the codec expects next.  They are plain integers, because compiled
+# code keeps integers in registers.
 _START: Final = 0
 _KEY: Final = 1
 _VALUE: Final = 2
@@ -105,7 +107,7 @@ class _Patterns:
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the index at which an incomplete marker ends the buffer, else the buffer's length."""
+    """Return the index of an incomplete marker at the end of the buffer, or else the buffer's length."""
     n = len(buf)
     # An incomplete marker can only be in the last `longest - 1` characters.
     at = max(pos, n - markers.longest + 1)
@@ -133,13 +135,16 @@ class _Level:
         self.count = 0
         """Number of elements so far, including an incomplete one."""
         self.equals = False
-        """True if ``=`` followed the last key."""
+        """True if the model wrote ``=`` instead of ``:`` after the last key."""
         self.quoted = False
         """True if the last key was in quotes."""
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Level for the text after the arguments, where the ``call:`` of another call looks like a key."""
+"""Level that stands for the text after the arguments.
+
+There ``call:`` looks like a key, but begins another call.
+"""
 
 
 class BareKeyObject(Codec):
@@ -183,20 +188,21 @@ class BareKeyObject(Codec):
         self._levels: list[_Level] = []
         self._closers: list[str] = []  # Closing brackets of the levels.
         self._kind = kind  # Type of the next value.
-        # The text of the current scalar is output as it arrives if _streams is set, else collected in _raw.
+        # If _streams is set, the text of the current scalar is output as it arrives.  Otherwise it is
+        # collected in _raw.
         self._streams = False
         self._raw: list[str] = []
         self._spaces: list[str] = []  # Whitespace inside or after a string without delimiters.
         self._inner_closers: list[str] = []  # Closing brackets expected inside a string without delimiters.
-        # State of the current step: its output, the end of the text that it may read, the `final` argument,
-        # and whether to stop until there is more input.
+        # State of the current step, in this order: its output, the end of the text that it may read, its
+        # argument `final`, and whether it must stop to wait for more input.
         self._out: list[str] = []
         self._n = 0
         self._final = False
         self._needs_more = False
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        # Fast path: the whole delta lies inside a string, where markers are text.
+        # Fast path: the whole delta lies inside a string, where markers are ordinary text.
         if self._state == _STRING and self._streams and not final and not pos:
             taken = self._read_string_piece(buf, self._patterns.delimiter)
             if taken >= 0:
@@ -376,7 +382,8 @@ class BareKeyObject(Codec):
             return _YES if level.closer == "]" else self._separates(level, buf, after + 1, at + BOUND)
         if inside:
             return _YES if self._ends.literal_at(buf, after) else _NO
-        # A delimiter right after the brackets closes the string, so the brackets are part of the string.
+        # If a delimiter directly follows the brackets, this delimiter closes the string, and the brackets
+        # belong to the string.
         return _NO if buf.startswith(self._quote, after) else _YES
 
     def _separates(self, level: _Level, buf: str, at: int, bound: int) -> int:
@@ -510,7 +517,10 @@ class BareKeyObject(Codec):
         self._raw.clear()
 
     def _read_json_string(self, buf: str, pos: int) -> int:
-        """Read a string in JSON notation; the backslash of an escape that is invalid in JSON is kept."""
+        """Read a string in JSON notation.
+
+        If an escape is invalid in JSON, its backslash becomes part of the text.
+        """
         n = self._n
         end = _JSON_RUN.match(buf, pos, n).end()  # type: ignore[union-attr]
         if end > pos:

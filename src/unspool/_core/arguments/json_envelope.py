@@ -8,17 +8,18 @@ inside the arguments is an ordinary argument.  The codec outputs the JSON text o
 Theory of operation:
 
 * ``_read_structure`` reads braces, colons and commas.  An inner codec reads the keys and values,
-  and ``_role`` is the role of the current one: a key, the name, the arguments, an id, or a member
-  to ignore.
+  and ``_role`` tells what the current one is: a key, the function name, the arguments, an id, or a member to
+  ignore.
 * The codec commits to the call when the name is complete, and stops the step at this point.  So the
   result does not depend on how the input is split into chunks.
 * Arguments before the name are held back until the commit, however long they are.  All other text
   before the name is limited to ``BOUND`` characters, because the user sees nothing during that time.
 * After the commit, an arguments object is output as it arrives.  Other values (a string that
   contains an object, or null) are held back until they are complete.
-* Without a marker before it, an object may be an ordinary answer that happens to have a name.
-  Such an object is a call only if it has both name and arguments, or the name of a declared tool and no
-  other member.  The closing brace must have arrived to rule out other members.
+* An object without a call marker in front of it may be an ordinary answer that happens to have a member
+  ``name``.  Such an object is a call only if it has both a name and arguments, or if its only member is the
+  name of a declared tool.  Only the closing brace shows that there is no other member, so in the second case
+  the codec waits for this brace.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from ...events import Status
 
 _WHITESPACE: Final = " \t\r\n"
-# The first group are the states, the second group the roles of values.  Plain integers, because compiled code
-# keeps them in registers.
+# The first group contains the states, the second group the roles of values.  They are plain integers, because
+# compiled code keeps integers in registers.
 _OPEN: Final = 0
 _FIRST_KEY: Final = 1
 _KEY: Final = 2
@@ -58,10 +59,11 @@ class EnvelopeForm:
     __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
     def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
-        """Take the keys of envelopes from a dialect.
+        """Read the keys of envelopes from a dialect.
 
-        :param python: the model writes the object as a Python dict.
-        :param unmarked: no marker precedes the object; only its members show that it is a call.
+        :param python: whether the model writes the object as a Python dict.
+        :param unmarked: whether only the object's members show that it is a call, because no marker precedes
+            the object.
         """
         keys = dialect.envelope
         self.keyed: Final = keys.keyed
@@ -310,8 +312,8 @@ class EnvelopeCodec(NamedPayload):
         text = value.text
         role = self._role
         if role == _ARGS_ROLE:
-            # Only an object is a valid value here.  Other values may have to be converted to one, so they are
-            # held back until they are complete.
+            # Arguments must be an object.  Any other value may have to be converted to an object, so it is
+            # held back until it is complete.
             if value.kind != "{":
                 self._captured.append(text)
             elif self.committed:
@@ -389,7 +391,7 @@ class EnvelopeCodec(NamedPayload):
 
 
 class UnnamedArguments(NamedPayload):
-    """Codec for the arguments of a call without a name, whose function is identified by the argument keys.
+    """Codec for a call that consists only of an arguments object, whose keys identify the function.
 
     All keys are needed to identify the function, so the arguments are held back until the object is complete.
     """

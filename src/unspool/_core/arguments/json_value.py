@@ -7,12 +7,12 @@ Theory of operation:
 
 * ``JsonValue`` is a state machine over characters.  A table, indexed by state and ASCII character, holds the
   next state or an action: open or close a bracket, end a number, reject.  There are states between tokens,
-  inside numbers, inside true, false and null, and inside strings.  The table is not used inside a string; one
-  search finds its end.
+  inside numbers, inside true, false and null, and inside strings.  Inside a string the codec does not use the
+  table: a single search finds the end of the string.
 * Every accepted character is part of the output, so the output is a slice of the input, and more
   input only appends to it.  Only an escape sequence that is incomplete at the end of the input
   (``\u00``) is held back until the next step.
-* The open brackets are stored in a list, not on the call stack, so that only memory limits the nesting.
+* The open brackets are stored in a list, not on the call stack.  Therefore only memory limits the nesting.
 * A step stops at the first character that JSON does not allow, and sets ``error``.
 * A number that clients cannot read (``schema/numbers.py``) is an error as well.  Otherwise
   clients would run the call with infinity or null instead of the number.
@@ -94,7 +94,10 @@ _COMMA: Final = 35
 _END_NUMBER: Final = 36
 _REJECTED: Final = 37
 _BEGINS: Final = 38
-"""Offset of an action that begins a key or a number: the action is ``_BEGINS`` plus the next state."""
+"""Offset of the actions that begin a key or a number.
+
+``_BEGINS + state`` is the action whose next state is ``state``.
+"""
 
 _EXPECTED: Final = (
     "a JSON value",
@@ -175,9 +178,9 @@ _REPAIRING: Final = _table(repair=True)
 
 
 Keys: TypeAlias = "set[str] | str | None"
-"""Keys of an open object that have been read.
+"""Keys of an open object that have been read: None, a single key, or a set of keys.
 
-A single key is stored without a set, because objects in deeply nested input rarely have more than one.
+A single key is not put into a set, to save memory: in deeply nested input, most objects have only one key.
 """
 
 
@@ -221,8 +224,8 @@ class JsonValue(Value):
         self._stack: list[str] = []
         self._attempts = 0
         self._objects: Final[list[Keys]] = []  # Keys of each open object.
-        # The part of the current key or number that earlier steps have read.  The beginning of a long key
-        # is in _key_blocks.
+        # The part of the current key or number that earlier steps have read.  If the key is long, its first
+        # part is in _key_blocks.
         self._partial = ""
         self._key_blocks: list[str] | None = None
         # Only used for repairs: the output of this step, the Python word that is being read, the number of
@@ -241,7 +244,8 @@ class JsonValue(Value):
 
     @property
     def verbatim(self) -> bool:
-        # If the text after an out-of-range number completed the object, clients would run the call.
+        # After an out-of-range number, the rest of the model's text must not be copied: it could complete the
+        # object, and clients would then run the call.
         return self.error != _NUMBER_IN_RANGE
 
     def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: ARG002 - a value ends by its own syntax
@@ -369,7 +373,7 @@ class JsonValue(Value):
                             continue
                         stack.append("]")
                         state = _ITEM_OR_END
-                        while pos < n and buf[pos] == "[":  # often, an array begins with another array
+                        while pos < n and buf[pos] == "[":  # a fast path for nested arrays
                             stack.append("]")
                             pos += 1
                         continue
@@ -415,7 +419,7 @@ class JsonValue(Value):
             self._partial = ""
 
     def _decode_key(self, key: str) -> str:
-        """Return a complete key, with its opening quote and decoded escapes.
+        """Return a complete key with its escapes decoded; the result still has the opening quote in front.
 
         :param key: the whole key, or the part of it that follows the stored blocks.
         """
@@ -456,8 +460,8 @@ class JsonValue(Value):
         """Return the end of the value at ``pos`` if the value is complete and valid, else 0.
 
         The standard library's decoder accepts exactly what the scanner accepts.  The decoder is written in C,
-        so it is faster than the interpreted scanner.  The compiled scanner is faster than the decoder,
-        because the scanner does not build the value, so the compiled build does not call this method.
+        so it is faster than the interpreted scanner.  The compiled scanner is faster still, because it does
+        not build the value.  The compiled build therefore does not call this method.
         """
         if not self._attempts:
             return 0
@@ -662,7 +666,7 @@ def arguments_in(text: str, diagnostics: list[tuple[str, str, int]], at: int) ->
     A string may contain the object, and null represents an empty object.
 
     :param text: a JSON value that is not an object.
-    :param diagnostics: list to which a note is added for each repeated key, with the position ``at``.
+    :param diagnostics: list to which a diagnostic is added for each repeated key, with the position ``at``.
     """
     if text == "null":
         return "{}"
@@ -706,17 +710,22 @@ _WHOLE: Final = json.JSONDecoder(
     parse_int=_check_number,
     parse_constant=_reject_constant,
 )
-"""Decoder that rejects invalid JSON and out-of-range numbers.  It also rejects repeated keys, so that the
-scanner reads the value instead and reports the repetition."""
+"""Decoder that rejects invalid JSON and out-of-range numbers.
+
+It also rejects objects with repeated keys.  The scanner then reads the value again, and reports the
+repetition.
+"""
 _SHORT: Final = 64
-"""Maximum length of a value that is always scanned.  For a longer value, the decoder ``_WHOLE`` is tried
-first."""
+"""Maximum length of a value for which only the scanner is used.
+
+For a longer value, the decoder ``_WHOLE`` is tried first.
+"""
 _MAX_ATTEMPTS: Final = 3
 """Maximum number of failed decoding attempts per step; each attempt may read the whole input."""
 
 
 def json_kind(text: str) -> str:
-    """Return the first character of the JSON value in ``text``, or an empty string if it is not JSON."""
+    """Return the first character of the JSON value in ``text``; an empty string if the text is not JSON."""
     value = JsonValue()
     return value.kind if _is_value(value, text) else ""
 

@@ -1,15 +1,16 @@
-"""Codec for nested parameters: tagged parameters whose values may consist of further parameters.
+"""Codec for nested parameters: tagged parameters whose values may contain further tagged parameters.
 
 ``<value name="to"><value name="city">Paris</value></value>`` becomes ``{"to": {"city": "Paris"}}``.
 
 Theory of operation:
 
-* A list holds the open elements, so that only memory limits the nesting.
+* The open elements are stored in a list, not on the call stack.  Therefore only memory limits the nesting.
 * The shape of an element is undecided (``_OPEN``) until its first content.  Text makes the element a scalar
   (``_TEXT``), and a child makes it an object or a list.  An attribute or the schema determines whether the
   element is an object or a list.  If neither does, the child's name decides: the dialect's ``list_key`` is
   the name of list items.
-* Whitespace before the first content is held back, because it is part of the value only in a scalar.
+* Whitespace before the first content of an element is held back, because it belongs to the value only if the
+  element turns out to be a scalar.
 * As in ``tagged_parameters``, a closing tag ends a value only if the text after the tag can follow a
   value, and strings are output as they arrive.
 """
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ..compiler.compiled_dialect import CompiledDialect
     from ..schema.tools import Tools, ValueType
 
-# Shapes of an element.  Plain integers, because compiled code keeps them in registers.
+# Shapes of an element.  They are plain integers, because compiled code keeps integers in registers.
 _OPEN: Final = 0
 _TEXT: Final = 1
 _OBJECT: Final = 2
@@ -52,7 +53,7 @@ class _Element:
         self.slot = slot
         """Conversion of the element's text, if the element is a scalar."""
         self.discards = discards
-        """True if the parameter repeats an earlier one, so that its value is read but not output."""
+        """True if the parameter repeats an earlier one.  Its value is then read but not output."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
@@ -191,7 +192,7 @@ class NestedParameters(Parameters):
 
         If the marker opens the first child of the element, make the element a container, and return FAIL.
 
-        :param first: whether only whitespace precedes the marker.
+        :param first: whether only whitespace precedes the marker in the element.
         """
         compiled = self._compiled
         closer = compiled.follow.call_closers.literal_at(buf, at)

@@ -4,17 +4,17 @@ r"""Codecs that convert Python literals to JSON: the arguments of a call, or a s
 
 Theory of operation:
 
-* Each codec is a state machine, and a list holds the open brackets, so that only memory limits
-  the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
+* Each codec is a state machine.  The open brackets are stored in a list, not on the call stack, so only
+  memory limits the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
 * The contents of a string are output as they arrive.  The closing quote is held back, because an
   adjacent string may continue the string.  An escape sequence is held back until it is complete.
 * Numbers and words (*atoms* below) are held back until the next character: ``1`` may become
   ``1.5``, and ``r`` may be the prefix of a string.
 * The meaning of ``(`` and ``{`` depends on the separator after the first element: ``(1)`` is the
-  number, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until the separator, the output
+  number, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until the separator arrives, the output
   is held back, with an empty entry in place of the JSON bracket (``_mark`` and ``_decide``).
-* Whitespace is not copied.  A comma only sets a flag, and is written when the next element begins.
-  In this way trailing commas disappear.
+* Whitespace is not copied.  A comma only sets a flag.  The comma is written when the next element begins, so
+  a trailing comma is never written.
 * Later input never changes the output so far, so a prefix of the input yields a prefix of the output.
 
 The codecs accept more than Python: ``true``, ``false`` and ``null``, leading zeros, line breaks in any
@@ -23,10 +23,10 @@ are out of range (``schema/numbers.py``) become strings.  If an argument is repe
 first value is output.  If a dict key is repeated, all values are output, and clients use the last one.
 ``diagnostics`` reports both kinds of repetition.
 
-``loose`` is for templates that do not escape strings, so that in ``x='print('a')'`` only the last quote
-closes the string.  In this notation a quote ends a string only if the text after the quote can follow a
-string.  This text is either the closing bracket of the container, or a comma and the next element (in
-arguments, a comma and ``key=``).  After the closing bracket of the arguments there must be the end of the
+The option ``loose`` is for templates that do not escape strings.  For example, in ``x='print('a')'`` only the
+last quote closes the string.  In this notation a quote ends a string only if the text after the quote can
+follow a string.  This text is either the closing bracket of the container, or a comma and the next element
+(in arguments, a comma and ``key=``).  The closing bracket of the arguments must be followed by the end of the
 list of calls, the end of the input, a marker, or another call.
 """
 
@@ -78,7 +78,10 @@ _SIMPLE_ESCAPES: Final = {
 """Map from the character after a backslash to the JSON text of this simple escape."""
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
-"""A superset of the characters in identifiers; the whole word is checked with ``str.isidentifier``."""
+"""Characters that an atom may contain, as in a regular expression's ``[...]``.
+
+This is a superset of the characters in identifiers, so complete words are checked with ``str.isidentifier``.
+"""
 _NOT_FINITE: Final = frozenset(
     sign + word for sign in ("", "+", "-") for word in ("inf", "nan", "Infinity", "NaN")
 )
@@ -122,7 +125,7 @@ _EXPECTED: Final = (
 _AS_VALUE: Final = 0
 _AS_KEY: Final = 1
 _AS_ARGUMENT: Final = 2
-# Kinds of open brackets: the parenthesis of the call (_CALL), the brace of an object that replaces the
+# Kinds of open brackets: the parenthesis of the call (_CALL), the brace of an object whose members become the
 # arguments (_MEMBERS), and containers.  _PAREN and _BRACE are undecided until the first separator, which
 # turns them into one of the other kinds.
 _CALL: Final = 0
@@ -186,8 +189,8 @@ class PythonValue(Value):
         self._marks: list[int] = []
         self._sink = self._out
         self._discards = False  # The argument repeats an earlier one, so its value is not output.
-        # Keys of each open dict; the index in the output at which the current key begins, or -1; and the
-        # part of the current key that earlier steps have output.
+        # The next three attributes: the keys of each open dict; the index in the output at which the current
+        # key begins, or -1; and the part of the current key that earlier steps have output.
         self._objects: Final[list[Keys]] = []
         self._key_from: i64 = -1
         self._key: list[str] = []
@@ -195,7 +198,7 @@ class PythonValue(Value):
         self._role = _AS_VALUE
         self._quote = ""
         self._prefix = ""
-        self._stops = ""  # Characters that must not be copied from the string.
+        self._stops = ""  # Characters that cannot be copied unchanged from the string.
         self._may_continue = False  # A string has just ended, and an adjacent string may continue it.
         self._atom: list[str] = []
         self._numeric = False
@@ -525,7 +528,7 @@ class PythonValue(Value):
             self.diagnostics.append(("duplicate_argument", key[:80], at))
 
     def _ends_loose_string(self, buf: str, at: int, final: bool) -> int:
-        """Return whether a string in loose notation ends before ``at``, depending on the text at ``at``.
+        """Return whether the quote before ``at`` ends a string in loose notation, given the text after it.
 
         The string ends if the text at ``at`` is a closing bracket, a comma with another element, or (if the
         string is a key) a colon.
@@ -655,7 +658,8 @@ class PythonArguments(PythonValue):
         """Create a codec.
 
         :param loose: true for the notation in which strings are not escaped.  In this notation positional
-            arguments are errors, because after a string, ``, 'b'`` could be part of the string's text.
+            arguments are errors, because in ``('a', 'b')`` the text ``, 'b'`` could belong to the first
+            string.
         :param tools: tools of the request, whose schemas give the names of positional arguments, in order.
             Without tools a positional argument is an error.
         """

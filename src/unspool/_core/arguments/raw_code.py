@@ -1,4 +1,4 @@
-"""Codec for raw text as the only argument of a call: ``print(1)`` becomes ``{"code": "print(1)"}``.
+"""Codec for calls whose only argument is raw text: ``print(1)`` becomes ``{"code": "print(1)"}``.
 
 The text has no syntax apart from the markers that end it.  It is output as it arrives, including
 whitespace.  Only text that may be the beginning of a marker is held back.

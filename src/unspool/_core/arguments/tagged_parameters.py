@@ -14,8 +14,9 @@ call.  Three rules determine where a value ends:
 
 1. A closing tag ends the value only if another parameter or the end of the call follows
    (*confirmed close*).  The policy ``close_in_value`` turns this check off.
-2. A value without a closing tag ends at the next parameter, if the function declares this parameter
-   and the call does not have it yet, or at a marker that certainly ends the call.
+2. A value without a closing tag ends at a marker that certainly ends the call.  It also ends at the opening
+   tag of another parameter, but only if the function declares that parameter and the call does not have it
+   yet.
 3. If a value quotes a whole call, all tags of this call are data.  ``_level`` tracks such calls.
 
 The schema determines how the text of a parameter is converted (``Slot``).  A string is escaped and
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ..compiler.split_templates import ParamForm
     from ..schema.tools import Tools
 
-# States.  Plain integers, because compiled code keeps them in registers.
+# States.  They are plain integers, because compiled code keeps integers in registers.
 _SEEK: Final = 0
 _VALUE: Final = 1
 _WRAPPER: Final = 2
@@ -81,11 +82,12 @@ class TaggedParameters(Parameters):
         # The literal at which the last step stopped because it may end the value, or an empty string.
         self._closer = ""
         self._raw: list[str] = []
-        # Nesting depth in calls that the value quotes.  Between the parameters of a quoted call the depth is
-        # odd; inside a value it is even.
+        # Nesting depth of tags within calls that the value quotes.  Between the parameters of a quoted call
+        # the depth is odd; inside the value of such a parameter it is even.
         self._level = 0
         # Text that the model writes between tags in place of a line break, such as a backslash and an n.  It
-        # is empty until the model has written such a text; before that, the same text inside a value is data.
+        # is empty until the model has written such a text between tags.  Until then, the same text inside a
+        # value is data.
         self._escaped_newline = ""
         # Key and attributes of a parameter that may hold all arguments.  Once it is known that the parameter
         # holds them, `_all_arguments` is the codec that reads them.
@@ -162,7 +164,7 @@ class TaggedParameters(Parameters):
         return self._skip_head(buf, pos, matcher, final)
 
     def _end_params(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Process text between parameters that does not begin a parameter.
+        """Process the text between parameters if it is not the beginning of a parameter.
 
         The text either ends the arguments, or is an error, or is a marker that is incomplete at the end of
         the input.
@@ -196,13 +198,13 @@ class TaggedParameters(Parameters):
         return self._all_arguments is None and self._lacks(self._seen)
 
     def _stop_at_cut(self, pos: int) -> int:
-        """Stop at a marker that is incomplete at the end of the input, and return its position."""
+        """Mark the call as cut off, because the input ends inside a marker at ``pos``; return ``pos``."""
         self._cut = True
         self._held = True
         return pos
 
     def _skip_head(self, buf: str, pos: int, matcher: Matcher, final: bool) -> int:
-        """Skip the opening tag of a parameter without a value, and add a note.
+        """Skip the opening tag of a parameter without a value, and record a diagnostic.
 
         If text other than markup follows the tag, set an error instead, because the call would run without
         that text.
@@ -223,7 +225,7 @@ class TaggedParameters(Parameters):
         return at
 
     def _after_gap(self, buf: str, pos: int) -> int:
-        """Return the position after whitespace and after line breaks written as a backslash and an n."""
+        """Return the position after whitespace and line breaks spelled as a backslash and an n."""
         pos = skip_whitespace(buf, pos)
         while self._escaped_newline and buf.startswith(self._escaped_newline, pos):
             pos = skip_whitespace(buf, pos + len(self._escaped_newline))
@@ -269,7 +271,10 @@ class TaggedParameters(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Return whether the parameter ``key`` may hold all arguments; it may not if the tool declares it."""
+        """Return whether the parameter ``key`` may hold all arguments.
+
+        It may not if the tool declares a parameter ``key``.
+        """
         if key not in self._compiled.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)

@@ -1,4 +1,4 @@
-"""Base classes of codecs, which turn arguments in some notation into JSON.
+"""Base classes of codecs.  A codec converts arguments from some notation to JSON.
 
 A codec is an incremental transcoder: it can stop at any character and continue later.  These rules ensure
 that the events of an output do not depend on chunking:
@@ -10,7 +10,7 @@ that the events of an output do not depend on chunking:
 * After an error, a codec stops.  The JSON text for the input before the error has already been returned.
 * ``step`` may try a fast path first, for the most frequent input.  A fast path either does the whole step or
   changes nothing.
-* If all JSON text of a codec comes from another codec, it may return the other one as its ``source``.  The
+* A codec whose JSON text all comes from an inner codec may return the inner codec as its ``source``.  The
   caller then steps the source directly.  When the source is done, has failed or has a diagnostic to report,
   the caller calls ``resume`` with the index that the source has reached.
 """
@@ -31,11 +31,11 @@ class Codec:
         self.text: str = ""
         """JSON text of the last step."""
         self.done: bool = False
-        """True if the arguments are complete.  Input after them is not consumed."""
+        """True if the arguments are complete.  The codec does not consume the input after the arguments."""
         self.error: str = ""
         """Description of what ``step`` expected at the position of the error; empty if there is no error."""
         self.dropped_member: bool = False
-        """True if the object had an unknown member after the arguments, which was removed."""
+        """True if an unknown member after the arguments was removed from the object."""
         self.diagnostics: list[tuple[str, str, int]] = []
         """Diagnostics to report, each with its kind, its detail and an index in the buffer of the last
         step."""
@@ -68,7 +68,7 @@ class Codec:
     def finish(self, cut: bool) -> Status:  # noqa: ARG002 - subclasses use it
         """End the input: set ``text`` to the rest of the JSON text, and return the status of the arguments.
 
-        :param cut: true if generation was stopped, so that a value such as a number may be incomplete.
+        :param cut: true if generation was stopped.  A value such as a number may then be incomplete.
         """
         self.text = ""
         return "complete" if self.done else "truncated"
@@ -78,7 +78,7 @@ class Codec:
         return False
 
     def _read_string_piece(self, text: str, ends: ValueMarkerSet) -> int:
-        """Read more text of a string value that continues until one of the literals ``ends``.
+        """Read more text of a string value, which continues up to the first of the literals ``ends``.
 
         Return the number of characters that belong to the string.  If the text contains a literal, change
         nothing and return -1.
@@ -107,7 +107,8 @@ class Value(Codec):
 class NamedPayload(Codec):
     """Codec of an object that contains the call's name as well as its arguments.
 
-    A ``Matcher`` steps this codec while the head of the call is read, up to the commit point.
+    A ``Matcher`` steps this codec until it is certain that the object is a call and its name is known (the
+    commit point).
     """
 
     __slots__ = (
@@ -146,7 +147,7 @@ class NamedPayload(Codec):
         self.keys: tuple[str, ...] | None = None
         """Keys of the arguments, if the function must be inferred from these keys; otherwise None."""
         self.only_named: bool = False
-        """True if the object is complete, and nothing but its name shows that it is a call."""
+        """True if the object is complete, and only the function's name in it shows that it is a call."""
         self.awaits_name: bool = False
         """True while the codec reads arguments that precede the name.  Such arguments may be long."""
         self.overlong: bool = False

@@ -150,7 +150,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
     """Create the programs for the markup between two parameter values.
 
     This requires the follow sets.  Models may leave out the tag that opens a value.  Such a parameter is
-    accepted only if no literal of ``after_value`` follows where the tag is missing.
+    accepted only if the text in place of the missing tag does not begin with a literal of ``after_value``.
     """
     params = list(forms.params)
     for template in dialect.param:
@@ -158,7 +158,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
             form = ParamForm(template, escaped_newlines=False, never_followed_by=follow.after_value)
             follow.set_value_markers(form)
             params.append(form)
-    # Try heads with longer literals first, for example a head with CDATA before one without it.
+    # Try opening tags with longer literals first, for example a tag followed by CDATA before the tag alone.
     head_programs = [form.head for form in sorted(params, key=lambda form: -form.head.demands)]
     followed = [Step(FOLLOWED, markers=follow.first_param)]
     return ParameterTable(
@@ -207,10 +207,10 @@ def _compile_calls(
 def _confirmation(
     form: CallForm, calls: Sequence[CallForm], follow: FollowSets, *, for_other: bool
 ) -> list[Step]:
-    """Return a step that checks the text after a name without a closing delimiter.
+    """Return steps that check the text after a name without a closing delimiter.
 
-    Such a name is accepted only in front of certain literals or at the end of the input.  If a call needs no
-    such check, return no steps.
+    Such a name is accepted only in front of certain literals or at the end of the input.  For other names,
+    the result is empty.
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise a call of another model family; a parameter must follow.
@@ -352,8 +352,8 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
 def _call_markers(dialect: Dialect) -> frozenset[str]:
     """Return the literals that occur only in calls, and not in wrappers around reasoning or content.
 
-    If a call ends with a literal of such a wrapper, calls have the same markers as other messages; return an
-    empty set.
+    If a call ends with a literal of such a wrapper, calls have the same markers as other messages; the result
+    is then empty.
     """
     of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)
     others = _literals_in(*dialect.reasoning, *dialect.content)
@@ -376,7 +376,7 @@ def _stop_at_end(stop: str) -> Program:
 def _stray_closers(
     forms: DialectForms, wrappers: Iterable[Wrapper], params: Iterable[ParamForm]
 ) -> dict[str, str]:
-    """Return a dictionary from each closing literal to what it closes: call, reasoning or text."""
+    """Return a map from each closing literal to the element that it closes: call, reasoning or text."""
     stray: dict[str, str] = {}
     for form in forms.calls:
         stray.update(dict.fromkeys(filter(is_marker, (*form.closing, *form.closers)), "call"))
@@ -392,7 +392,7 @@ def _stray_closers(
 
 
 def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
-    """Return a map from each route target, such as ``content``, to the state inside such message bodies.
+    """Return a map from the target of a message header, such as ``content``, to the state inside its body.
 
     In a body, the markers that end it and the next header are recognised.  Calls are recognised only if the
     target is ``{calls}``.  All other markup is text.

@@ -90,15 +90,18 @@ class ParameterTable:
         call_programs: list[Program],
     ) -> None:
         self.forms: Final = forms
-        """Ways to write a parameter: as the dialect declares, and without the tag that opens the value."""
+        """Forms of a parameter: as the dialect declares, and without the tag that opens the value."""
         self.head_programs: Final = head_programs
-        """Programs for the heads of parameters, those with the longest literals first."""
+        """Programs for the text before a parameter's value, which includes its key.
+
+        Programs with longer literals come first.
+        """
         self.nested_programs: Final = nested_programs
         """Programs for the start and the end of nested parameters."""
         self.call_programs: Final = call_programs
-        """Programs for calls that are written inside a value; these calls are data and part of the value."""
+        """Programs for calls that a value quotes.  Such a call is part of the value, and is not executed."""
         self.form_of: Final = {form.head: form for form in forms}
-        """Form of each program in ``head_programs``."""
+        """Map from each program in ``head_programs`` to the parameter form that it was made from."""
 
 
 class CallPrograms:
@@ -138,10 +141,9 @@ class TextStates:
         self.content: Final = content
         """State of content after the first visible text."""
         self.inside: Final = inside
-        """State inside each wrapper."""
+        """Map from each wrapper around reasoning, content or dropped text to the state inside it."""
         self.bodies: Final = bodies
-        """Map from a route's target, such as ``content``, to the state inside message bodies with this
-        target."""
+        """Map from the target of a header, such as ``content``, to the state inside the message's body."""
         self.call_openers: Final = call_openers
         """Literals that occur only in front of a call's arguments."""
 
@@ -192,7 +194,7 @@ class PromptMarkers:
         """Saved start states, keyed by the relevant tail of the prompt."""
 
     def knows(self, token: str) -> bool:
-        """Return whether a control token is part of the dialect's markup."""
+        """Return whether a control token occurs in the dialect's markup."""
         return token in self._all_templates
 
 
@@ -235,7 +237,7 @@ class CompiledDialect:
         """True if calls are recognised; otherwise they are text."""
         self.forms: Final = forms
         self.frame: Final = forms.frame
-        """Form of messages with headers; None if the dialect has no such messages."""
+        """Form of messages with headers; None if messages in this dialect have no headers."""
         self.follow: Final = follow
         self.params: Final = params
         self.programs: Final = programs

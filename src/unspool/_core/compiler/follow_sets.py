@@ -55,14 +55,14 @@ class FollowSets:
         openers += [section.opener for section in sections if section.opener]
         call_closers = [form.closers[0] for form in calls if form.closers]
         call_closers += [form.unended for form in calls if form.unended]
-        # A single bracket is a marker only inside its section.
+        # A closing literal that consists of a single bracket is a marker only inside its section.
         section_closers = [
             literal for section in sections for literal in section.closers if is_marker(literal)
         ]
         after_params = [*call_closers, *section_closers, *openers, *message_ends, *stops]
 
         self.heads: Final = MarkerSet(heads)
-        """Literals that a parameter may start with."""
+        """Literals with which a parameter may start."""
         self.call_closers: Final = MarkerSet([*call_closers, *message_ends])
         """Literals that close a call."""
         self.first_param: Final = MarkerSet([*heads, *call_closers])
@@ -82,9 +82,9 @@ class FollowSets:
         """Literals to search for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
         """Literals that end raw code.  A newline in front of a closing marker is part of the marker."""
-        # The literals at which a malformed call ends.  A closing literal that is not a marker, such as a code
-        # fence, may occur in arguments, so it is used only if the call has no other closing literal.  A
-        # literal that is part of a parameter's tags never ends a call.
+        # The literals at which a malformed call ends.  A closing literal that ordinary text may contain, such
+        # as a code fence, may also occur in arguments.  It is used only if the call has no other closing
+        # literal.  A literal that is part of a parameter's tags never ends a call.
         of_params = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}
         closers = [
             literal

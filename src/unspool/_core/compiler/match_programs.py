@@ -1,8 +1,8 @@
-"""Programs: descriptions of the input with which a call or other markup begins.
+"""Programs.  A program describes the text with which a call or other markup begins.
 
 A program is a sequence of steps.  The first one is the *trigger*, the literal that the machine searches for.
-After the last one comes the commit point, where it is certain that a call or other markup has begun.  For a
-call in the dialect ``hermes``, the steps are: the literal ``<tool_call>``, whitespace, and an object up to
+When the last step has matched (the *commit point*), it is certain that a call or other markup has begun.  For
+a call in the dialect ``hermes``, the steps are: the literal ``<tool_call>``, whitespace, and an object up to
 the function's name.  Steps and programs are constant data.  ``Matcher`` runs them.
 """
 
@@ -34,7 +34,7 @@ FOLLOWED: Final = 9  # check that one of these literals follows, but do not cons
 LINE_FEED: Final = 10  # skip a newline if there is one
 UNLESS: Final = 11  # check that the input continues, but not with one of these literals
 
-# Actions: what begins or ends at the position where a program has matched.
+# Actions: the kind of element that begins or ends when a program has matched.
 CALL: Final = 0
 EMPTY_SECTION: Final = 1
 SECTION_CLOSE: Final = 2
@@ -106,7 +106,7 @@ _NO_MARKERS: Final = MarkerSet(())
 
 
 class Program:
-    """Steps from a trigger to a commit point, with the action to take there.
+    """Steps from a trigger to a commit point, with the action to take at the commit point.
 
     ``call``, ``section`` and ``wrapper`` are the forms from which the program was compiled.
     """
@@ -158,7 +158,7 @@ class Program:
                 *(section.closers if section is not None else ()),
             )
         )
-        """Literals that close the call or the section that begins here."""
+        """Literals that close the call or the section whose beginning this program matches."""
         self.trigger: Final = _trigger(self.steps)
         """Literal to search for in the text outside calls."""
         self.control: Final = is_control_token(self.trigger)
@@ -167,8 +167,7 @@ class Program:
         self.marked: Final = (
             first is not None and first.kind == LITERAL and PUNCTUATION.search(first.text) is not None
         )
-        """True if the program starts with a literal that contains punctuation, so that it is not just a
-        word."""
+        """True if the program starts with a literal that contains punctuation, not with an ordinary word."""
         self.may_follow: Final = _may_follow(self.steps)
         """ASCII characters that may follow the trigger; None if any character may."""
         self.has_call_opener: Final = (call is not None and bool(call.opener)) or (
@@ -181,7 +180,7 @@ class Program:
         self.free_name: Final = any(
             step.unmarked or (step.kind == CAPTURE and step.text == "name") for step in self.steps
         )
-        """True if no markup shows where the name is, so that ordinary text could be mistaken for a name."""
+        """True if no markup shows where the name is.  Ordinary text could then be mistaken for a name."""
 
     def fits(self, at_start: bool, quoted: bool) -> bool:
         """Return whether to try the program at the current position of the input.

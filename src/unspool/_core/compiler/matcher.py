@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 
-At a marker, the programs of everything that may begin there are tried in order.  ``run`` executes the steps
-of the current program on a window of the buffer, and returns one of these answers:
+Several kinds of markup may begin with the same marker, each described by a program.  The matcher tries these
+programs in order.  ``run`` executes the steps of the current program on a window of the buffer, and returns
+one of these answers:
 
 =============  ======================================================================
 ``NEED_MORE``  the input ends before the current program has matched or failed
@@ -15,12 +16,12 @@ of the current program on a window of the buffer, and returns one of these answe
 ``RESTART``    the next program needs input that was set aside (see below)
 =============  ======================================================================
 
-Results do not depend on chunking because of the *monotone law*: if a matcher has an answer for some input, it
+Results do not depend on chunking, because answers are final: if a matcher has an answer for some input, it
 has the same answer for every continuation of this input.  Otherwise the matcher asks for more input.  If a
 program needs more input, ``run`` therefore returns, although a later program may already match.  A matcher
 continues at the step where it stopped, and never reads the same input twice.
 
-A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, with whitespace.
+A *head* is the text that a program matches.  It is at most ``BOUND`` characters long, including whitespace.
 Only an *envelope*, an object with the function's name in it, may be longer, if its arguments precede the
 name.  The machine then sets aside the input that the envelope has consumed, so that the buffer stays short
 and feeding takes linear time.  If the envelope fails, the next program must start again from the beginning,
@@ -91,30 +92,32 @@ _NO_LETTER: Final = Alphabet(r"[\W\d]*")
 
 
 class Matcher:
-    """Executor of programs at one position of the input."""
+    """Executor of programs, which finds out whether one of them matches at a position of the input."""
 
     # Most matchers never change these attributes, so their defaults are class attributes, to save time.
     envelope: NamedPayload | None = None
-    """Codec of the envelope that is being read, if the program has one."""
+    """Codec of the object with the function's name that is being read, if the program has such an object."""
     set_aside: int = 0
     """Number of characters at the start of the window that were set aside."""
     cut_in_head: bool = False
-    """True if the input ended inside the head of a call."""
+    """True if the input ended inside the beginning of a call, before the commit point."""
     cut_needs_declared: bool = False
-    """True if the head that was cut off could only have become a call to a declared tool."""
+    """True if the incomplete beginning of a call could only have become a call to a declared tool."""
     cut_short: bool = False
-    """True if generation was stopped, so that a name at the end of the input may be incomplete."""
+    """True if generation was stopped.  A name at the end of the input may then be incomplete."""
     confirmed_by_end: bool = False
     """True if the program matches only because the input has ended."""
     overlong: bool = False
-    """True if a program has failed because the head of its call was too long."""
+    """True if a program has failed because the text before the commit point of a call was too long."""
     name: str = ""
-    """Name of the function.  The machine sets it when it accepts a head."""
+    """Name of the function.  The machine sets it when it accepts a call."""
     native_id: str = ""
-    """Id that the model wrote as part of the name, as in ``functions.now:0``.  The machine sets it when it
-    accepts a head."""
+    """Id that the model wrote as part of the name, as in ``functions.now:0``.
+
+    The machine sets it when it accepts a call.
+    """
     cut_name: str = ""
-    """Part of the name that was read, if the input ended inside a head."""
+    """Part of the function's name that was read, if the input ended inside the beginning of a call."""
     # Offsets from the start of the window, counting input that was set aside; -1 if unknown.
     name_start: i64 = -1
     """Start of the name."""
@@ -129,8 +132,8 @@ class Matcher:
     """Offset in the window at which the failed step started."""
     reach: int = 0
     """Offset in the window at which the failed step and the input begin to differ."""
-    _ambiguous: bool = False  # true if something other than a call was also possible at the input's end
-    _has_begun: bool = False  # true if the input ended inside what can only be a head
+    _ambiguous: bool = False  # true if markup other than a call could also have followed
+    _has_begun: bool = False  # true if the input ended inside text that can only begin a call
     _searched: int = 0  # number of characters already searched for the end of a header
 
     def __init__(self, programs: list[Program], unescape: bool) -> None:
@@ -179,8 +182,8 @@ class Matcher:
                 return RESTART
             answer = self._run_steps(buf, pos, final)
             if answer == MATCH:
-                # A marker to drop may be a prefix of a call's opening marker.  If a call was cut off there,
-                # the call takes precedence.
+                # A marker to drop may be a prefix of a call's opening marker.  If the input ends inside such
+                # an opening marker, the incomplete call takes precedence over the marker to drop.
                 cut = self._has_begun or (self.cut_in_head and not self._ambiguous)
                 return CUT if cut and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED_MORE:
@@ -193,13 +196,13 @@ class Matcher:
         return CUT if final and self.cut_in_head else FAIL
 
     def cut_off(self, buf: str, pos: int) -> int:
-        """Record the head that was cut off because generation was stopped, and return ``CUT``."""
+        """Record the incomplete beginning of a call after generation was stopped, and return ``CUT``."""
         self._remember_cut(buf, pos)
         self.cut_in_head = self.cut_in_head or self.program.action == CALL
         return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
-        """Record the head of a call that might have matched if the input had continued."""
+        """Record the incomplete beginning of a call, which might have matched if the input had continued."""
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
@@ -218,7 +221,7 @@ class Matcher:
         self._has_begun = self._has_begun or in_literal or bool(self.cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
-        """Record where a parameter fails to match after its key."""
+        """Record the position at which a parameter whose key has matched fails to match."""
         step = self.program.steps[self._step_index]
         fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
         if self.offset + fits > self.reach:
@@ -410,7 +413,7 @@ class Matcher:
         return MATCH
 
     def _take_places(self, envelope: NamedPayload, shift: int) -> None:
-        """Take the offsets of the name and the arguments from the envelope, and reset the envelope's."""
+        """Move the offsets of the name and the arguments from the envelope's codec to this matcher."""
         if envelope.name_start >= 0:
             self.name_start = envelope.name_start + shift
         if envelope.name_end >= 0:

@@ -1,8 +1,9 @@
-"""Form of framed messages.  Such a message has a header, which determines what the body is.
+"""Form of messages with headers.  The header of a message determines how its body is read.
 
 In Harmony, for example, ``<|channel|>commentary to=functions.now<|message|>`` is a header.  Its fields
-(``channel``, ``to``) are compared with the routes of the dialect.  The first route that matches determines
-whether the body is text of a channel, is dropped, or contains the arguments of a call.
+(``channel``, ``to``) are compared with the dialect's *routes*, which are conditions on header fields.  The
+first route that matches determines whether the body is text of a channel, is dropped, or contains the
+arguments of a call.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RouteForm:
-    """Compiled route: conditions on header fields, and what the body of the message is."""
+    """Compiled route: conditions on header fields, and the kind of body of the messages that fulfil them."""
 
     __slots__ = ("_conditions", "into")
 
@@ -51,7 +52,7 @@ class RouteForm:
 
 
 class FrameForm:
-    """Headers, routes and closing markers of a dialect's framed messages."""
+    """Headers, routes and closing markers of the messages of a dialect that writes headers."""
 
     __slots__ = (
         "_cache",
@@ -77,7 +78,7 @@ class FrameForm:
         self.calls: Final = {
             placeholder: CallForm(placeholder, dialect) for placeholder in ("{args}", "{params}")
         }
-        """Map from a route's target to the form of the calls whose arguments are the message body."""
+        """Map from a route's target to the form of its calls, whose arguments are the message body."""
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._cache: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
@@ -108,7 +109,7 @@ class FrameForm:
     def _program(self, opener: str) -> Program:
         text = opener.lstrip("^")
         steps = [Step(LITERAL, text)]
-        if text != self.sep:  # otherwise the header is empty
+        if text != self.sep:  # if the message starts with the separator, its header is empty
             token = text if is_control_token(text) else ""
             steps.append(Step(HEADER, token, stop=self.sep, markers=self.stops))
         return Program(FRAME, steps, anchored=opener.startswith("^"))

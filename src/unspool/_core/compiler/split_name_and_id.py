@@ -1,4 +1,4 @@
-"""Forms of function names, as a model family writes them.
+"""Forms in which a model family writes the names of functions.
 
 The text at the ``{name}`` placeholder of a template may contain more than the name, as in
 ``functions.now:0``.  The forms in ``Dialect.names`` describe how to split this text into the name and the id

@@ -92,7 +92,7 @@ ESCAPED_NEWLINE: Final = "\\n"
 
 
 def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list[Step]:
-    """Return steps that match these pieces of a template.
+    """Return steps that match these elements of a template.
 
     :param escaped_newlines: true if whitespace may contain a backslash and an ``n`` in place of a newline.
     """
@@ -166,7 +166,7 @@ class Wrapper:
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
         self.in_mid_line: Final = "!" in marks
-        """True if the opening marker is recognised even in the middle of a line."""
+        """True if the opening marker is recognised in the middle of a line as well."""
         self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
         """Program for the opening marker."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
@@ -185,8 +185,8 @@ class ParamForm:
 
         :param escaped_newlines: as for ``steps_of``.
         :param never_followed_by: None for the template as declared.  Otherwise, create a form for parameters
-            that lack the tag that opens the value.  This form matches only if none of these literals follows
-            where the tag is missing.
+            that lack the tag that opens the value.  This form matches only if the text in place of the
+            missing tag begins with none of these literals.
         """
         # The whitespace in front of a parameter is skipped before its head is matched.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
@@ -307,7 +307,7 @@ class CallForm:
             part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
         self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Placeholder)
-        """True if only the text after the name shows where the name ends."""
+        """True if no delimiter follows the name, so only the text after it shows where the name ends."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
         """True if the function must be inferred from the arguments."""
         self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
@@ -383,7 +383,7 @@ class SectionForm:
         self.bare: Final = not self.opener and not self.closers
         """True if the section has no markers around its calls."""
         self.unmarked: Final = all(map(is_anyones, literals(opening)))
-        """True if ordinary text may also start with the opening marker."""
+        """True if ordinary text may start with the opening marker, too."""
         self.missing_opener: Final = (
             usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
         )

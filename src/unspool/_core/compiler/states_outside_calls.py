@@ -1,4 +1,4 @@
-"""States outside calls: for each state, the literals with a meaning and the markup that each may begin.
+"""Parser states outside calls, each with its markers and the markup that each marker may begin.
 
 A state consists of a channel (content, reasoning, or none) and a table with an ``Entry`` for each literal
 that has a meaning in this state.  ``compile_dialect`` creates the states; the machine only reads them.
@@ -56,7 +56,7 @@ class Entry:
         self.ends_reasoning: Final = ends_reasoning
         """True if the literal ends reasoning that was not closed."""
         self.stray: Final = stray
-        """For a closing marker, what it closes: ``reasoning``, ``text`` or ``call``.  Otherwise empty."""
+        """Element that a closing marker closes: ``reasoning``, ``text`` or ``call``; otherwise empty."""
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == DROP and program.trigger != literal for program in programs
         )
@@ -78,13 +78,13 @@ class Entry:
         self.mid_line_programs: Final = [program for program in programs if program.wrapper not in wrappers]
         """Programs to try in the middle of a line."""
         self.reasoning_closers: Final = frozenset[str]().union(*(wrapper.closers for wrapper in wrappers))
-        """Closing markers of reasoning whose opening marker is ignored in the middle of a line."""
+        """Closing reasoning markers whose opening markers are ignored in the middle of a line."""
         self._quick_matches: Final[dict[str, int]] = {}
         self.is_control: Final = is_control_token(literal)
         self.only_at_start: Final = not (self.is_control or closes or stray) and all(
             program.anchored for program in programs
         )
-        """True if the literal is ordinary text that has a meaning only before the first visible text."""
+        """True if the literal is an ordinary word that is a marker only before the first visible text."""
         self.is_words: Final = _WORDS.fullmatch(literal) is not None
         """True if the literal consists only of words and punctuation, as prose does."""
 
@@ -125,8 +125,8 @@ class TextState:
         :param programs: programs for everything that may begin in this state.
         :param closers: literals that close the wrapper or message body.
         :param reasoning_ends: literals that end reasoning without a closing marker.
-        :param stray: map from closing markers that may occur here without an opening marker to what they
-            close.
+        :param stray: map from each closing marker that may occur without an opening marker to the kind of
+            element that it closes.
         """
         self.channel: Final[Channel | None] = channel
         """Channel of the text; None if the text is dropped."""
@@ -135,7 +135,7 @@ class TextState:
         self.fresh: Final = fresh
         """True if there is no visible text yet.  Only then are anchored programs tried."""
         self.body: Final = body
-        """True if this is the state inside the body of a framed message."""
+        """True if this is the state inside the body of a message with a header."""
         by_trigger: dict[str, list[Program]] = {}
         for program in sorted(programs, key=_order):
             by_trigger.setdefault(program.trigger, []).append(program)

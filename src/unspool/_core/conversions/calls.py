@@ -1,4 +1,4 @@
-"""Calls in messages: which of them to keep, and how to recognise broken ones."""
+"""Broken calls in converted messages: whether to keep them, and how to recognise them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ def check_broken(broken: str) -> None:
 
 
 def poisoned(call: BrokenCall) -> str:
-    """Return the arguments of a broken call with poison, as streams contain them."""
+    """Return the arguments of a broken call, made invalid in the same way as in streams (*poisoned*)."""
     return call.arguments + make_poison(call.arguments, call.status)
 
 
 def call_from(id: str, name: str, arguments: str) -> ToolCall | BrokenCall:
-    """Return a call from a conversation; a call with poisoned arguments is a broken call."""
+    """Convert a call in a conversation.
+
+    The result is a ``BrokenCall`` if streams have made its arguments invalid.
+    """
     if not is_poisoned(arguments):
         return ToolCall(id, name, arguments)
     text = remove_poison(arguments)

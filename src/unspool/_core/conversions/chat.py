@@ -24,7 +24,7 @@ _REASONING_FIELDS: Final = {
 def message_to_chat(
     message: Message, *, broken: Broken = "omit", reasoning_field: str = "both"
 ) -> dict[str, Any]:
-    """Return a message as an assistant message of Chat Completions."""
+    """Convert a ``Message`` to an assistant message of Chat Completions."""
     check_broken(broken)
     if reasoning_field not in _REASONING_FIELDS:
         raise UsageError(f"reasoning_field={reasoning_field!r}: choose one of {', '.join(_REASONING_FIELDS)}")
@@ -50,7 +50,7 @@ def message_to_chat(
 
 
 def message_from_chat(message: Mapping[str, Any]) -> Message:
-    """Return an assistant message of Chat Completions as a message."""
+    """Convert an assistant message of Chat Completions to a ``Message``."""
     fields = mapping(message, "an assistant message")
     if "choices" in fields:
         raise UsageError("this is a response, not a message: pass response['choices'][0]['message']")
@@ -72,7 +72,10 @@ def message_from_chat(message: Mapping[str, Any]) -> Message:
 
 
 def message_of_parts(parts: list[Part]) -> Message:
-    """Return the message with these parts; a truncated call gives it the finish reason ``length``."""
+    """Return the message with these parts.
+
+    If a call is truncated, the finish reason of the message is ``length``.
+    """
     cut = any(isinstance(part, BrokenCall) and part.status == "truncated" for part in parts)
     return Message(parts=parts, finish_reason="length" if cut else None)
 

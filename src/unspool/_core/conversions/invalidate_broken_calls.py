@@ -1,4 +1,4 @@
-r"""Poison for calls that turn out to be malformed or truncated after a client has received their start.
+r"""*Poison*: characters that invalidate a broken call whose start a client has already received.
 
 A chunk cannot be taken back, and clients run every call that they can read.  They read missing
 arguments as ``{}``, close open strings and brackets, and repair invalid JSON; few check the finish

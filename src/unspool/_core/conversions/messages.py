@@ -1,7 +1,8 @@
 """Conversion from and to the content blocks of Anthropic's Messages API.
 
-The arguments of a call are an object in this API.  The spelling of the JSON text is therefore lost, and a
-broken call cannot be poisoned: it is left out.  The order of the parts is kept.
+The arguments of a call are an object in this API.  The spelling of the JSON text is therefore lost.  Nor can
+the arguments of a broken call be made invalid on purpose (*poisoned*), so broken calls are left out.  The
+order of the parts is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def message_to_blocks(
 
 
 def message_from_blocks(content: str | Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> Message:
-    """Return the content of an assistant message of the Messages API as a message."""
+    """Convert the content of an assistant message of the Messages API to a ``Message``."""
     if isinstance(content, Mapping):
         content = content.get("content", "")
     if isinstance(content, str):

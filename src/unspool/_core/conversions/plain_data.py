@@ -14,7 +14,7 @@ _PARTS: Final[Mapping[str, Any]] = {"text": TextPart, "call": ToolCall, "broken_
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """Return a message as data from which ``message_from_dict`` restores it."""
+    """Convert a message to data from which ``message_from_dict`` can restore the message."""
     return {
         "content": message.content,
         "reasoning": message.reasoning,
@@ -26,7 +26,7 @@ def message_to_dict(message: Message) -> dict[str, Any]:
 
 
 def message_from_dict(fields: Mapping[str, Any]) -> Message:
-    """Return the message that ``message_to_dict`` has converted."""
+    """Restore a message from the result of ``message_to_dict``."""
     values = dict(mapping(fields, "a message"))
     values["tool_calls"] = [_built(ToolCall, call) for call in values.get("tool_calls", ())]
     values["diagnostics"] = [event_from_dict(each) for each in values.get("diagnostics", ())]

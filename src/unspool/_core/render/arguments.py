@@ -210,7 +210,7 @@ def _flatten(tree: _Tree) -> Iterator[str]:
 
 
 def _fits(text: str, quote: str) -> bool:
-    """Return whether ``text`` can be written between delimiters, which is so if it contains no delimiter."""
+    """Return whether ``text`` can be written between delimiters: it must not contain a delimiter."""
     return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
 
 

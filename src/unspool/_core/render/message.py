@@ -1,8 +1,9 @@
 """Conversion of a message to the text that a model would write.
 
-The text is made from the dialect's templates.  A dialect may have several templates of a kind.  The first one
-is used, because it is the form that the model itself writes.  The text is then parsed as a check.  If
-``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises an error.
+The text is made from the dialect's templates.  A dialect may have several templates for calls, for example.
+The first one is used, because it is the form that the model itself writes.  The text is then parsed as a
+check.  If ``parse(render(dialect, message), dialect)`` does not return the same message, ``render`` raises an
+error.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def render_checked(
     text = writer.write(parts)
     if not prove:
         return text, ""
-    # By default the parser turns a malformed call into text, so the check expects text in place of the call.
+    # By default the parser turns a malformed call into text, so the check expects this text instead of the
+    # call.
     read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
     return text, difference(spec, text, read, writer.ids, tools)
 
@@ -149,7 +151,7 @@ class _Writer:
 
     def name(self, call: ToolCall) -> str:
         form = self.dialect.names.forms[0]
-        if form.count("{name}") > 1:  # a form that repeats the name is only for parsing
+        if form.count("{name}") > 1:  # templates that repeat the name are only for parsing
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 

@@ -1,9 +1,9 @@
 """Check that parsing a rendered message returns the same message.
 
-Content is not escaped, and some dialects allow calls only before any text.  So a message may change when it
-is parsed, even if the dialect can express each of its parts.  The templates do not show this, so the check
-runs the parser.  The check ignores leading and trailing whitespace of texts, because templates add such
-whitespace.
+Content is not escaped, and some dialects allow calls only before any text.  So parsing the text of a message
+may return a different message, even if the dialect can express each part.  The templates do not show this, so
+the check runs the parser.  The check ignores leading and trailing whitespace of texts, because templates add
+such whitespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...policies import Policies
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
 
-# Calls are reported when they are complete, so that an id after the arguments is used.
+# Each call is reported only when it is complete, because its id may follow its arguments.
 _POLICIES = Policies(commit="call")
 
 

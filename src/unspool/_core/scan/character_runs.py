@@ -32,12 +32,12 @@ _FEW: Final = 8
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
 """Characters that must be escaped in JSON strings."""
 MORE: Final = -1
-"""Return value in place of an index: more input is needed."""
+"""Value that is returned instead of an index if more input is needed."""
 NO: Final = -2
-"""Return value in place of an index: the text does not match."""
+"""Value that is returned instead of an index if the text does not match."""
 
 ASCII: Final = 128
-"""Code that stands for every character outside ASCII in the tables of ``flags_of``."""
+"""Index of the entry for all characters outside ASCII in the tables that ``flags_of`` returns."""
 
 
 def flags_of(characters: Iterable[str]) -> bytes:
@@ -174,7 +174,7 @@ def string_run(text: str, at: i64) -> i64:
 
 
 def string_reach(text: str) -> i64:
-    """Return the number of leading characters that are certainly inside an open JSON string.
+    """Return the number of characters at the start of the text that certainly belong to an open JSON string.
 
     The interpreted build caches results for short strings, which saves a fifth of the time for a long
     argument (``benchmarks/shortcuts.py``).

@@ -65,7 +65,7 @@ class MarkerSet:
         self.prefixes: Final[frozenset[str]] = frozenset(
             literal[:i] for literal in found for i in range(1, len(literal))
         ).union(unless)
-        """Strings whose meaning depends on more input: they may become a literal or a longer literal."""
+        """Strings that more input may turn into a literal, or into a longer literal."""
         whole = (re.escape(literal) + _unless(literal, unless) for literal in found)
         self.full: Final = re.compile("|".join(whole) or "(?!)")
         """Pattern that matches the longest complete literal."""
@@ -126,7 +126,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """Return the longest literal at ``at`` that is not ruled out, or an empty string."""
+        """Return the longest literal at ``at`` that the next character does not rule out; else empty."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
@@ -137,7 +137,7 @@ class MarkerSet:
         return ""
 
     def pending(self, text: str, at: int) -> bool:
-        """Return whether the rest of the text is one of ``prefixes``, so that more input is needed."""
+        """Return whether the rest of the text is one of ``prefixes``.  If so, more input is needed."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _possible(self, text: str, at: int) -> list[str]:

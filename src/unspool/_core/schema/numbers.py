@@ -31,7 +31,7 @@ def in_range(number: str) -> bool:
 
 
 def number_to_json(text: str) -> str | None:
-    """Return the JSON form of a decimal number, or ``None`` if it is out of range or not such a number.
+    """Return the JSON form of a decimal number; ``None`` for other text and for numbers out of range.
 
     >>> number_to_json("+007."), number_to_json("1e999")
     ('7.0', None)

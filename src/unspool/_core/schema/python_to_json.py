@@ -4,9 +4,9 @@ Models write such values if their chat templates print values with Python's ``st
 stricter than the codec for Python arguments (``arguments/python_literal.py``), because here the caller
 can still treat text that is not a literal as a string.
 
-One loop reads the tokens and keeps the open brackets in a list, so that only memory limits the
-nesting.  All repetitions in the patterns are possessive, so the running time is linear.  Digits are
-copied, and never converted to a number.
+One loop reads the tokens, and keeps the open brackets in a list and not on the call stack.  Therefore only
+memory limits the nesting.  All repetitions in the patterns are possessive, so the running time is linear.
+Digits are copied, and never converted to a number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Conversion of a parameter's text to a JSON value, according to its schema.
 
-All notations without types use this module.  Three rules apply:
+This module is used for all notations that do not show the type of a value, such as
+``<parameter=days>3</parameter>``.  Three rules apply:
 
 * The result is JSON text without loss of information.  Digits are copied, not converted to a number, and
   the text of objects and arrays is unchanged.
@@ -60,10 +61,10 @@ class Slot:
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """True if the value is certainly a string, so that its text can be output as it arrives."""
+        """True if the value is certainly a string.  Its text can then be output as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
-        """Return JSON for a value's complete text, and the kind of the note to add (empty: no note)."""
+        """Return JSON for a value's complete text, and the kind of a diagnostic (empty if there is none)."""
         kind, declared = self._kind, self._declared
         text = raw.strip(" \t\r\n")
         if not text and declared in _EMPTY:
@@ -84,7 +85,7 @@ class Slot:
 
 
 def is_text(kind: ValueType, declared: str) -> bool:
-    """Return whether a value is certainly a string, in which case markup inside it is part of the string."""
+    """Return whether a value is certainly a string.  Markup inside such a value is part of the string."""
     return declared in _STRINGS or kind.types == {"string"}
 
 
@@ -164,7 +165,7 @@ def _python_value(text: str, types: frozenset[str]) -> str | None:
 
 
 def _unescape_container(text: str, kinds: frozenset[str]) -> str | None:
-    r"""Return the object or array in a text that is escaped once more, such as ``[\"a\"]``; else None."""
+    r"""Return the object or array in text that is escaped once too often, such as ``[\"a\"]``; else None."""
     if "\\" not in text or _KINDS.get(text[:1]) not in kinds:
         return None
     try:

@@ -79,7 +79,7 @@ class Tools:
         self.declared: bool = bool(self._functions)
         """True if the list of tools is not empty."""
         self.refused: bool = self.known and not self.declared
-        """True if the caller passed an empty list, so that the model has no tools."""
+        """True if the caller passed an empty list, which means that the model has no tools."""
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:
         """Iterate over the function declarations, so that a ``Tools`` object can replace a list of tools."""
@@ -119,7 +119,7 @@ class Tools:
         return self.parameters(function).keys()
 
     def fitting(self, keys: tuple[str, ...]) -> str:
-        """Return the name of the only function that accepts all of these keys; empty if it is not unique."""
+        """Return the function that accepts all of these keys; an empty string unless there is exactly one."""
         names = list(self._functions)
         if len(names) > 1:
             declared = [(name, self.keys(name)) for name in names]
@@ -169,7 +169,7 @@ def _listed(tools: object) -> list[object]:
 
 
 def tool_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the part of a tool, or of a tool choice, that contains its name and schema.
+    """Return the object that contains the name and schema of a tool, or the name in a tool choice.
 
     In Chat Completions and Ollama this is the object under ``function``.  In Responses and Messages it is
     the tool itself.
@@ -224,9 +224,9 @@ class ValueType:
         self.types: frozenset[str] = types
         """Names of the JSON types that are allowed; empty if there is no schema."""
         self.is_any: bool = types == _EVERYTHING
-        """True if the schema allows any type, so that text is a string unless it is valid JSON."""
+        """True if the schema allows any type.  Text is then a string unless it is valid JSON."""
         self.is_string: bool = types <= _ONE["string"]
-        """True if the schema allows only strings, so that text can be output as it arrives."""
+        """True if the schema allows only strings.  Text can then be output as it arrives."""
 
     def __repr__(self) -> str:
         return f"ValueType({' | '.join(sorted(self.types))})"
@@ -241,7 +241,7 @@ class ValueType:
         return found
 
     def items(self, index: int = 0) -> ValueType:
-        """Return the type of the item at ``index``.  Each leading item may have its own schema."""
+        """Return the type of the item at ``index``.  Each of the first items may have its own schema."""
         if self._known_items is None:
             self._known_items = _Items(self._parts(), self._root)
         items = self._known_items
@@ -299,7 +299,7 @@ class ValueType:
 
 
 class _Items:
-    """Types of an array's items: one type for each leading item, and one for all others."""
+    """Types of an array's items: one type for each of the first items, and one type for all other items."""
 
     __slots__ = ("prefix", "rest")
 

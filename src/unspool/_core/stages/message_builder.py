@@ -150,7 +150,7 @@ class MessageBuilder:
                 if diagnostic.kind in UNFINISHED:
                     raise self._error(diagnostic)
         parts: list[Part] = []
-        kept: list[ToolCall] = []  # all calls, if broken calls are among them
+        kept: list[ToolCall] = []  # complete calls, and broken calls that a policy keeps
         has_kept = False
         for part in self._parts:
             made = part.to_part(policies)
@@ -186,7 +186,7 @@ class _Run:
 
 
 class _OpenCall:
-    """Call that may still be incomplete, as collected from its events."""
+    """Collector of a call's events; the call may still be incomplete."""
 
     __slots__ = (
         "args_end",
@@ -231,8 +231,8 @@ class _OpenCall:
         arguments = part.arguments
         if part.status == "malformed":
             # Show the arguments as the model wrote them.  If the notation is JSON, the raw text contains the
-            # arguments that were read; start at their first character.  In other notations, start after the
-            # head.
+            # arguments that were read; show the text from their first character on.  In other notations, show
+            # the text after the beginning of the call.
             begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
             arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
         return ToolCall(self.id, self.name, arguments, *self.args_span)

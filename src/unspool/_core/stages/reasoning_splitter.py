@@ -15,7 +15,7 @@ from ...policies import PolicyChoice, as_policies
 
 
 class ReasoningSplit(NamedTuple):
-    """New text after a feed: reasoning, and everything else."""
+    """Text that one call of ``feed`` has added to the reasoning and to everything else."""
 
     reasoning: str
     rest: str

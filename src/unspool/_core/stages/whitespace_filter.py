@@ -1,17 +1,17 @@
-"""Filter that removes formatting whitespace, which belongs to the format, from a stream of events.
+"""Filter that removes formatting whitespace, such as a blank line before a call, from a stream of events.
 
 Theory of operation
 -------------------
 
 The machine emits all whitespace as the model wrote it.  Some of it belongs to the format of calls, such as a
-blank line in front of a call, and must be removed.  Whether it does depends on the input after the
-whitespace.  This stage therefore holds back whitespace, and passes on the machine's events with the following
-changes:
+blank line in front of a call, and must be removed.  Only the input after the whitespace shows whether it
+belongs to the format.  This stage therefore holds back whitespace, and passes on the machine's events with
+the following changes:
 
 * Whitespace before a call, between calls and after the last call is removed.
 * After reasoning or a call, whitespace at the very beginning of the content is removed.  Newlines around
   reasoning are removed as well.
-* If an output has two messages of the same channel, a newline is inserted between them.
+* If an output has two messages of the same channel, a newline is inserted between the texts of the messages.
 
 Under the policy ``whitespace_around_calls="text"``, whitespace between text and a call belongs to the
 text.  Whitespace without text next to it is still removed.
@@ -19,8 +19,8 @@ text.  Whitespace without text next to it is still removed.
 The trailing whitespace of each channel is held back until the next event shows whether to remove it.  Content
 without any calls or reasoning is passed on unchanged.
 
-Message builders and all wires read the events of this stage.  This stage therefore also implements everything
-that must be the same in all of them: the policy ``after_calls`` (text after the first call), the policy
+Message builders and all API encoders read the events of this stage.  This stage therefore also implements the
+rules that must be the same in all results: the policy ``after_calls`` (text after the first call), the policy
 ``truncated_call="text"``, and the finish reason (``finish_reason.py``).
 """
 
@@ -58,11 +58,11 @@ class _Channel:
         self.shown = False
         """True if some text has been passed on."""
         self.blanks: list[str] = []
-        """Pieces of whitespace that is held back."""
+        """Whitespace that is held back, as a list of strings."""
         self.only_breaks = True
         """True if ``blanks`` contains only newlines."""
         self.start = 0
-        """Offset of the first piece in ``blanks``."""
+        """Offset of the first string in ``blanks``."""
         self.sure: int | None = None
         """Number of strings in ``blanks`` to show if no text follows; None: all of them."""
         self.lead = ""
@@ -120,7 +120,7 @@ class _Channel:
         return Text(self.name, shown, start, self.start)
 
     def end_here(self) -> None:
-        """Treat whitespace from here on as framing, unless text follows."""
+        """Treat whitespace from here on as part of the format, unless text follows."""
         if self.sure is None:
             self.sure = len(self.blanks)
 
@@ -260,7 +260,7 @@ class WhitespaceFilter:
             if event.text.isspace() and not content.lead:
                 content.keep(event.text)
         elif kind == "reasoning_open" and before == "reasoning":
-            pass  # reasoning was open already
+            pass  # a repeated opening marker has no effect
         elif kind in ("reasoning_open", "reasoning_close"):
             reasoning.forget()
             reasoning.join = "\n"

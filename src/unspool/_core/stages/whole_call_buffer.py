@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CommitBuffer:
-    """Buffer that holds back the events of the open call until the call ends."""
+    """Buffer that holds back the events of a call until the call ends."""
 
     __slots__ = ("_channel", "_held", "_machine", "_policies", "_replaced")
 

@@ -26,7 +26,7 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
 
 
 def _is_code_point(text: str) -> bool:
-    """Return whether the text of a token is a private code point, so that the token is a special token."""
+    """Return whether a token is special, which is so if its text is a private code point."""
     return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
 
 
@@ -54,7 +54,7 @@ class OffsetMap:
         self._shift: i64 = 0  # Shift in characters after the last code point.
 
     def note(self, position: int, extra: int) -> None:
-        """Add a code point that represents ``1 + extra`` characters, after all earlier code points."""
+        """Record a code point after all earlier ones; its special token has ``1 + extra`` characters."""
         self._last = position
         self._shift += extra
         self._places.append(position)

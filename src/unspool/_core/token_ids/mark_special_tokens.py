@@ -26,7 +26,7 @@ from .detokenizer import PRIVATE, OffsetMap
 
 
 class Alignment:
-    """Text in which the special tokens are replaced by their private code points."""
+    """Alignment of one output's text and ids, which replaces special tokens in the text by code points."""
 
     __slots__ = ("_expected", "_length", "_literals", "_positions", "_text", "_unmatched", "offsets")
 
@@ -100,7 +100,8 @@ class Alignment:
             literal = self._literals.get(code_point, "")
             if literal:
                 start = skip_whitespace(text, at)
-                if start - at <= BOUND:  # more whitespace means that the token was omitted
+                # more whitespace than expected means that the engine omitted the token
+                if start - at <= BOUND:
                     if text.startswith(literal, start):
                         at = self._release(at, start, out) + len(literal)
                     elif literal.startswith(text[start : start + len(literal)]):

@@ -51,7 +51,7 @@ class Tokenizer(Protocol):
     def special_tokens(self) -> Mapping[int, str]:
         """Return a map from the id to the text of each added, special or control token.
 
-        Omit tokens that consist of whitespace, even if they are added tokens, because they are ordinary text.
+        Omit added tokens that consist of whitespace, because whitespace is ordinary text.
         """
         ...
 
@@ -84,8 +84,8 @@ def as_tokenizer(obj: object) -> Tokenizer:
         ``mistral_common``, an object that holds one of these (a processor, an engine's wrapper), or a
         :class:`Tokenizer`.
 
-    Facts about the vocabulary are cached for as long as ``obj`` lives, so that one parser per
-    request is cheap.  Add tokens to the vocabulary before its first use here.
+    Facts about the vocabulary are cached for as long as ``obj`` lives.  A new parser for each request is
+    therefore cheap.  Add tokens to the vocabulary before its first use here.
     """
     adapter = _ADAPTERS.get(type(obj))
     if adapter is not None:
@@ -205,7 +205,7 @@ _BYTE_PIECE: Final = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 class _Spelling:
-    """Rule for converting the entries of a vocabulary (*pieces*) to bytes."""
+    """Rule for converting vocabulary entries (called *pieces* in the code) to bytes."""
 
     __slots__ = ("byte_fallback", "byte_level", "replace")
 
