@@ -53,7 +53,7 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def feed(self, choice: int, events: list[Event]) -> bytes:
-        """Return the encoded form of further events of a choice."""
+        """Encode a choice's next events, and return the bytes to send."""
         raise NotImplementedError
 
     def closing(self) -> bytes:
@@ -69,7 +69,7 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def response(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return a response that is not streamed, for the messages of all choices."""
+        """Return a complete response that is not streamed, given the message of each choice."""
         raise NotImplementedError
 
     def streamed_response(self) -> dict[str, Any] | None:
@@ -92,7 +92,8 @@ class ResponseEncoder:
     def exposes_tokens(self) -> bool:
         """Return whether the client asked for log probabilities or token ids, and may see them.
 
-        A client from which reasoning is hidden may not see them, because they would reveal the reasoning.
+        If the request hides reasoning, the client may not see log probabilities or token ids, because they
+        would reveal the reasoning.
         """
         wanted = self.request.logprobs is not None or self.request.token_ids
         return wanted and self.readers[0].plan.include_reasoning

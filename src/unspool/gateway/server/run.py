@@ -56,7 +56,7 @@ async def _build_and_freeze(settings: Settings) -> Gateway:
 async def _serve(settings: Settings) -> int:
     with bind(settings) as listener:
         gateway = await _build_and_freeze(settings)
-        listener.listen()  # connections wait from here on, so that "listening" is true
+        listener.listen()  # clients can connect from now on, as the log line says
         url = url_of(listener)
         log(
             logging.INFO,

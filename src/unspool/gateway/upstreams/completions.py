@@ -32,7 +32,9 @@ _MAX_CONTAINERS: Final = 1 << 18
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-"""Token count or token id; the upper limit is far above real values, but still exact as a double."""
+"""Token count or token id; the upper limit is far above real values, but a double can represent it
+exactly.
+"""
 
 
 class _PromptDetails(msgspec.Struct):
@@ -320,7 +322,7 @@ class CompletionStream:
             return None
 
     def _finish_open_choices(self) -> Batch:
-        """Return a batch that finishes all open choices of a stream that ended without a finish reason."""
+        """Return a batch that finishes all open choices after a stream without finish reasons."""
         log_once("upstream_finish_reason_missing", "streams without a finish reason are treated as complete")
         cut_off = self._limit is not None and self._completed >= self._limit
         reason: FinishReason = "length" if cut_off else "stop"

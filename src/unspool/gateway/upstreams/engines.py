@@ -44,7 +44,7 @@ class Engine:
 
     name: EngineName = "openai"
     constraints: tuple[str, ...] = ()
-    """Output constraints that the engine supports: ``native`` grammars, ``json`` schemas."""
+    """Supported output constraints: ``native`` for grammars, ``json`` for JSON schemas."""
     supports_n: bool = True
     """True if one request can generate n choices."""
     constrains_chat: bool = False
@@ -97,7 +97,7 @@ class Engine:
         return {key: value for key, value in request.sampling.items() if key in self.known_fields}
 
     def max_tokens(self, request: UpstreamRequest, default: int) -> int | None:
-        """Return the token limit to send, because many engines generate only 16 tokens without a limit."""
+        """Return the token limit to send; without a limit, many engines generate only 16 tokens."""
         return request.max_tokens if request.max_tokens is not None else default
 
     def top_logprobs(self, count: int) -> int:

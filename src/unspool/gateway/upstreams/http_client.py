@@ -67,7 +67,7 @@ class _Connector(aiohttp.TCPConnector):
     async def _get(self, *arguments: Any) -> Any:
         while (connection := await super()._get(*arguments)) is not None:
             protocol = connection.protocol
-            # should_close is true if the protocol has received data that no request has read.
+            # The protocol's ``should_close`` is also true if it has received data that no request has read.
             if protocol is not None and not protocol.should_close:
                 return connection
             connection.close()
