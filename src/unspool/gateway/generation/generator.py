@@ -147,7 +147,7 @@ class Generator:
 
 
 def _repair_history(request: GenerationRequest) -> int:
-    """Remove poison from the conversation, and return the number of malformed calls at its end."""
+    """Remove poison from the conversation; return how many calls in a row at its end were malformed."""
     messages = request.chat["messages"]
     request.chat["messages"] = without_poisoned_arguments(messages)
     return count_malformed_calls(messages)

@@ -59,7 +59,7 @@ class Relay:
         self._keep = keep
         self._on_batch = None if observer is None else observer.on_batch
         self._has_output = False
-        """True once the output has text or a call."""
+        """True once some text or a call has arrived in the output."""
         self._upstream_usage: Usage | None = None
         self._finish_reasons: Callable[[], list[FinishReason]] = list
 

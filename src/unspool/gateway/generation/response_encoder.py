@@ -57,11 +57,11 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def closing(self) -> bytes:
-        """Return the encoded end of a stream after all choices have finished."""
+        """Return the bytes that end a stream after all choices have finished."""
         raise NotImplementedError
 
     def failing(self, failure: Failure) -> bytes:
-        """Return the encoded end of a stream that cannot continue after a failure."""
+        """Return the bytes that end a stream after a failure."""
         raise NotImplementedError
 
     def finish_reasons(self) -> list[FinishReason]:
@@ -73,7 +73,7 @@ class ResponseEncoder:
         raise NotImplementedError
 
     def streamed_response(self) -> dict[str, Any] | None:
-        """Return the complete response of a closed stream, or None if it need not be stored."""
+        """Return the complete response after the end of a stream, or None if it need not be stored."""
         return None
 
     def reasoning_tokens(self) -> int:
@@ -90,7 +90,7 @@ class ResponseEncoder:
         return wire.Usage(usage.prompt, usage.completion, usage.cached, reasoning)
 
     def exposes_tokens(self) -> bool:
-        """Return whether the client asked for log probabilities or token ids, and may see them.
+        """Return whether the client asked for log probabilities or token ids and is allowed to see them.
 
         If the request hides reasoning, the client may not see log probabilities or token ids, because they
         would reveal the reasoning.

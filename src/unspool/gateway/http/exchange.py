@@ -78,7 +78,9 @@ class Exchange:
         self.failing: Callable[[Failure], bytes] | None = None
         """Function that returns the data with which a started response ends after a failure."""
         self.on_finish: Callable[[Exchange, Failure | None], None] | None = None
-        """Function that is called when the request has ended, with its failure if there is one."""
+        """Function that is called when the request has ended.  Its arguments are the exchange and, if the
+        request failed, the failure.
+        """
         self._scope = scope
         self.receive = receive
         self._send = send

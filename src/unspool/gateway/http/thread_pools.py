@@ -80,7 +80,7 @@ class WorkerPool:
         try:
             return await asyncio.wrap_future(future)
         finally:
-            del future  # avoid a reference cycle: a failed future refers to this frame
+            del future  # otherwise a failed future and this function's frame form a cycle
 
     async def run_if_large(
         self,

@@ -48,7 +48,7 @@ _CALL_SIZE: Final = 64
 _RECORD_SIZE: Final = 1 << 12
 """Estimated size of a record in bytes, without its contents."""
 _HIDDEN_FIELDS: Final = ("prompt", "messages", "tools", "model")
-"""Fields of the upstream request that records omit: the page shows them elsewhere or does not need them."""
+"""Fields of the upstream request that a record omits, because the page does not need them there."""
 
 LISTENER: Final = "unspool.listener"
 """Name of the ASGI scope extension that contains a :class:`Listener` for the request."""
@@ -134,7 +134,7 @@ class RequestRecord:
         self.error = ""
         self.code = ""
         self.disconnected = ""
-        """The reason why the client did not read the whole answer; empty if it did."""
+        """The reason why the client did not read the whole answer; empty if the client read all of it."""
         self.model = ""
         self.api = ""
         self.stream = False

@@ -62,7 +62,7 @@ class PageRoutes:
         self._files: dict[str, StaticFile] = load_static_files() if self._enabled else {}
         self._pool = WorkerPool("answering the page", width=1, queue=16)
         self._reports: dict[str, asyncio.Task[dict[str, Any]]] = {}
-        """Reports on models by model name, created when the page first requests them."""
+        """Model reports, keyed by model name; each one is created when the page first requests it."""
 
     @property
     def observe(self) -> Observe | None:

@@ -75,7 +75,7 @@ class ConnectionLimits:
         return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is not a secret
 
     def make_room(self, open_connections: int) -> bool:
-        """Return whether a new connection may stay; at the limit, drop an idle connection to make room."""
+        """Return whether a new connection may stay; if there are too many, drop an idle one to make room."""
         if open_connections <= self.max_connections:
             return True
         for oldest in self.idle:

@@ -135,7 +135,7 @@ class SqliteStore:
         try:
             result = work()
         except BaseException:
-            with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+            with suppress(sqlite3.Error):  # if the disk is full, SQLite may have ended the transaction itself
                 self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")

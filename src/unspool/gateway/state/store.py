@@ -34,7 +34,7 @@ Item: TypeAlias = dict[str, Any]
 
 
 class Weight(NamedTuple):
-    """Size of stored data, which determines the cost of decoding it."""
+    """Size and number of values of stored data, which determine how long decoding the data takes."""
 
     size: int
     """Size in bytes."""
@@ -252,7 +252,7 @@ class MemoryStore:
 
     async def get(self, tenant: str, id: str) -> Kept | None:
         """Return an entry without its items, and mark the entry as used."""
-        await asyncio.sleep(0)  # lets other tasks run while a caller follows a long chain of entries
+        await asyncio.sleep(0)  # let other tasks run while a caller follows a long chain of entries
         entry = self._entry(tenant, id)
         if entry is None:
             return None

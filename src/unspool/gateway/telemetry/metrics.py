@@ -200,7 +200,7 @@ class Metrics:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers of all metrics, in a form that another process can add to its own."""
+        """Return the numbers of all metrics as a snapshot, which another process can merge."""
         out: Snapshot = {"counters": {}, "gauges": {}}
         for metric in vars(self).values():
             out["gauges" if isinstance(metric, Gauge) else "counters"][metric.name] = metric.state()

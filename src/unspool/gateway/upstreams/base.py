@@ -64,7 +64,7 @@ class RunIfLarge(Protocol):
 
 
 async def run_inline(large: bool, work: Callable[[], T], /) -> T:  # noqa: ARG001 - there is no pool
-    """Run work on the event loop, whether its input is large or not."""
+    """Run work on the event loop, even if its input is large."""
     return work()
 
 

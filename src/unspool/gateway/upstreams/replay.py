@@ -130,9 +130,9 @@ class _ReplayStream:
 
 
 def _cut_at_stop(chunks: list[str], stops: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """Return the chunks up to the first stop string, each as a pair of its text and a stop string.
+    """Return the chunks up to the first stop string, as pairs of a chunk's text and the stop string after it.
 
-    In all pairs except the last one, the stop string is None.
+    Only the last pair can have a stop string; in all others, it is None.
     """
     text = "".join(chunks)
     first = min(((text.find(stop), stop) for stop in stops if stop in text), default=None)
