@@ -84,7 +84,8 @@ class EventReader:
     def _add(self, line: bytes) -> None:
         """Add another data line to the event.
 
-        The buffer is created here, because most events have only one line and need no buffer.
+        A ``bytearray`` is created only for the second line of an event, because most events have only one
+        line.
         """
         assert self._data is not None  # noqa: S101 - the caller has checked it
         if isinstance(self._data, bytes):

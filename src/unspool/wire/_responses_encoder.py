@@ -290,7 +290,7 @@ class _Item:
         self.text: list[str] = []
 
     def initial(self) -> Chunk:
-        """Return the item as it is when the stream announces it."""
+        """Return the item in the form in which the stream announces it, before it has content."""
         raise NotImplementedError
 
     def to_dict(self) -> Chunk:

@@ -42,7 +42,7 @@ class UpstreamCalls:
         self._queue: deque[_Call | Event] = deque()
         """Upstream calls and parser events that come after the open call."""
         self._parser_indices: dict[int, int] = {}
-        """Index in the output for each call that the parser has found."""
+        """Index in the output of each call that the parser has found, keyed by the parser's own index."""
         self._finished = False
 
     def add(self, deltas: Sequence[CallDelta], at: int, parser_calls: int = 0) -> list[Event]:
@@ -142,7 +142,7 @@ class _Call:
     def is_new_call(self, delta: CallDelta) -> bool:
         """Return whether a delta with the same index starts another call."""
         if not delta.name:
-            return False  # the delta has more arguments of the same call
+            return False  # a delta without a name continues the same call
         if delta.name != self.name:
             return True
         is_complete = self.ended or self._object.complete

@@ -338,7 +338,7 @@ def _detector(sglang: compat.ToolClasses, name: str, base: Any) -> type:
 
 
 def _is_framed(name: str) -> bool:
-    """Return whether each message in the dialect has a header, so that all answers contain markup."""
+    """Return whether each message in the dialect has a header; if so, every answer contains markup."""
     return name != DETECTED and resolve_dialect(name, None, None).frame is not None
 
 

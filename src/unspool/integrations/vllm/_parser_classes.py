@@ -28,7 +28,7 @@ log = logging.getLogger("vllm.unspool")
 
 
 def is_known(name: str) -> bool:
-    """Return whether one of vLLM's parser names is the name of a dialect."""
+    """Return whether a parser name of vLLM is also the name of a dialect."""
     try:
         get_dialect(name)
     except UnspoolError:
